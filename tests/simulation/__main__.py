@@ -18,7 +18,7 @@ from tests.simulation.checks import violations
 from tests.simulation.planted_bugs import BUGS
 from tests.simulation.run import prepare, simulate
 
-# In real time. A run usually takes a tenth of a second.
+# Time limit of one run, in real time. A run usually takes a tenth of a second.
 _HANGS_AFTER_SECONDS = 120
 
 
@@ -39,7 +39,7 @@ def main() -> int:
     seeds = range(first, last)
     if given.jobs > 1:
         return share(seeds, given.jobs, [] if given.bug is None else ["--bug", given.bug])
-    if sys.flags.hash_randomization:  # sets of strings need the same order in every run
+    if sys.flags.hash_randomization:  # a set of strings must have the same order in every run
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     prepare()
@@ -87,7 +87,7 @@ def replay(seed: int) -> int:
 
 
 def find_all(names: list[str], seeds: range) -> int:
-    """Print after how many seeds each planted bug is found, and by which checks.
+    """Print the number of seeds until each planted bug is found, and the checks that find it.
 
     Returns:
         The exit code, 1 if a bug was not found.

@@ -13,14 +13,14 @@ from tests.simulation.setting import CONNECTOR, TABLE
 
 _NEVER = float("inf")
 _LISTINGS = ("list_files", "hosts")
-# How long splitlib waits for ending threads: 0.2 seconds for each pool of an enumeration.
+# Maximum time that splitlib waits until threads end: 0.2 seconds for each of its two thread pools.
 TIDY_SECONDS = 2 * 0.2
 _CLOSE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Try:
-    """The successive attempts of one call, in the same thread and with the same arguments."""
+    """A call and its retries, in the same thread and with the same arguments."""
 
     attempts: list[Span] = field(default_factory=list)
 
@@ -30,14 +30,14 @@ class Try:
 
 
 def errors_say_where(run: Run) -> Iterator[str]:
-    """Check that each error has the names of the connector and of the table."""
+    """Check that each error names the connector and the table."""
     for span in _failed(run):
         if (span.end.connector, span.end.table) != (CONNECTOR, TABLE):
             yield str(span.end)
 
 
 def errors_have_a_cause(run: Run) -> Iterator[str]:
-    """Check that each error has a cause, such as a fault or a deadline."""
+    """Check that no error is raised without a cause, such as a simulated fault or a deadline."""
     for span in _failed(run):
         if not _has_cause(run, span):
             yield str(span.end)
@@ -59,7 +59,7 @@ def _has_cause(run: Run, span: Span) -> bool:
     if "took longer than its deadline" in message:
         tasks = [t for t in run.history.of("task") if t.begin.number < end.number]
         ends = [t.end if t.end and t.end.number < end.number else end for t in tasks]
-        # The thread may have stalled between the end of its task and the note of it.
+        # The thread may have stalled after its task ended and before the history recorded the end.
         longest = max(
             at.at - t.begin.at + end.stalled - at.stalled for at, t in zip(ends, tasks, strict=True)
         )
@@ -90,7 +90,7 @@ def no_more_calls_at_once_than_threads(run: Run) -> Iterator[str]:
         for kinds, limit in ((_LISTINGS, most), (set(CALLS) - set(_LISTINGS), 1)):
             spans = [call for call in run.calls(scan) if call.begin.kind in kinds]
             for call in spans:
-                # Calls left over from an earlier enumeration do not count.
+                # Calls that an earlier enumeration left running do not count.
                 since = max((n for n in begun if n < call.begin.number), default=0)
                 open_then = [
                     other
@@ -127,8 +127,8 @@ def _again(before: Span, call: Span) -> bool:
     same = before.begin.kind == call.begin.kind and all(
         before.begin.data.get(name) == call.begin.data.get(name) for name in what
     )
-    # After a missing directory, each directory is listed separately. That is no retry. A call
-    # whose answer was lost may have missed a directory too.
+    # If a directory is missing, each directory of the call is listed again separately. That is not
+    # a retry. A call without a recorded answer may have failed for the same reason.
     error = before.get("error") or "MissingPartition"
     return same and not error.startswith("MissingPartition")
 
@@ -136,8 +136,7 @@ def _again(before: Span, call: Span) -> bool:
 def retries_end(run: Run) -> Iterator[str]:
     """Check that a call is not repeated beyond ``retry_attempts`` or ``retry_max_seconds``.
 
-    These limits do not apply to throttled listings, which are repeated as long as the source
-    answers others.
+    Throttled listings are exempt: they are repeated while other listings of the source succeed.
     """
     config = run.setting.config
     for one in _tries(run):
@@ -162,9 +161,9 @@ def nothing_final_is_tried_again(run: Run) -> Iterator[str]:
 
 
 def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
-    """Check that transient errors are retried as often as configured before users see them.
+    """Check that transient errors are retried as often as configured before they are raised.
 
-    Fewer attempts are right if the time for retries is over.
+    Fewer retries are correct if the time limit for retries has passed.
     """
     config = run.setting.config
     deadline = config.call_deadline_seconds or float("inf")
@@ -174,7 +173,7 @@ def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
         if not last.get("error") or not last.fault.transient or last.fault.text not in shown:
             continue
         if last.begin.kind == "list_partitions" and last.begin.after >= 0:
-            continue  # partitions are not listed again after the first batch
+            continue  # after its first batch, a partition listing is not retried
         pause = 0.1 * 2**number
         task = _task_of(run, last)
         # The thread may have stalled before the first attempt or after the last one.
@@ -193,7 +192,7 @@ def _task_of(run: Run, call: Span) -> Span:
 
 
 def no_batch_of_partitions_comes_twice(run: Run) -> Iterator[str]:
-    """Check that listing partitions starts again only if no batch was returned yet."""
+    """Check that a partition listing is retried only if it has not returned a batch yet."""
     answered: dict[str, Event] = {}
     for event in run.history.events:
         if event.kind == "… list_partitions" and event.data.get("answer"):
@@ -208,7 +207,8 @@ def nothing_begins_after_the_end(run: Run) -> Iterator[str]:
         for span in run.history.of(kind):
             if span.end is None:
                 continue
-            seen: set[str] = set()  # a thread may pause between its last check and its call
+            # A thread may make one more call if it checked for the end just before.
+            seen: set[str] = set()
             for call in run.calls(span.scan):
                 if call.begin.number < span.end.number:
                     continue
@@ -219,7 +219,7 @@ def nothing_begins_after_the_end(run: Run) -> Iterator[str]:
 
 
 def what_should_not_wait_does_not(run: Run) -> Iterator[str]:
-    """Check that requests return immediately, and closing takes only the documented time."""
+    """Check that requests return immediately and that closing takes only the documented time."""
     most = {"close": _CLOSE_SECONDS, "close iterator": TIDY_SECONDS}
     most |= dict.fromkeys(("request", "register", "remove", "acknowledge", "give back"), 0.0)
     most |= dict.fromkeys(("snapshot", "restore", "deliver", "announce", "cancel"), 0.0)
@@ -230,7 +230,7 @@ def what_should_not_wait_does_not(run: Run) -> Iterator[str]:
 
 
 def filters_are_waited_for(run: Run) -> Iterator[str]:
-    """Check that the first call waits for all announced filters, or until the wait is over."""
+    """Check that the first call waits for all announced filters or for ``filter_wait_seconds``."""
     most = run.setting.config.filter_wait_seconds
     for scan in run.scans:
         first = next(run.calls(scan), None)
@@ -239,7 +239,7 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
             continue
         announced = [s for s in run.history.of("announce") if s.scan == scan and not s.useless]
         sent = [_delivered(run, scan, s.producer) for s in announced]
-        # A filter takes effect at some time during the call that delivers it.
+        # A filter takes effect at an unknown time during the call that delivers it.
         begun = max((s.begin.at if s else _NEVER for s in sent), default=start.at)
         here = max((s.end.at if s and s.end else _NEVER for s in sent), default=start.at)
         end = start.at + most
@@ -250,9 +250,10 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
 
 
 def _asked_before(run: Run, first: Span) -> Event | None:
-    """Return the beginning of the user's call that causes a scan's first connector call."""
+    """Return the beginning of the user's call that leads to a scan's first connector call."""
     asked = [s for s in run.history.of("next") if s.begin.number < first.begin.number]
-    asked = [s for s in asked if s.of == asked[-1].of]  # with an empty filter, no call is needed
+    # An earlier enumeration with an empty filter makes no connector calls.
+    asked = [s for s in asked if s.of == asked[-1].of]
     if not asked:
         requests = (s for s in run.history.of("request") if s.scan == first.scan)
         asked = [s for s in requests if not isinstance(s.get("answer"), RequestIgnored)]
@@ -268,7 +269,7 @@ def a_producer_has_one_filter(run: Run) -> Iterator[str]:
     """Check that a producer's second filter is rejected only if it differs from the first."""
     sent = list(run.history.of("deliver"))
     for span in sent:
-        # Filters of all scans count, because checkpoints keep them.
+        # Filters of earlier scans count too, because checkpoints contain them.
         mine = [s for s in sent if s.producer == span.producer is not None]
         others = [s for s in mine if s.filter != span.filter and s.scan <= span.scan]
         known = (s for s in others if s.scan == span.scan and not s.get("error"))

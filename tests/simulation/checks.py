@@ -12,7 +12,7 @@ from tests.simulation.run import Run
 
 
 def violations(run: Run) -> dict[str, list[str]]:
-    """Return the violations in a run, by the name of the check."""
+    """Return the violations that each check finds in a run, by the name of the check."""
     checks: list[Callable[[Run], Iterator[str]]] = [everything_ends]
     if run.scheduler.failure is None:  # the history of a failed run is incomplete
         checks += [nothing_is_held, nothing_crashes]
@@ -23,13 +23,13 @@ def violations(run: Run) -> dict[str, list[str]]:
 
 
 def everything_ends(run: Run) -> Iterator[str]:
-    """Check that the run ended without a deadlock, an endless wait or a thread left over."""
+    """Check that the run ended without a deadlock, an endless wait or a thread that still runs."""
     if run.scheduler.failure is not None:
         yield run.scheduler.failure
 
 
 def nothing_is_held(run: Run) -> Iterator[str]:
-    """Check that no lock is held at the end."""
+    """Check that no lock is held when the run ends."""
     yield from (f"{lock} is held" for lock in run.held)
 
 

@@ -41,20 +41,20 @@ class Abilities:
     per_page: int
     """Number of files in one listing page, which may cover several partitions.
 
-    0 = no pages: a call lists all its partitions, with a batch for each.
+    0 means that listings have no pages. A call then returns one batch for each partition.
     """
     files_each: float
-    """Files per partition according to the catalog; 0 = unknown."""
+    """Number of files per partition that the catalog reports; 0 if the catalog reports none."""
     by_name: bool
-    """Whether batches of partitions claim to be the result of a request by name."""
+    """Whether batches of partitions are marked as the result of a request by name."""
 
 
 class SimulatedConnector(Connector):
-    """A connector that reads the table model and notes each call in the history.
+    """A connector that reads the simulated table and records each call in the history.
 
     Args:
-        model: The table.
-        faults: Draws the fault of each call.
+        model: The simulated table.
+        faults: Source of a random fault for each call.
         history: History that records the calls.
         abilities: Optional abilities and batch sizes.
         scan: Number of the scan that uses this connector.
@@ -144,7 +144,7 @@ class SimulatedConnector(Connector):
 
     @contextmanager
     def _call(self, method: str, **data: Any) -> Iterator[Span]:
-        """Note a call in the history, with the delay or error drawn for it."""
+        """Record a call in the history, and apply a random delay or error to it."""
         fault = self._faults.draw()
         call = self._history.begin(method, scan=self._scan, **data)
         call.data["fault"] = fault
@@ -195,7 +195,7 @@ class _Identified:
 
 
 class _Located:
-    """A connector that returns the hosts of files."""
+    """A connector that returns the hosts that store each file."""
 
     def hosts(self: Any, paths: Sequence[str]) -> list[list[str]]:
         with self._call("hosts", paths=list(paths)):
@@ -203,7 +203,7 @@ class _Located:
 
 
 def connector_class(abilities: Abilities) -> type[SimulatedConnector]:
-    """Return a connector class with exactly these abilities."""
+    """Return a connector class that has only the given abilities."""
     optional = [
         (abilities.details, _Detailed),
         (abilities.identity, _Identified),

@@ -1,6 +1,6 @@
-"""A scenario with readers that share a coordinator.
+"""A scenario in which readers share a coordinator, which assigns splits to them.
 
-Readers fail and come back. The coordinator is closed, killed or restored.
+Readers fail and register again. The coordinator is closed, killed or restored.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.simulation.setting import Setting
 from tests.simulation.table_model import Filter
 from tests.simulation.users import Producer, attempt, change_table
 
-# Longer than any time that can be drawn between two events of connector calls.
+# Limit for the time without an event. It is longer than every delay of a connector call.
 _MOST_SILENCE_SECONDS = 200.0
 _LAST = "last"
 _ASSIGNERS: list[type[SplitAssigner]] = [FifoAssigner, LocalityAssigner, LargestFirstAssigner]
 
 
 def coordinate(setting: Setting) -> None:
-    """Run the scenario."""
+    """Run readers and a coordinator until all splits are read."""
     random = setting.random
     cluster = Cluster(setting)
     for number in range(random.choice([0, 1, 1, 2])):
@@ -60,12 +60,12 @@ def coordinate(setting: Setting) -> None:
 
 
 class Cluster:
-    """The current coordinator, and the calls to it."""
+    """The current coordinator. Its calls are recorded in the history."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.ends = False
-        """Whether readers have to stop."""
+        """Whether readers must stop."""
         self.attempts: dict[str, int] = {}
         self.handed: list[FileSplit] = []
         """Splits assigned to readers by this coordinator and by earlier ones."""
@@ -86,7 +86,7 @@ class Cluster:
         )
         assert restored is not None, self.setting.history
         if self.setting.random.random() < 0.5:
-            # A reference cycle, so that only the garbage collector frees the coordinator.
+            # With a reference cycle, only the garbage collector frees the coordinator.
             vars(self.coordinator)["itself"] = self.coordinator
         self.scan, self.coordinator = scan, restored
 
@@ -104,9 +104,8 @@ class Cluster:
         self.do("deliver", "handle_source_event", event, producer=producer, filter=sent)
 
     def do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
-        """Call a method of the current coordinator, and note it in the history."""
-        # No variable refers to the coordinator. So only threads that wait in it keep a killed
-        # coordinator alive.
+        """Call a method of the current coordinator, and record the call in the history."""
+        # No variable may refer to the coordinator. Otherwise a killed coordinator is not freed.
         call = lambda: getattr(self.coordinator, method)(*arguments)  # noqa: E731
         return attempt(self.setting, kind, call, scan=self.scan, **data)
 
@@ -175,13 +174,13 @@ class Reader:
         return self._held[: self._cluster.setting.random.randint(1, len(self._held))]
 
     def _go_on(self) -> bool:
-        """Read a split, perhaps with a failure. Return whether this attempt continues."""
+        """Read a split or fail at random. Return whether this attempt continues."""
         setting, random = self._cluster.setting, self._cluster.setting.random
         setting.sleep_up_to(0.5)
         chance = random.random()
         if chance < 0.08:
             some = self._some()
-            if random.random() < 0.7:  # else it may still acknowledge them later, by mistake
+            if random.random() < 0.7:  # otherwise the reader may acknowledge them later by mistake
                 self._held = [split for split in self._held if split not in some]
             self._do(
                 "give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some)
@@ -193,13 +192,14 @@ class Reader:
             self._do("remove", "remove_reader", self._name, which, attempt=which)
             self._register()
         elif chance < 0.22:
-            # A newer attempt starts, and the old one may still go on.
+            # A newer attempt of the same reader starts, and the old attempt may continue.
             setting.start(f"{self._name} again", Reader(self._cluster, self._name))
             return random.random() < 0.6
         elif chance < 0.25:
-            return False  # the reader dies, and is not removed
+            return False  # the reader fails without being removed from the coordinator
         elif chance < 0.28:
-            self._acknowledge([random.choice(self._cluster.handed)])  # maybe another reader's split
+            # The split may belong to another reader.
+            self._acknowledge([random.choice(self._cluster.handed)])
         return True
 
     def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
@@ -208,7 +208,7 @@ class Reader:
 
 
 def checkpoints(cluster: Cluster) -> None:
-    """Take checkpoints, and kill the coordinator now and then."""
+    """Take checkpoints, and sometimes kill the coordinator and restore it."""
     setting, random = cluster.setting, cluster.setting.random
     taken: list[tuple[int, bytes]] = []
     pace = random.choice([0.1, 1, 3])
@@ -226,7 +226,7 @@ def checkpoints(cluster: Cluster) -> None:
 
 
 def damaged(state: bytes, setting: Setting) -> bytes:
-    """Return a copy of the state that is truncated or has one bit changed."""
+    """Return a copy of a checkpoint that is truncated or has one changed bit."""
     random = setting.random
     place = random.randrange(len(state))
     if random.random() < 0.5:

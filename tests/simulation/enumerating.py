@@ -12,7 +12,7 @@ from tests.simulation.users import Producer, attempt, change_table, described
 
 
 def enumerate_concurrently(setting: Setting) -> None:
-    """Run the scenario."""
+    """Enumerate one table while other threads send filters, change the table or cancel the scan."""
     random = setting.random
     scan, enumerator = setting.enumerator()
 
@@ -41,7 +41,7 @@ def enumerate_concurrently(setting: Setting) -> None:
 
 
 def announce(setting: Setting, scan: int, enumerator: Any, producer: str) -> None:
-    """Announce a filter, perhaps on a field that cannot prune."""
+    """Announce a filter on random fields, some of which cannot prune."""
     fields = setting.random.choice([None, ["K"], ["k", "z"], ["z"]])
     attempt(
         setting,
@@ -59,7 +59,7 @@ def cancel(setting: Setting, scan: int, enumerator: DynamicFileEnumerator) -> No
 
 
 def consume(setting: Setting, scan: int, enumerator: DynamicFileEnumerator) -> None:
-    """Run one enumeration, perhaps closing it before its end, and note each step."""
+    """Run one enumeration, close it early at random, and record each step in the history."""
     random = setting.random
     how = random.choice(list(_WAYS))
     closes_after = random.choice([None, None, None, 0, 1, 3])

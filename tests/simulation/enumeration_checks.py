@@ -1,4 +1,4 @@
-"""Checks of an enumeration, such as completeness, duplicates, filters and metrics."""
+"""Checks that an enumeration is complete, has no duplicates, applies filters and counts right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.history import Span
 from tests.simulation.run import EPSILON, Run
 from tests.simulation.table_model import File, Filter
 
-# How long splitlib waits for ending threads: 0.2 seconds for each pool of an enumeration.
+# Maximum time that splitlib waits until threads end: 0.2 seconds for each of its two thread pools.
 _TIDY_SECONDS = 2 * 0.2
 
 
@@ -41,7 +41,7 @@ def _given(run: Run, whole: Span) -> list[Any]:
 
 
 def _complete(run: Run, *ways: str) -> Iterator[tuple[Span, list[Any], list[Filter]]]:
-    """Yield complete enumerations with their results and the filters that may have applied."""
+    """Yield each complete enumeration with its results and the filters that may have applied."""
     for whole in run.history.of("enumerate"):
         if whole.how in ways and whole.get("outcome") == "complete":
             filters = filters_of(run, whole.scan, begun_before=whole.end.number)
@@ -49,7 +49,7 @@ def _complete(run: Run, *ways: str) -> Iterator[tuple[Span, list[Any], list[Filt
 
 
 def what_is_complete_has_every_file(run: Run) -> Iterator[str]:
-    """Check that splits cover each byte once, for files that always existed and matched."""
+    """Check that splits cover each byte once, for matching files that existed in the whole run."""
     for whole, given, filters in _complete(run, "splits", "files"):
         for file in run.setting.model.stable():
             if not any(one.drops(file) for one in filters):
@@ -59,7 +59,7 @@ def what_is_complete_has_every_file(run: Run) -> Iterator[str]:
 
 
 def what_is_complete_has_every_partition(run: Run) -> Iterator[str]:
-    """Check that each partition that always existed and matched is returned once."""
+    """Check that each matching partition that existed in the whole run is returned once."""
     for whole, given, filters in _complete(run, "partitions", "matches"):
         stable = {file.k for file in run.setting.model.files.values() if file.born < 0}
         for k in stable & run.setting.model.partitions.keys():
@@ -98,7 +98,7 @@ def the_order_is_that_of_the_catalog(run: Run) -> Iterator[str]:
 
 
 def a_filter_holds_for_what_comes_after_it(run: Run) -> Iterator[str]:
-    """Check that results requested after a filter was delivered match it."""
+    """Check that results requested after a filter was delivered match that filter."""
     for step in run.history.of("next"):
         known = filters_known(run, step.scan, at=step.begin.number)
         for one in step.get("answer") or ():
@@ -113,7 +113,7 @@ def a_filter_holds_for_what_comes_after_it(run: Run) -> Iterator[str]:
 
 
 def _is_begun(run: Run, step: Span, file: File) -> bool:
-    """Return whether earlier splits came from the same batch: of a partition or of a page."""
+    """Return whether earlier splits came from the same partition or listing page as a file."""
     if step.how == "files":
         return False
     files = run.setting.model.files
@@ -131,7 +131,7 @@ def _is_begun(run: Run, step: Span, file: File) -> bool:
 
 
 def what_has_gone_is_noticed(run: Run) -> Iterator[str]:
-    """Check that a missing partition, if configured, and a recreated table raise an error."""
+    """Check that a recreated table raises an error, and a missing partition if configured."""
     setting = run.setting
     for whole in run.history.of("enumerate"):
         if whole.get("outcome") != "complete":
@@ -159,7 +159,7 @@ def too_many_partitions_are_an_error(run: Run) -> Iterator[str]:
 
 
 def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
-    """Check the metrics of splits, files and bytes."""
+    """Check that the metrics contain the right numbers of splits, files and bytes."""
     for whole, given, _ in _complete(run, "splits"):
         metrics = whole.metrics
         expected = (len(given), len({path for path, _, _ in given}), sum(n for _, _, n in given))
@@ -168,7 +168,7 @@ def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
 
 
 def nobody_waits_in_vain(run: Run) -> Iterator[str]:
-    """Check that a wait ends with its calls, at a deadline, or when the scan is cancelled."""
+    """Check that a wait ends when its calls end, at a deadline, or when the scan is cancelled."""
     config = run.setting.config
     cancels = [s.end.at for s in run.history.of("cancel") if s.end]
     call_seconds = config.call_deadline_seconds or float("inf")

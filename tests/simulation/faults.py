@@ -1,4 +1,4 @@
-"""Faults in calls of the catalog and the storage: delays, hangs and errors."""
+"""Faults in calls to the catalog and the storage: delays, hangs and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from splitlib.errors import SourceUnavailable
 
 
 class ThrottlingException(Exception):
-    """An error like that of a storage client, recognised only by its ``response``."""
+    """An error of a storage client. Only its ``response`` shows that the client was throttled."""
 
     response = {"Error": {"Code": "Throttling"}}  # noqa: RUF012
 
@@ -27,26 +27,30 @@ class Fault:
     """Whether the call hangs until the end of the run."""
     error: Exception | None = None
     text: str = ""
-    """Message of the error, unique in the run."""
+    """Message of the error. No other error of the run has the same message."""
     transient: bool = False
     torn: bool = False
-    """Whether the error comes after a part of the answer."""
+    """Whether the error is raised after a part of the answer was returned."""
     stale: bool = False
-    """Whether the answer is computed before the delay."""
+    """Whether the answer is computed before the delay, so that it may be outdated afterwards."""
 
     def fail(self, *, halfway: bool) -> None:
-        """Raise the error if it occurs at this point of the call."""
+        """Raise the error if it occurs at this point of the call.
+
+        Args:
+            halfway: Whether a part of the answer was already returned.
+        """
         if self.error is not None and self.torn == halfway:
             raise self.error
 
 
 class Faults:
-    """Draws a fault for each call.
+    """Source of a random fault for each call.
 
     Args:
         random: Random numbers of the run.
-        deadline_seconds: Deadline of a call. Some delays are longer.
-        may_hang: Whether calls may hang, because a deadline ends the wait for them.
+        deadline_seconds: Deadline of a call, in seconds. Some delays are longer.
+        may_hang: Whether calls may hang. False if splitlib waits for calls without a deadline.
     """
 
     def __init__(self, random: Random, deadline_seconds: float, *, may_hang: bool) -> None:
@@ -61,7 +65,7 @@ class Faults:
         self._rate = random.choice([0.0, 0.05, 0.15, 0.4]) if chosen else 0.0
 
     def draw(self) -> Fault:
-        """Draw the fault of one call."""
+        """Return a random fault for one call."""
         random = self._random
         usual = random.choice([0.0, 0.0, 0.001, 0.05])
         if random.random() >= self._rate:

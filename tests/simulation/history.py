@@ -1,4 +1,4 @@
-"""The history of a run: its events in order, and the spans between them."""
+"""The history of a run: its events in order, and the spans from one event to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Event:
     """One event of a run."""
 
     number: int
-    """Position in the history. Only one thread runs at a time, so this is a total order."""
+    """Position in the history. All events have an order, because only one thread runs at a time."""
     at: float
     stalled: float
     """Value of :attr:`tests.simulation.scheduler.Scheduler.stalled` at the event."""
@@ -49,12 +49,12 @@ class Span:
         raise AttributeError(f"{self.begin.kind} has no {name}")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a value that only some spans have, or a default."""
+        """Return the value with this name, or the default if the span does not have it."""
         return getattr(self, name, default)
 
     @property
     def seconds(self) -> float:
-        """Duration without stalls, which are times when no thread ran although one could."""
+        """Duration without stalls. In a stall, no thread runs although at least one could."""
         assert self.end is not None
         stalled = self.end.stalled - self.begin.stalled
         return float(self.end.at - self.begin.at - stalled)
@@ -65,10 +65,10 @@ class Span:
 
 
 class History:
-    """Events, and the spans between them.
+    """The events of a run, and the spans between them.
 
     Args:
-        scheduler: Scheduler with the clock and the threads of the events.
+        scheduler: Scheduler that runs the threads and has the clock.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -79,7 +79,7 @@ class History:
         self._scheduler = scheduler
 
     def note(self, kind: str, *, progress: bool = True, **data: Any) -> Event:
-        """Add an event."""
+        """Record an event."""
         scheduler = self._scheduler
         thread = str(scheduler.running or "-")
         event = Event(len(self.events), scheduler.now, scheduler.stalled, thread, kind, data)
@@ -89,13 +89,13 @@ class History:
         return event
 
     def begin(self, kind: str, *, progress: bool = True, **data: Any) -> Span:
-        """Add the beginning of a span."""
+        """Record the beginning of a span."""
         span = Span(self.note(kind, progress=progress, **data))
         self.spans.append(span)
         return span
 
     def end(self, span: Span, *, progress: bool = True, **data: Any) -> None:
-        """Add the end of a span."""
+        """Record the end of a span."""
         span.end = self.note(f"… {span.begin.kind}", progress=progress, **data)
 
     def of(self, kind: str) -> Iterator[Span]:

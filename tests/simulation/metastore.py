@@ -1,4 +1,4 @@
-"""A scenario with threads that share a metastore client whose connections fail."""
+"""A scenario in which threads share a metastore client and its connections fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TABLES = ["t", "t2", "tab", "table", GONE, REFUSED]
 
 
 def ask_a_metastore(setting: Setting) -> None:
-    """Run the scenario."""
+    """Send random requests from several threads through one metastore client."""
     _Callers(setting).run()
 
 

@@ -8,7 +8,7 @@ from tests.simulation.history import Event, Span
 from tests.simulation.network import GONE, REFUSED
 from tests.simulation.run import EPSILON, Run
 
-# A reading thread checks this often whether its call was abandoned.
+# A thread that waits for an answer checks at this interval whether its call was abandoned.
 _POLL_SECONDS = 0.25
 
 
@@ -45,7 +45,7 @@ def errors_of_a_metastore_have_a_cause(run: Run) -> Iterator[str]:
 
 
 def questions_end_at_their_deadline(run: Run) -> Iterator[str]:
-    """Check that a request ends at its deadline, no matter how many addresses it tries."""
+    """Check that a request ends by its deadline, even if it tries several addresses."""
     for ask in run.history.of("ask"):
         if ask.end and ask.seconds > ask.deadline + EPSILON:
             yield f"{ask.seconds} seconds, not {ask.deadline}: {ask.begin}"
@@ -82,7 +82,8 @@ def each_address_is_tried_once(run: Run) -> Iterator[str]:
     for ask in run.history.of("ask"):
         connects = [event for event in _of(run, ask) if event.kind == "connect"]
         hosts = [event.host for event in connects]
-        questions = 1 + 2 * (len(ask.expected) > 3)  # too many names are requested in halves
+        # A request for more than three names is split in halves.
+        questions = 1 + 2 * (len(ask.expected) > 3)
         if any(hosts.count(host) > questions for host in hosts):
             yield f"{hosts}: {ask.begin}"
 
@@ -92,7 +93,7 @@ def healthy_addresses_answer(run: Run) -> Iterator[str]:
     for event in run.history.noted("metastore"):
         for ask in run.history.of("ask"):
             events = _of(run, ask)
-            # Skip requests that lost time to other callers' requests or to a stalled machine.
+            # Skip requests that were delayed by other callers' requests or by a stalled machine.
             prompt = events and events[0].at - ask.begin.at < 0.1 * ask.deadline
             stalled = ask.end and ask.end.stalled - ask.begin.stalled
             interrupted = {"KeyboardInterrupt", "SourceError"} & {ask.get("error")}

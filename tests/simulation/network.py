@@ -1,4 +1,4 @@
-"""A simulated metastore and its sockets, with answers that are late, in pieces or missing.
+"""A simulated metastore and its sockets. Answers may be late, in pieces or missing.
 
 Thrift's own code decodes the requests and encodes the answers. Only the network is simulated.
 """
@@ -28,7 +28,7 @@ from tests.simulation.history import Span
 from tests.simulation.setting import Setting
 
 GONE, REFUSED = "gone", "refused"
-"""Names of a table that does not exist, and of one that may not be read."""
+"""Names of two tables: one does not exist, and access to the other is denied."""
 MOST_NAMES = 3
 """Maximum number of partitions described in one answer."""
 _RESET: Any = object()
@@ -40,7 +40,7 @@ class Behaviour:
 
     faults: tuple[str, ...]
     rate: float
-    """Probability of a fault for a connection or a request."""
+    """Probability that a connection or a request has a fault."""
     healthy: frozenset[str] = frozenset()
     """Hosts that never have a fault."""
     old: frozenset[str] = frozenset()
@@ -58,10 +58,10 @@ def names_of(table: str) -> list[str]:
 
 
 class _Handler:
-    """The calls of a metastore.
+    """The calls that the simulated metastore supports.
 
     Args:
-        old: Whether to act like Hive before 2.3.
+        old: Whether to behave like Hive before 2.3.
     """
 
     def __init__(self, *, old: bool) -> None:
@@ -78,7 +78,7 @@ class _Handler:
 
     def get_partition_names(self, database: str, table: str, most: int) -> list[str]:
         if table == GONE:
-            return []  # this call does not have an error for a missing table
+            return []  # Hive returns an empty list for a missing table
         _check(table)
         return names_of(table)
 
@@ -113,7 +113,7 @@ class Network:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Make Thrift use sockets of this network, for the ``with`` block."""
+        """Make Thrift use sockets of this network within the ``with`` block."""
 
         def resolve(socket: TSocket) -> list[Any]:
             return [(None, None, None, None, (socket.host, socket.port))]
@@ -125,14 +125,14 @@ class Network:
             yield
 
     def fault(self, host: str) -> str:
-        """Draw a fault for a connection or a request to a host, or "" for none."""
+        """Return a random fault for a connection or a request to a host, or "" for no fault."""
         behaviour, random = self.behaviour, self.setting.random
         if host in behaviour.healthy or random.random() >= behaviour.rate:
             return ""
         return random.choice(behaviour.faults)
 
     def note(self, kind: str, host: str, **data: Any) -> None:
-        """Note an event of the running thread's request in the history."""
+        """Record an event of the running thread's request in the history."""
         asked = self.asking()
         number = None if asked is None else asked.begin.number
         self.setting.history.note(kind, ask=number, host=host, **data)
@@ -150,7 +150,7 @@ class SimulatedSocket:
         self._server: Any = None
         self._used_at = 0.0
         self._coming: list[tuple[float, Any]] = []
-        """Times of arrival and data: bytes, b"" at the end, or an error."""
+        """Pieces of the answer with their times of arrival. b"" is the end; errors are raised."""
         network.open.append(self)
 
     def settimeout(self, seconds: float | None) -> None:
@@ -200,7 +200,7 @@ class SimulatedSocket:
         taken, rest = what[:size], what[size:]
         if rest:
             self._coming[0] = at, rest
-        elif what:  # the end of the stream stays
+        elif what:  # the end of the stream stays, so later reads return b"" too
             del self._coming[0]
         self._used_at = self._scheduler.now
         return bytes(taken)

@@ -1,7 +1,7 @@
-"""Planted bugs in splitlib, each of which a check must find.
+"""Planted bugs in splitlib. The checks of the simulation must find each of them.
 
 ``planted_bugs.txt`` lists the replacements in the source of each method. A replaced text must
-occur exactly once, so that outdated bugs fail.
+occur exactly once. Otherwise the bug is outdated, and planting it fails.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _read(text: str) -> _Bugs:
 
 @contextmanager
 def _planted(owner: Any, name: str, changes: list[list[str]]) -> Iterator[None]:
-    """Replace texts in the source of ``owner.name``, for the ``with`` block.
+    """Replace texts in the source of ``owner.name`` within the ``with`` block.
 
     Args:
         owner: Class or module of the function.
@@ -71,7 +71,7 @@ def _planted(owner: Any, name: str, changes: list[list[str]]) -> Iterator[None]:
         assert source.count(old) == 1, f"{old!r} is {source.count(old)} times in {name}"
         source = source.replace(old, new)
     flags = __future__.annotations.compiler_flag
-    # With the same file name, the scheduler also interrupts threads in the new code.
+    # The scheduler selects code to interrupt by file name, so the new code keeps the file name.
     code = compile(source, inspect.getfile(function), "exec", flags, dont_inherit=True)
     made: dict[str, Any] = {}
     exec(code, vars(sys.modules[function.__module__]), made)

@@ -1,7 +1,7 @@
 """Simulated versions of :mod:`threading` and :mod:`time`, based on a :class:`Scheduler`.
 
-Conditions, events and futures stay Python's own. They are written in Python, and create the
-simulated locks.
+Conditions, events and futures are not replaced. They are written in Python and use the simulated
+locks.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class SimulatedRLock:
     def __repr__(self) -> str:
         return f"a lock of {self._owner}"
 
-    # threading.Condition calls the following methods of its lock
+    # ``threading.Condition`` calls the following methods of its lock.
 
     def _is_owned(self) -> bool:
         return self.held and self._owner is self._scheduler.running
@@ -111,7 +111,7 @@ class SimulatedRLock:
 
 
 class SimulatedThread:
-    """A simulated ``threading.Thread``, as far as splitlib uses it."""
+    """A simulated ``threading.Thread``, with the methods that splitlib uses."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class SimulatedThread:
 
 @contextmanager
 def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
-    """Use the scheduler's threads, locks and clock for the ``with`` block."""
+    """Replace Python's threads, locks and clock with simulated ones within the ``with`` block."""
 
     numbers: dict[str, int] = {}
 
     def number(thing: Any) -> int:
-        """Return a number for an object, because its address differs in every run."""
+        """Return a number that identifies an object. Its address would differ in every run."""
         known: int | None = thing.__dict__.get("_number")
         if known is None:
             known = numbers["last"] = numbers.get("last", 0) + 1

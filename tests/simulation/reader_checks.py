@@ -1,7 +1,7 @@
-"""Checks of a coordinator: failing readers together read every split exactly once.
+"""Checks of a coordinator: its readers read every split exactly once, even if they fail.
 
-A restored coordinator continues from its checkpoint. So the checks follow a chain of
-coordinators, each up to the checkpoint from which the next one was restored.
+A restored coordinator continues from a checkpoint of an earlier one. So the checks follow a chain
+of coordinators, each up to the checkpoint from which the next one was restored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, int, int]
 
 
 class Link(NamedTuple):
-    """A coordinator in the chain."""
+    """A coordinator in a chain of restored coordinators."""
 
     scan: int
     snapshot: Span | None
@@ -40,7 +40,7 @@ class Handed(NamedTuple):
 
 
 def chain(run: Run, scan: int) -> list[Link]:
-    """Return the chain of coordinators up to the one of this scan, the oldest first."""
+    """Return the chain of coordinators that ends with this scan's coordinator, oldest first."""
     links = [Link(scan, None)]
     while True:
         made = [s for s in run.history.of("restore") if s.scan == links[0].scan]
@@ -51,7 +51,7 @@ def chain(run: Run, scan: int) -> list[Link]:
 
 
 def handed(run: Run, scan: int) -> list[Handed]:
-    """Return the splits that a coordinator assigned, in order."""
+    """Return the splits that a scan's coordinator assigned, in the order of assignment."""
     found = []
     for span in run.history.of("request"):
         if span.scan == scan and span.end and isinstance(span.get("answer"), AssignedSplit):
@@ -61,9 +61,9 @@ def handed(run: Run, scan: int) -> list[Handed]:
 
 
 def releases(run: Run, one: Handed) -> Iterator[Span]:
-    """Yield the events that take a split from its reader.
+    """Yield the calls that take a split from its reader.
 
-    The reader fails, returns the split, or is replaced by a newer attempt.
+    The reader is removed, gives the split back, or registers a newer attempt.
     """
     reader, attempt = one.reader
     for kind in ("remove", "give back", "register"):
@@ -113,13 +113,13 @@ def _sent(run: Run, scan: int) -> list[Filter]:
 
 
 def _wanted(run: Run, scan: int) -> list[File]:
-    """Return the files that must be read."""
+    """Return the files that the readers must read."""
     filters = _sent(run, scan)
     return [f for f in run.setting.model.stable() if not any(one.drops(f) for one in filters)]
 
 
 def everything_is_read(run: Run) -> Iterator[str]:
-    """Check that at the end every byte of every wanted file was read exactly once."""
+    """Check that the readers read every byte of every matching file exactly once."""
     for event in run.history.noted("drained"):
         if not event.finished:
             yield f"not finished: {event}"
@@ -132,7 +132,7 @@ def everything_is_read(run: Run) -> Iterator[str]:
 
 
 def one_reader_at_a_time(run: Run) -> Iterator[str]:
-    """Check that a split has a new reader only after its old one failed or returned it."""
+    """Check that a split gets a new reader only after its old reader failed or gave it back."""
     for scan in run.scans:
         latest: dict[Key, Handed] = {}
         for one in handed(run, scan):
@@ -145,7 +145,7 @@ def one_reader_at_a_time(run: Run) -> Iterator[str]:
 def _passed_on(run: Run, one: Handed, other: Handed) -> bool:
     """Return whether a split may have passed from one reader to the other.
 
-    Their requests may overlap, so either reader may have had it first.
+    If their requests overlap, either reader may have had the split first.
     """
     if any(not other.request.before(r) for r in releases(run, one)):
         return True
@@ -156,7 +156,7 @@ def _passed_on(run: Run, one: Handed, other: Handed) -> bool:
 def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
     """Check that an acknowledged split is never assigned again.
 
-    This includes coordinators restored from a later checkpoint.
+    Coordinators restored from a later checkpoint must not assign it either.
     """
     for scan in run.scans:
         done: dict[Key, Span] = {}
@@ -171,12 +171,13 @@ def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
 
 
 def filters_hold(run: Run) -> Iterator[str]:
-    """Check that requests made after a filter get only splits that match it."""
+    """Check that requests made after a filter was delivered get only splits that match it."""
     for scan in run.scans:
         links = chain(run, scan)
         for one in handed(run, scan):
             known = filters_known(run, scan, at=one.request.begin.number)
-            if len(links) > 1:  # checkpoints do not contain statistics
+            # Checkpoints do not contain file statistics, so only filters on ``k`` apply.
+            if len(links) > 1:
                 known = [f for f in known if f.column == "k"]
             for link in links[:-1]:
                 assert link.snapshot is not None
@@ -188,7 +189,7 @@ def filters_hold(run: Run) -> Iterator[str]:
 
 
 def errors_stay(run: Run) -> Iterator[str]:
-    """Check that all requests after a failed listing raise its error."""
+    """Check that after a failed listing, all requests raise the same error."""
     for scan in run.scans:
         requests = [s for s in run.history.of("request") if s.scan == scan and s.end]
         failed = [s for s in requests if s.get("error")]
@@ -201,9 +202,10 @@ def errors_stay(run: Run) -> Iterator[str]:
 
 
 def who_is_no_reader_is_ignored(run: Run) -> Iterator[str]:
-    """Check that requests are ignored after the coordinator is closed.
+    """Check that requests are ignored if they come too late.
 
-    They are also ignored once a newer attempt of the reader has registered.
+    A request is too late if the coordinator is closed, or if a newer attempt of the same reader
+    has registered.
     """
     closed = {s.scan: s for s in run.history.of("close")}
     for span in run.history.of("request"):
@@ -227,7 +229,10 @@ def _of_same(span: Span, request: Span) -> bool:
 
 
 def the_end_is_the_end(run: Run) -> Iterator[str]:
-    """Check that after ``NoMoreSplits`` only splits that were assigned before are assigned."""
+    """Check that no new split is assigned after ``NoMoreSplits``.
+
+    Splits that were assigned before may be assigned again.
+    """
     for scan in run.scans:
         ends = [
             s
@@ -242,7 +247,7 @@ def the_end_is_the_end(run: Run) -> Iterator[str]:
 
 
 def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
-    """Check that no reader gets ``NoMoreSplits`` while splits given back wait for a reader."""
+    """Check that no reader gets ``NoMoreSplits`` before all returned splits are assigned again."""
     for scan in run.scans:
         every = handed(run, scan)
         for end in run.history.of("request"):
@@ -252,7 +257,7 @@ def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
             filters = filters_of(run, scan, begun_before=end.end.number)
             for one in latest.values():
                 back = any(r.before(end) and one.request.before(r) for r in releases(run, one))
-                # An older attempt may get its answer after a newer one has read the split.
+                # The answer to an older attempt may arrive after a newer attempt read the split.
                 done = any(acknowledgements(run, each) for each in every if each.key == one.key)
                 dropped = any(f.drops(run.setting.model.files[one.key[0]]) for f in filters)
                 if back and not done and not dropped:

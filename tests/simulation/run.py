@@ -1,4 +1,4 @@
-"""One simulated run: a scenario on a scheduler, and its results."""
+"""Run a scenario on a simulated scheduler, and return the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EPSILON = 1e-6
 CALLS = ("list_partitions", "load_details", "list_files", "hosts", "check_identity")
 """Kinds of connector calls in the history."""
 
-# After this time, all slow calls have ended and no retry may begin.
+# Time that a run waits at its end. All slow calls end within it, and no retry begins after it.
 _GRACE_SECONDS = 200.0
 # One of this many runs uses the metastore client instead of an enumerator or a coordinator.
 _METASTORE_EVERY = 8
@@ -75,7 +75,7 @@ class Run:
 
 
 def simulate(seed: int) -> Run:
-    """Run a seed. The same seed always gives the same run."""
+    """Run the scenario of a seed. The same seed always gives the same run."""
     random = Random(f"{seed} schedule")
     scheduler = Scheduler(
         random,
@@ -108,7 +108,8 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
     setting.history.note("hanging calls go on")
     setting.over.set()
     gc.collect()
-    for _ in range(10):  # in steps, since the clock may jump although a thread can run
+    # The clock may jump to the end of one sleep while threads can run. So sleep several times.
+    for _ in range(10):
         scheduler.sleep(_GRACE_SECONDS / 10)
     run.left = [str(f) for f in scheduler.fibers if not f.done and f is not scheduler.running]
     if run.left:
@@ -118,7 +119,7 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Disable logging and automatic garbage collection, for the ``with`` block."""
+    """Disable logging and automatic garbage collection within the ``with`` block."""
     logging.disable(logging.CRITICAL)
     gc.disable()
     try:
@@ -130,16 +131,16 @@ def _quiet() -> Iterator[None]:
 
 
 def _unless_over(unraisable: Any) -> None:
-    """Report an unraisable error, unless the end of the run caused it."""
+    """Print an error raised in a finalizer, unless the end of the run caused the error."""
     if not isinstance(unraisable.exc_value, SimulationOver):
         sys.__unraisablehook__(unraisable)
 
 
 @contextmanager
 def _noting_tasks(history: History) -> Iterator[None]:
-    """Note in the history when a worker begins and ends a task.
+    """Record in the history when a worker thread begins and ends a task.
 
-    The deadline of a task starts when the worker begins it.
+    Checks need these times, because a task's deadline is counted from its beginning.
     """
     run = Task.run
 
@@ -155,7 +156,7 @@ def _noting_tasks(history: History) -> Iterator[None]:
 def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] | None:
     """Return a trace function that interrupts threads between lines or instructions of splitlib.
 
-    None means that threads are not interrupted there.
+    Return None in some runs. Threads are then interrupted only where they use locks or the clock.
     """
     kind = random.choice([None, None, None, "line", "opcode", "doze", "doze"])
     if kind is None:
@@ -180,6 +181,6 @@ def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] 
 
 
 def prepare() -> None:
-    """Run a few seeds, so that later runs do not contain one-time work such as imports."""
+    """Run a few seeds, so that one-time work such as imports does not change later runs."""
     for seed in range(-12, 0):
         simulate(seed)

@@ -1,8 +1,9 @@
 """A scheduler that runs one thread at a time, in an order drawn from a seed.
 
 Every simulated thread is a real thread that waits for its turn. It calls :meth:`Scheduler.pause`
-where it may be interrupted, and :meth:`Scheduler.block` where it has to wait. The virtual clock
-stops while any thread can run. Then it jumps to the next time for which a thread waits.
+where it may be interrupted, and :meth:`Scheduler.block` where it has to wait. While any thread can
+run, the virtual clock does not move. When all threads wait, the clock jumps to the earliest time
+for which a thread waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 MOST_STEPS = 400_000
-# In simulated time; far longer than every deadline and pause.
+# Limit for the simulated time of a run. It is far longer than every deadline and pause.
 MOST_SECONDS = 100_000.0
 # Minimum length of a wait. A shorter one could be lost to rounding, and take no time.
 CLOCK_STEP_SECONDS = 1e-9
@@ -26,7 +27,7 @@ _EPOCH_SECONDS = 1000.0
 
 
 class SimulationOver(BaseException):
-    """The run has ended. Raised in threads that are still alive."""
+    """Raised in threads that are still alive when the run ends."""
 
 
 class Fiber:
@@ -43,7 +44,7 @@ class Fiber:
         self.until: float | None = None
         """Time at which the wait ends at the latest. None if the wait has no limit."""
         self.dozes = False
-        """Whether the thread waits only because the scheduler took it off its processor."""
+        """Whether the thread could run, but the scheduler suspended it for some time."""
         self.done = False
         self.priority = 0.0
         self.ident: int | None = None
@@ -53,15 +54,16 @@ class Fiber:
 
 
 class Scheduler:
-    """Decides which thread runs next.
+    """A scheduler that decides which thread runs next.
 
     Args:
         random: Random numbers for every decision.
-        switch: Probability that a pause switches to another thread. None: random priorities
-            decide, which change now and then (probabilistic concurrency testing).
-        stall: Probability that time jumps in a pause although threads could run, as on a slow
+        switch: Probability that a pause switches to another thread. With None, the thread with the
+            highest random priority runs, and priorities sometimes change (probabilistic
+            concurrency testing).
+        stall: Probability that the clock jumps in a pause although threads could run, as on a slow
             machine.
-        doze: Probability that a pause takes the thread off its processor for a while.
+        doze: Probability that a pause suspends the thread for some time.
         collect: Probability that a pause collects garbage. Finalizers then run in that thread.
         trace: Function for :func:`sys.settrace` in each thread. Its first argument is this
             scheduler.
@@ -79,16 +81,16 @@ class Scheduler:
     ) -> None:
         self.now = _EPOCH_SECONDS
         self.stalled = 0.0
-        """Seconds that passed although some thread could run."""
+        """Total time that passed although a thread could run, in seconds."""
         self.steps = 0
         self.failure: str | None = None
-        """Reason why the run ended before its threads. None if it did not."""
+        """Reason why the run ended while threads were alive. None if all threads ended."""
         self.crashes: list[str] = []
         """Tracebacks of uncaught errors."""
         self.fibers: list[Fiber] = []
         self.running: Fiber | None = None
         self.locks: list[Any] = []
-        """Locks with an owner; see :mod:`tests.simulation.primitives`."""
+        """Locks that record which thread holds them."""
         self._random = random
         self._switch = switch
         self._stall = stall
@@ -100,17 +102,17 @@ class Scheduler:
         self._ended = allocate_lock()
         self._ended.acquire()
 
-    # called by the code that starts a run
+    # The code that starts a run calls the following methods.
 
     def run(self, work: Callable[[], object]) -> None:
-        """Run ``work`` and every thread that it starts, until none can go on."""
+        """Run ``work`` and every thread that it starts, until all have ended or the run fails."""
         self.spawn("main", work)
         self._hand_over()
         self._ended.acquire()
         self.running = None
 
     def fail(self, why: str) -> None:
-        """End the run: every thread raises :class:`SimulationOver`."""
+        """End the run. Every thread then raises :class:`SimulationOver`."""
         if self.failure is None:
             self.failure = why
         self._over = True
@@ -129,10 +131,10 @@ class Scheduler:
                     lines.append(f"    {short}:{where.lineno} {where.name}: {where.line}")
         return "\n".join(lines)
 
-    # called by simulated threads
+    # Simulated threads call the following methods.
 
     def spawn(self, name: str, work: Callable[[], object]) -> Fiber:
-        """Start a simulated thread, which runs at its turn."""
+        """Start a simulated thread. It begins when the scheduler chooses it."""
         fiber = Fiber(len(self.fibers), name, work)
         fiber.priority = self._random.random()
         self.fibers.append(fiber)
@@ -141,7 +143,7 @@ class Scheduler:
         return fiber
 
     def pause(self) -> None:
-        """Perhaps switch to another thread."""
+        """Switch to another thread, or continue, at random."""
         if self.running is None or self._over:
             return
         self.steps += 1
@@ -163,7 +165,7 @@ class Scheduler:
         self._hand_over()
 
     def doze(self) -> None:
-        """Take the running thread off its processor for a while, so that others run."""
+        """Suspend the running thread for some time, so that others run."""
         fiber = self.running
         if fiber is None or self._over:
             return
@@ -172,10 +174,10 @@ class Scheduler:
         fiber.dozes = False
 
     def block(self, what: object, until: float | None = None) -> bool:
-        """Wait until :meth:`wake` is called with ``what``, or until a time.
+        """Wait until :meth:`wake` is called with ``what``, or until the time ``until``.
 
         Returns:
-            Whether :meth:`wake` was called in time.
+            Whether :meth:`wake` was called before ``until``.
         """
         fiber = self.running
         assert fiber is not None, f"{what} is waited for outside of a run"
@@ -200,7 +202,7 @@ class Scheduler:
         else:
             self.pause()
 
-    # choosing the next thread
+    # The following methods choose and start the next thread.
 
     def _live(self, fiber: Fiber) -> None:
         fiber.turn.acquire()
@@ -251,7 +253,7 @@ class Scheduler:
                 self.fail(f"deadlock: nobody can go on.\n{self.stacks()}")
 
     def _jump(self, *, stalling: bool = False) -> bool:
-        """Move the clock to the next time for which a thread waits, or return False."""
+        """Move the clock to the next time for which a thread waits. Return False if none waits."""
         timed = [f for f in self._alive if f.waits_for is not None and f.until is not None]
         if not timed:
             return False
@@ -268,4 +270,4 @@ class Scheduler:
 
 
 def _nothing() -> None:
-    """Do nothing. Replaces a thread's finished work, which could keep objects alive."""
+    """Do nothing. This replaces a thread's finished work, which might keep objects alive."""

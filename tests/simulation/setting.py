@@ -31,7 +31,7 @@ class Setting:
     model: TableModel
     faults: Faults
     ahead: int
-    """Number of splits that a coordinator enumerates ahead."""
+    """Number of splits that a coordinator enumerates before readers request them."""
     scans: int = 0
     over: threading.Event = field(default_factory=threading.Event)
     """Event set at the end of the run, when hanging calls continue."""
@@ -39,7 +39,7 @@ class Setting:
 
     @classmethod
     def drawn(cls, random: Random, scheduler: Scheduler, history: History) -> Setting:
-        """Draw a setting."""
+        """Return a random setting."""
         call_deadline = random.choice([0, 2.0, 2.0, 10.0])
         enumeration_deadline = random.choice([0, 5.0, 30.0, 30.0])
         config = SplitConfig(

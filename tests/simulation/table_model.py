@@ -1,4 +1,4 @@
-"""The simulated table, whose partitions and files change while it is read."""
+"""The simulated table. Its partitions and files change while readers read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.history import Event, History
 
 @dataclass(slots=True)
 class File:
-    """A file of partition ``k``. Its values of column ``a`` lie from ``low`` to ``high``."""
+    """A file of partition ``k``. Its values of column ``a`` are between ``low`` and ``high``."""
 
     path: str
     k: int
@@ -23,12 +23,12 @@ class File:
     low: int
     high: int
     born: int
-    """Number of the event that created the file; -1 = before the run."""
+    """Number of the event that created the file; -1 if the file existed before the run."""
     gone: int | None = None
 
     @property
     def stable(self) -> bool:
-        """Whether the file existed in the whole run."""
+        """Whether the file existed during the whole run."""
         return self.born < 0 and self.gone is None
 
 
@@ -40,14 +40,14 @@ class Filter:
     values: frozenset[int]
 
     def drops(self, file: File) -> bool:
-        """Return whether no row of the file can match."""
+        """Return whether the filter drops the file because none of its rows can match."""
         if self.column == "k":
             return file.k not in self.values
         return not any(file.low <= value <= file.high for value in self.values)
 
     @property
     def data(self) -> DynamicFilteringData:
-        """The filter as splitlib's type."""
+        """Return the filter as :class:`DynamicFilteringData`."""
         values = pa.array(sorted(self.values), pa.int64())
         return DynamicFilteringData.from_arrow(pa.table({self.column: values}))
 
@@ -95,7 +95,7 @@ class TableModel:
         self.partitions[k].append(file)
 
     def batch_was_listed(self) -> None:
-        """Count a listed batch of partitions, after which the table may be recreated."""
+        """Count a listed batch of partitions. After a random number of them, recreate the table."""
         self._batches_left -= 1
         if self._batches_left == 0 and self.recreated is None:
             self._recreate()
@@ -137,7 +137,7 @@ class TableModel:
         self.dropped[k] = event.number
 
     def filter(self, *, statistics: bool) -> Filter:
-        """Draw a filter, which may drop everything."""
+        """Return a random filter. It may drop all files."""
         random = self._random
         if statistics and random.random() < 0.4:
             return Filter("a", frozenset(random.sample(range(26), random.randint(1, 12))))
@@ -146,14 +146,14 @@ class TableModel:
         return Filter("k", frozenset(random.sample(known, random.randint(least, len(known)))))
 
     def stable(self) -> Iterator[File]:
-        """Return the files with rows that existed in the whole run."""
+        """Return the non-empty files that existed during the whole run."""
         return (file for file in self.files.values() if file.stable and file.size)
 
     def of_split(self, path: str) -> File | None:
-        """Return the file of a split, even if it was deleted."""
+        """Return the file with a path, even if it was deleted. None if it never existed."""
         return self.files.get(path)
 
 
 def bounds(files: list[File], what: str) -> Any:
-    """Return one bound of each file, as an Arrow array."""
+    """Return the lower or the upper bound of each file, as an Arrow array."""
     return pa.array([getattr(file, what) for file in files], pa.int64())

@@ -1,4 +1,4 @@
-"""Shared parts of the scenarios: changing the table, sending filters, noting calls."""
+"""Shared parts of the scenarios: they change the table, send filters and record calls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> T | None:
-    """Make a call, and note it in the history with its answer or error.
+    """Make a call, and record it in the history with its answer or error.
 
     Returns:
         The result of the call, or None after an error.
     """
-    progress = kind != "request"  # a reader's repeated requests are no progress
+    progress = kind != "request"  # a reader may repeat requests for ever without any progress
     span = setting.history.begin(kind, progress=progress, **data)
     try:
         result = call()
@@ -33,7 +33,7 @@ def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> 
 def described(error: BaseException) -> dict[str, Any]:
     """Return a description of an error for the history.
 
-    The error itself is not kept, since its traceback would keep objects alive.
+    The history does not store the error itself, because its traceback would keep objects alive.
     """
     where = {name: getattr(error, name, None) for name in ("connector", "table")}
     return {"error": type(error).__name__, "message": str(error), **where}
@@ -49,7 +49,7 @@ def change_table(setting: Setting) -> None:
 
 
 class Producer:
-    """A producer that sends a filter once or several times, or never.
+    """A producer that sends a filter once, several times or never.
 
     Args:
         setting: Setting of the run.
