@@ -39,20 +39,20 @@ from tests.chaos.subjects import LyingSubject, ProxiedSubject, Subject
 DOCUMENT = Path(__file__).parents[2] / "docs" / "chaos.md"
 EVERY = "*"
 _START_SECONDS = 300
-"""Time for the metastore to start on a busy machine, in seconds."""
+"""Maximum time until the metastore has started, in seconds. The machine may be busy."""
 _DEAR = 5
-"""Cost of a run that starts processes or a server, in ordinary runs."""
+"""Cost of a run that starts processes or a server. An ordinary run costs 1."""
 
 
 class _Measurement(NamedTuple):
     name: str
     measure: Callable[[int, int, int, Callable[[], None]], Row]
     cost: int = 1
-    """Time of one run, in ordinary runs."""
+    """Relative duration of one run. An ordinary run has 1."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the selected cells. Return 1 if there are violations or no cells."""
+    """Run the selected cells. Return 1 if a run violates a promise or if no cell is selected."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=25, help="of each cell")
     parser.add_argument("--seed", type=int, default=1, help="of the first run of each cell")
@@ -64,8 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help=f"the table into {DOCUMENT.name}")
     given = parser.parse_args(arguments)
     runs.SLACK_SECONDS = given.slack
-    logging.disable(logging.WARNING)  # outcomes contain the errors
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers too
+    logging.disable(logging.WARNING)  # the results already contain all errors
+    # An ordinary exit also stops the servers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = []
     kept = KeptRows(given.runs, given.seed, given.slack)
     with ExitStack() as servers, tempfile.TemporaryDirectory() as scratch:
@@ -133,7 +134,7 @@ def _of_subject(subject: Subject, restarted: Mapping[str, Server]) -> Iterator[_
 
 
 class _Progress:
-    """Progress of one cell: a counter on a terminal, and a summary at the end."""
+    """Progress of one cell. Prints a counter on a terminal, and a summary at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""The matrix of fault tests: tables, stages and faults."""
+"""The matrix of fault tests. Each cell is a table, a stage of its enumeration and a fault."""
 
 from __future__ import annotations
 
@@ -50,28 +50,29 @@ class Cell:
     stage: str
     fault: str
     is_promised: bool = True
-    """Whether wrong splits are a violation.
+    """Whether wrong splits count as a violation.
 
-    False for faults that change answers in ways that no client can detect. They are only counted.
+    False if the fault changes answers in ways that no client can detect. Wrong splits are then
+    only counted.
     """
 
     @property
     def name(self) -> str:
-        """Name in the results and in selections: table, stage and fault."""
+        """Name of the cell in the results: its table, stage and fault."""
         return f"{self.subject.name} / {self.stage} / {self.fault}"
 
 
 def is_selected(name: str, pattern: str) -> bool:
     """Return whether a pattern such as ``hive* / names / cut`` selects a cell.
 
-    Parts missing at the end of the pattern match everything.
+    A pattern may have fewer parts than a name. The missing parts match everything.
     """
     parts, wanted = name.split(" / "), pattern.split(" / ")
     return all(fnmatch.fnmatch(*pair) for pair in zip(parts, wanted, strict=False))
 
 
 def cells_of(subject: Subject) -> list[Cell]:
-    """Return the cells of a table: all faults at all stages. Undetectable faults come last."""
+    """Return the cells of a table, for all faults at all stages. Undetectable faults come last."""
     promised = [Cell(subject, stage, fault) for stage in subject.stages for fault in subject.faults]
     measured = [
         Cell(subject, stage, fault, is_promised=False)
@@ -82,7 +83,7 @@ def cells_of(subject: Subject) -> list[Cell]:
 
 
 def disk_subjects(directory: Path) -> list[Subject]:
-    """Create tables on a faulty local disk: one of directories, and an Iceberg table."""
+    """Create a table of Parquet files and an Iceberg table on a faulty local disk."""
     root = f"{PROTOCOL}://{directory}/tree"
     files = LyingSubject(
         "files on a disk",
@@ -118,7 +119,7 @@ def _iceberg(name: str, catalog: Mapping[str, str]) -> LyingSubject:
 
 
 def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subject]:
-    """Create Hive tables with a faulty metastore or a faulty disk."""
+    """Create Hive tables for which the metastore or the disk is faulty."""
     tree, root = write_tree(directory / "tree"), f"{directory}/tree"
     empty = directory / "empty"
     table = make_hive_table(metastore, "chaos_local", empty, f"file://{root}")
@@ -162,7 +163,7 @@ def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subjec
 
 
 def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
-    """Create tables on an object store: one of directories, and an Iceberg table."""
+    """Create a table of Parquet files and an Iceberg table on an object store."""
     root = f"s3://{BUCKET}/files"
     tree = write_tree(directory / "files")
     store.upload(directory / "files")
@@ -206,7 +207,8 @@ def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
         lambda address: {
             **catalog,
             "s3.endpoint": endpoint_of(address),
-            # A new property in each run, so that cached metadata of an earlier run is not used.
+            # Cached metadata is found by the catalog's properties. A property that differs in each
+            # run avoids metadata that an earlier run cached.
             "run": str(next(_numbers)),
         },
         dict.fromkeys(("open", "manifest list", "manifests"), ("flip",)),
@@ -219,7 +221,7 @@ def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
 
 
 def hive_on_store(metastore: HiveMetastore, store: ObjectStore, directory: Path) -> list[Subject]:
-    """Create a Hive table whose partitions are on an object store."""
+    """Create a Hive table that has its partitions on an object store."""
     root = f"s3://{BUCKET}/hive"
     tree = write_tree(directory / "hive")
     store.upload(directory / "hive")

@@ -1,7 +1,8 @@
-"""Work of the processes that are killed or interrupted.
+"""The work of processes that the tests kill or interrupt.
 
-They run a coordinator that writes checkpoints, or an enumeration. ``python -m tests.chaos.driver
-JOB`` enumerates a table. ``JOB`` is JSON with the arguments; ``null`` only waits.
+A process assigns splits and writes checkpoints (:func:`hand_out`), or enumerates a table.
+``python -m tests.chaos.driver JOB`` does the latter. ``JOB`` is a JSON object with the arguments of
+:func:`enumerate_table`. With ``null``, the process only waits.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from splitlib.model import FileSplit
 from tests.chaos import lying_filesystem
 
 READY = "listing begins"
-assert lying_filesystem.PROTOCOL  # the import registers the protocol
+assert lying_filesystem.PROTOCOL  # importing this module registers its protocol with fsspec
 _READER = "reader"
 
 
 def enumerate_table(table: str, connector: str, options: dict[str, Any]) -> None:
-    """Print that the listing begins, and enumerate all splits of a table."""
+    """Print ``READY``, and enumerate all splits of a table."""
     print(READY, flush=True)
     with splitlib.load_table(table, connector, **options) as opened:
         for _ in DynamicFileEnumerator(opened).enumerate_splits():
@@ -44,8 +45,9 @@ def hand_out(
 ) -> None:
     """Assign and acknowledge all splits, starting from the last complete checkpoint.
 
-    Each epoch writes a file of acknowledged splits, and then a file of the coordinator's state.
-    An epoch is complete if its state can be restored. A file ``done`` marks the end of the work.
+    After some splits, the process writes two files: the splits acknowledged since the last
+    checkpoint, and a checkpoint of the coordinator. A checkpoint is complete if a coordinator can
+    be restored from it. A file ``done`` marks the end of the work.
     """
     rng = random.Random(seed)
     with splitlib.load_table(table, connector, **options) as opened:
@@ -66,7 +68,7 @@ def hand_out(
 
 
 def handed_out(directory: Path) -> list[list[Any]]:
-    """Return the acknowledged splits of all epochs, each as path, start and length."""
+    """Return all acknowledged splits in a directory, each as path, start and length."""
     epochs = [json.loads(path.read_text()) for path in sorted(directory.glob("*.splits"))]
     return [split for epoch in epochs for split in epoch]
 
@@ -118,8 +120,8 @@ def _state_path(directory: Path, epoch: int) -> Path:
 
 
 def main(job: dict[str, Any] | None) -> None:
-    """Enumerate a table, or wait if there is no job."""
-    # A shell makes its background processes ignore SIGINT.
+    """Enumerate the table of a job. With None, wait."""
+    # A shell makes its background processes ignore SIGINT, so set the default handler again.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if job is None:
         print(READY, flush=True)

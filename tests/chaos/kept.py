@@ -15,10 +15,10 @@ _CODE = ("splitlib", "connectors", "tests/chaos")
 
 
 class KeptRows:
-    """Stored rows without violations. They are valid for the same code and settings.
+    """Stored results without violations, for the same code and settings.
 
     Args:
-        settings: Settings of the measurement.
+        settings: Settings that change the results, such as the number of runs.
     """
 
     def __init__(self, *settings: Hashable) -> None:
@@ -29,7 +29,7 @@ class KeptRows:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, name: str) -> Row | None:
-        """Return the stored row of a cell, or None."""
+        """Return the stored row of a cell. None if there is no stored row."""
         kept = self._path(name)
         return pickle.loads(kept.read_bytes()) if kept.exists() else None
 
@@ -38,7 +38,7 @@ class KeptRows:
         if row.violations:
             return
         for outcome in row.outcomes:
-            if outcome.error is not None:  # its cause may not be picklable
+            if outcome.error is not None:  # pickle may not support the error's cause
                 outcome.error = SplitlibError(str(outcome.error))
         self._path(row.name).write_bytes(pickle.dumps(row))
 

@@ -1,7 +1,7 @@
 """A faulty fsspec filesystem on the local disk, with paths such as ``lying:///path``.
 
-It changes listings and the bytes of files, and can be late, hang or fail. Its fault is described
-by a text option, which can also be passed to other processes.
+Its operations return changed listings or bytes, are late, hang or fail. An option describes the
+fault as text, so that it can also be passed to other processes.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ ERRORS: list[Callable[[], BaseException]] = [
     lambda: KeyError("size"),
     asyncio.CancelledError,
 ]
-"""Different kinds of errors that filesystems raise."""
+"""Functions that create the different errors that filesystems raise."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """A fault, and the operations that it affects.
 
-    An operation is a text such as ``ls PATH``, ``info PATH`` or ``open PATH``.
+    ``pattern`` is a regular expression for operations such as ``ls PATH``, ``info PATH`` or
+    ``open PATH``. ``first`` matching operations succeed. The next ``times`` are affected.
     """
 
     lie: str
@@ -58,25 +59,27 @@ class Spec:
     first: int = 0
     times: int = 1
     number: int = field(default_factory=itertools.count().__next__)
-    """Unique number, since :func:`lies_of` caches the strikes of equal texts."""
+    """Unique number. Equal faults need different texts, because :func:`lies_of` caches by text."""
 
     def text(self) -> str:
-        """Return the text for the filesystem's option ``lies``."""
+        """Return the fault as a text for the filesystem's option ``lies``."""
         return json.dumps(asdict(self))
 
 
 class Lies:
-    """The fault of one table's filesystem, applied to operations that its pattern matches."""
+    """The fault of one table's filesystem. It affects operations that match its pattern."""
 
     def __init__(self, spec: Spec) -> None:
         self.strikes = Strikes(spec.pattern, spec.first, spec.times)
         self.let_go = threading.Event()
-        """Event that ends hanging operations."""
+        """Event that ends hanging operations when it is set."""
         self._spec = spec
         self._rng = random.Random(spec.seed)
 
     def tell(self, operation: str, path: str) -> str | None:
-        """Delay, hang or fail an affected operation, or return the change to make to its result.
+        """Apply the fault to an operation, which is then late, hangs or fails.
+
+        Other faults change the result of the operation. The caller applies them.
 
         Returns:
             The name of the fault, or None if the operation is not affected.
@@ -96,14 +99,14 @@ class Lies:
         return self._spec.lie
 
     def directory(self, lie: str | None, path: str) -> str:
-        """Return the directory to list. With the fault ``swap``, it is a random sibling."""
+        """Return the directory to list. With the fault ``swap``, return a random sibling."""
         if lie != "swap":
             return path
         beside = [each.path for each in os.scandir(os.path.dirname(path)) if each.is_dir()]
         return self._rng.choice(beside)
 
     def listing(self, lie: str | None, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return a listing. With the fault ``left out``, one entry is missing."""
+        """Return a listing. With the fault ``left out``, drop one entry."""
         match lie:
             case "left out":
                 entries = list(entries)
@@ -111,14 +114,14 @@ class Lies:
         return entries
 
     def content(self, lie: str | None, data: bytes) -> bytes:
-        """Return the bytes of a file, which the fault may have changed or shortened."""
+        """Return the bytes of a file. Some faults change or shorten them."""
         at = self._rng.randrange(len(data))
         match lie:
             case "short":
                 return data[:at]
             case "flip":
                 return data[:at] + bytes([data[at] ^ 1 << self._rng.randrange(8)]) + data[at + 1 :]
-            case "zeros":  # like a block that was never written
+            case "zeros":  # a disk may return zeros for a block that was never written
                 size = self._rng.randint(1, 512)
                 return data[:at] + bytes(len(data[at : at + size])) + data[at + size :]
         return data
@@ -126,16 +129,16 @@ class Lies:
 
 @cache
 def lies_of(text: str) -> Lies:
-    """Return the lies of an option's text, the same object for equal texts."""
+    """Return the fault that a text describes. Equal texts give the same object."""
     return Lies(Spec(**json.loads(text)))
 
 
 class LyingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec is not typed
-    """The local disk with a fault.
+    """A filesystem on the local disk with a fault.
 
     Args:
-        lies: Result of :meth:`Spec.text`. Empty for no fault.
-        options: Options of fsspec.
+        lies: Description of the fault from :meth:`Spec.text`. Empty for no fault.
+        options: Options of the base class of fsspec.
     """
 
     protocol = PROTOCOL

@@ -15,11 +15,14 @@ from tests.chaos.runs import Outcome, Step, run
 from tests.chaos.subjects import Access
 
 TIDY_SECONDS = 60.0
-"""Time in which released calls must end, in seconds. s3fs retries five times before it fails."""
+"""Maximum time until hanging calls end after their release, in seconds.
+
+The time is long because s3fs retries five times before it fails.
+"""
 _ENOUGH = 20
-"""Number of runs of a cell in which a working fault strikes at least once."""
+"""Number of runs of a cell after which its fault must have struck at least once."""
 CLOSING_SECONDS = 1.5
-"""Time in which a connection must be closed, in seconds, even if the server hangs."""
+"""Maximum time until a connection is closed, in seconds, even if the server hangs."""
 
 
 @dataclass
@@ -49,12 +52,12 @@ class Row:
 
     @property
     def struck(self) -> int:
-        """Number of runs in which the fault struck."""
+        """Number of runs in which the fault affected at least one request."""
         return sum(outcome.struck > 0 for outcome in self.outcomes)
 
     @property
     def slowest(self) -> Step:
-        """Step with the longest time in proportion to its deadline."""
+        """Step that used the largest part of its deadline."""
         steps = [step for outcome in self.outcomes for step in outcome.steps]
         return max(steps, key=lambda step: step.seconds / step.deadline, default=Step(0, 1))
 
@@ -78,7 +81,7 @@ def measure(cell: Cell, runs: int, seed: int, at_once: int, progress: Callable[[
         cell: The cell.
         runs: Number of runs.
         seed: Seed of the first run. The next runs have the next seeds.
-        at_once: Number of parallel runs. Runs mostly wait.
+        at_once: Number of parallel runs. It may exceed the number of cores, as runs mostly wait.
         progress: Function that is called after each run.
     """
     before = set(threading.enumerate())
@@ -105,9 +108,9 @@ def measured(
     at_once: int,
     progress: Callable[[], None],
 ) -> Row:
-    """Call ``once`` with each seed, and return the outcomes.
+    """Call ``once`` with each seed, and return a row with the outcomes.
 
-    The other arguments are those of :func:`measure`.
+    The other arguments have the same meaning as in :func:`measure`.
     """
 
     def counted(number: int) -> Outcome:
@@ -120,7 +123,7 @@ def measured(
 
 
 def threads_left(before: Container[threading.Thread] = ()) -> str:
-    """Return the names of splitlib's threads that do not end in time."""
+    """Return the names of splitlib's threads that do not end within ``TIDY_SECONDS``."""
     until = time.monotonic() + TIDY_SECONDS
     while threads := [t.name for t in threading.enumerate() if _is_ours(t) and t not in before]:
         if time.monotonic() > until:

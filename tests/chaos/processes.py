@@ -33,11 +33,11 @@ INTERRUPTED = {
     "files on S3": "files",
     "iceberg on S3": "manifests",
 }
-"""Stage at which calls hang when the process is interrupted, by table."""
+"""Stage of the enumeration at which calls hang until the process is interrupted, by table."""
 
 _KILLS = 4
 _LIFE_SECONDS = 0.5
-"""Maximum time until a process is killed, in seconds. All its work takes about as long."""
+"""Maximum time until a process is killed, in seconds. The whole work takes about as long."""
 _WORK_SECONDS = 60.0
 INTERRUPT_SECONDS = 1.0
 _END_SECONDS = 20.0
@@ -45,7 +45,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class Kills:
-    """Successive processes that assign a table's splits. All but the last are killed.
+    """Tests that kill processes while they assign a table's splits. The last process may finish.
 
     Args:
         subject: The table.
@@ -58,7 +58,7 @@ class Kills:
         self._context.set_forkserver_preload([driver.__name__])
 
     def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
-        """See :func:`tests.chaos.measure.measure`."""
+        """Kill processes in each of many runs, and return the outcomes."""
         return measured(self.name, self._once, runs, seed, at_once, progress)
 
     def _once(self, number: int) -> Outcome:
@@ -77,7 +77,7 @@ class Kills:
     def _live(self, directory: Path, seconds: float, rng: random.Random) -> bool:
         """Run a process for some time, then kill it. Return whether it was still running."""
         subject = self._subject
-        # Requests are slow, so that a process may be killed in the middle of one.
+        # All requests are late, so that some processes are killed during a request.
         lies = Spec("late", ANY, rng.randrange(2**63), _PAUSE_SECONDS, 0, FOR_EVER)
         options = dict(subject.options(lies.text()))
         job = (directory, subject.table, subject.connector, options, rng.randrange(2**63))
@@ -91,11 +91,11 @@ class Kills:
 
 
 class Interrupts:
-    """Processes that receive a SIGINT at a random time, while their calls hang.
+    """Tests that send SIGINT to a process at a random time, while its calls hang.
 
     Args:
         subject: The table.
-        stage: Stage at which the calls hang.
+        stage: Stage of the enumeration at which calls hang.
     """
 
     def __init__(self, subject: Subject, stage: str) -> None:
@@ -104,7 +104,7 @@ class Interrupts:
         self._stage = stage
 
     def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
-        """See :func:`tests.chaos.measure.measure`."""
+        """Interrupt a process in each of many runs, and return the outcomes."""
         # One run at a time, since its two processes already compete for the machine.
         return measured(self.name, self._once, runs, seed, 1, progress)
 
@@ -118,7 +118,7 @@ class Interrupts:
                 "connector": subject.connector,
                 "options": dict(way.options),
             }
-            # The idle process shows how much a busy machine delays any process.
+            # An idle process shows how long any process takes to end on this machine.
             idle, hanging = (ended.enter_context(_started(each)) for each in (None, job))
             time.sleep(rng.uniform(0, 1))
             took = _seconds_to_end([idle, hanging])
@@ -126,7 +126,7 @@ class Interrupts:
             if hanging not in took:
                 outcome.violation = "it did not end"
                 return outcome
-            # A process that exits with 0 had finished, or was about to, before it was interrupted.
+            # A process that exits with 0 finished its work before the signal had an effect.
             outcome.struck = hanging.returncode != 0 and said != ""
             outcome.steps.append(Step(max(took[hanging] - took[idle], 0), INTERRUPT_SECONDS))
             if took[hanging] - took[idle] > INTERRUPT_SECONDS:
@@ -139,15 +139,15 @@ class Interrupts:
 def _was_interrupted(code: int, said: str) -> bool:
     """Return whether a process ended with an uncaught ``KeyboardInterrupt``.
 
-    The exit code is usually that of the signal. It is 1 if another thread ran ``exec`` at that
-    time, as imports do, because Python then forgets that the interrupt was not caught.
+    The exit code is usually that of the signal. Python exits with 1 if another thread ran ``exec``
+    at that time, as imports do.
     """
     return code in (-signal.SIGINT, 1) and said.rstrip().endswith("KeyboardInterrupt")
 
 
 @contextmanager
 def _started(job: Mapping[str, Any] | None) -> Iterator[subprocess.Popen[str]]:
-    """Start a driver process, and wait until it begins its job. None: it only waits."""
+    """Start a driver process, and wait until it begins its job. With None, the process is idle."""
     process = subprocess.Popen(
         [sys.executable, "-m", driver.__name__, json.dumps(job)],
         stdout=subprocess.PIPE,
@@ -165,9 +165,9 @@ def _started(job: Mapping[str, Any] | None) -> Iterator[subprocess.Popen[str]]:
 
 
 def _seconds_to_end(processes: Sequence[subprocess.Popen[str]]) -> dict[Any, float]:
-    """Send SIGINT to processes, and return the seconds that each takes to end.
+    """Send SIGINT to processes, and return the time that each takes to end, in seconds.
 
-    Processes that do not end are killed, and are not in the result.
+    Processes that do not end are killed. The result does not contain them.
     """
     started = time.monotonic()
     for process in processes:

@@ -19,7 +19,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Loop:
-    """The event loop thread of all proxies of the process."""
+    """The thread with the event loop that all proxies of this process share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ _loop = _Loop()
 
 
 class Proxy:
-    """A proxy for one server, for any protocol in which requests and answers alternate.
+    """A proxy for one server. The protocol must alternate between requests and answers.
 
     Args:
         target: Host and port of the server.
@@ -48,11 +48,11 @@ class Proxy:
         self.target = target
         self.strikes = Strikes(NOTHING)
         self.earlier: list[bytes] = []
-        """Answers of the server since :meth:`set_up`."""
+        """Complete answers that the server sent since the last call of :meth:`set_up`."""
         self._make: Callable[[], Treatment] | None = None
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
-        # Keeps the port reserved while the proxy does not listen.
+        # This socket keeps the port reserved while the proxy does not listen.
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._reserved.bind((_LOOPBACK, 0))
@@ -60,21 +60,22 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Number of connected clients."""
+        """Number of client connections."""
         return len(self._connections)
 
     def set_up(self, strikes: Strikes, make: Callable[[], Treatment] | None) -> None:
-        """Close all connections, accept new ones, and change how answers are treated.
+        """Close all connections, set the treatment of answers, and accept new connections.
 
         Args:
-            strikes: Selects the requests whose answers are treated.
-            make: Creates a treatment. None to pass on all answers unchanged.
+            strikes: Selection of the requests that the fault affects.
+            make: Function that creates the treatment of one answer. With None, the proxy does not
+                change any answer.
         """
         self.strikes, self._make, self.earlier = strikes, make, []
         _loop.run(self._begin())
 
     def treatment(self, request: bytes) -> Treatment | None:
-        """Return the treatment of the answer to a request, or None."""
+        """Return the treatment of the answer to a request. None to pass it on unchanged."""
         struck = self.strikes.hit(request.decode("latin-1"))
         return self._make() if struck and self._make is not None else None
 
@@ -87,7 +88,7 @@ class Proxy:
         """Reset all connections and reject new ones. Call this in the event loop.
 
         Args:
-            seconds: Time until connections are accepted again. None: never.
+            seconds: Time until connections are accepted again. None means never.
         """
         if self._server is not None:
             self._server.close()
@@ -117,9 +118,10 @@ class Proxy:
 
 
 class Proxies:
-    """A pool of proxies, which are used again by later runs.
+    """A pool of proxies that later runs use again.
 
-    Clients such as s3fs are slow to create and cached by address. So the same addresses are used.
+    Clients such as s3fs start slowly and are cached by address. Proxies with the same addresses
+    allow later runs to use the same clients.
     """
 
     def __init__(self) -> None:
@@ -128,7 +130,7 @@ class Proxies:
 
     @contextmanager
     def borrowed(self, target: tuple[str, int]) -> Iterator[Proxy]:
-        """Use an idle proxy of a server for the ``with`` block."""
+        """Reserve a proxy of a server for the ``with`` block."""
         with self._lock:
             idle = self._idle.setdefault(target, [])
             proxy = idle.pop() if idle else Proxy(target)
@@ -141,7 +143,7 @@ class Proxies:
 
 
 class _Connection:
-    """A client's connection, and its connection to the server."""
+    """A connection from a client, and the corresponding connection to the server."""
 
     def __init__(
         self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -184,7 +186,7 @@ class _Connection:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
-            pass  # The server is being restarted.
+            pass  # the server may be down during a restart
         finally:
             for each in filter(None, (writer, self._writer)):
                 with suppress(OSError):

@@ -30,11 +30,11 @@ class Server(Protocol):
 
 
 class Restarts:
-    """Restarts of a table's server.
+    """Tests that restart a table's server.
 
     Args:
         subject: The table.
-        server: The server of the table.
+        server: The server that lists the table.
     """
 
     def __init__(self, subject: ProxiedSubject, server: Server) -> None:

@@ -22,7 +22,7 @@ _MEASURED_HEAD = (
 
 
 def as_markdown(rows: Iterable[Row], command: str) -> str:
-    """Return the tables of results: cells with promises, and cells of undetectable faults."""
+    """Return two tables of results: cells with detectable faults, and all other cells."""
     rows = list(rows)
     promised = [_line(row) for row in rows if row.is_promised]
     measured = [_measured_line(row) for row in rows if not row.is_promised]
@@ -38,7 +38,7 @@ def as_markdown(rows: Iterable[Row], command: str) -> str:
 
 
 def write_into(document: Path, markdown: str) -> None:
-    """Replace the text between the marks of a document."""
+    """Replace the text between the begin and end marks in a document."""
     text = document.read_text("utf-8")
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)

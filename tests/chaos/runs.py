@@ -1,4 +1,4 @@
-"""One run: open and enumerate a table under a fault, and judge the outcome."""
+"""Run a fault test once: enumerate a table while a fault strikes, and check the outcome."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _CLOSE_SECONDS = 0.5
 
 
 class Step(NamedTuple):
-    """A part of a run with a deadline."""
+    """A part of a run that must end before a deadline."""
 
     seconds: float
     deadline: float
 
     @property
     def is_late(self) -> bool:
-        """Whether the step ended too late."""
+        """Whether the step ended after its deadline plus ``SLACK_SECONDS``."""
         return self.seconds > self.deadline + SLACK_SECONDS
 
 
 class WrongSplits(Exception):
-    """The splits are wrong, and no error was raised."""
+    """Raised if splitlib returned wrong splits without an error."""
 
 
 @dataclass
 class Outcome:
-    """The outcome of a run."""
+    """The outcome of one run of a fault test."""
 
     seed: int
     struck: int = 0
@@ -52,7 +52,7 @@ class Outcome:
     different: str = ""
     """Description of wrong splits. Empty if they are right."""
     violation: str = ""
-    """Description of another violation. Empty if there is none."""
+    """Description of any other violation. Empty without a violation."""
 
     @property
     def is_complete(self) -> bool:
@@ -72,7 +72,15 @@ class Outcome:
 
 
 def run(subject: Subject, stage: str, access: Access, seed: int, rng: random.Random) -> Outcome:
-    """Enumerate a table with a random filter, while a fault strikes at one stage."""
+    """Enumerate a table with a random filter, while a fault strikes at one stage.
+
+    Args:
+        subject: The table.
+        stage: Stage of the enumeration at which the fault strikes.
+        access: Access to the table with the fault.
+        seed: Seed of the run, for the outcome.
+        rng: Random numbers of the run.
+    """
     outcome = Outcome(seed)
     keys = _drawn_filter(subject, rng)
     try:
@@ -118,7 +126,7 @@ def _through_two_coordinators(
     outcome: Outcome,
     rng: random.Random,
 ) -> list[FileSplit]:
-    """Read splits from a coordinator and from one restored from its checkpoint.
+    """Read some splits from a coordinator, and the rest from one restored from its checkpoint.
 
     The fault strikes only after the restore begins.
     """
@@ -167,7 +175,7 @@ def _coordinator(
 
 
 def _taken(coordinator: DynamicFileSplitEnumerator, most: int | None = None) -> Iterator[FileSplit]:
-    """Yield the splits assigned to a reader, up to a maximum number."""
+    """Yield the splits that a coordinator assigns to a reader, up to a maximum number."""
     until = time.monotonic() + coordinator.enumerator.config.enumeration_deadline_seconds
     until += 2 * SLACK_SECONDS
     count = 0
@@ -201,7 +209,7 @@ def _expected(subject: Subject, keys: DynamicFilteringData) -> dict[str, KnownFi
 
 
 def _compare(splits: Iterable[FileSplit], expected: Mapping[str, KnownFile]) -> None:
-    """Check that the splits cover each byte of the expected files once, and no other file.
+    """Check that the splits cover each byte of the expected files once, and no other files.
 
     Raises:
         WrongSplits: The splits are wrong.

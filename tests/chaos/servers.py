@@ -1,7 +1,7 @@
-"""A real object store, SeaweedFS, from a wheel with its binary.
+"""A real object store: SeaweedFS, which is installed from a wheel.
 
-A mock such as moto is a slow Python process. It does not have the connections, chunks and timing
-of a real store.
+A mock such as moto would be a slow Python process. Its connections, chunks and timing differ from
+those of a real store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SERVICES = ("master", "volume", "filer", "s3")
 
 
 class ObjectStore:
-    """An S3 server on a directory. A restart keeps its ports.
+    """An S3 server that stores its data in a directory. Its ports stay the same after a restart.
 
     Args:
         directory: Directory of the server's data.
@@ -70,7 +70,7 @@ class ObjectStore:
             "s3.iam": "false",
             "master.telemetry": "false",
             "master.volumeSizeLimitMB": 64,
-            "master.electionTimeout": "500ms",  # short, as there is only one master
+            "master.electionTimeout": "500ms",  # a single master elects itself, so do not wait
             **self._ports,
         }
         with (self._directory / "log").open("ab") as log:
@@ -92,7 +92,7 @@ class ObjectStore:
             time.sleep(0.05)
 
     def upload(self, directory: Path) -> None:
-        """Upload a local directory, under its own name."""
+        """Upload a local directory. Its objects have the directory's name as prefix."""
         from s3fs import S3FileSystem
 
         files = S3FileSystem(**storage_options(self._at))
@@ -108,7 +108,7 @@ class ObjectStore:
     def _answers(self) -> bool:
         try:
             urllib.request.urlopen(self.endpoint, timeout=1)
-        except urllib.error.HTTPError as refusal:  # requests without a key get 403
+        except urllib.error.HTTPError as refusal:  # the store answers 403 without credentials
             return refusal.code == 403
         except OSError:
             return False
@@ -123,17 +123,17 @@ class ObjectStore:
 
 
 def endpoint_of(address: str) -> str:
-    """Return the URL of a store or of its proxy."""
+    """Return the URL of a store, or of a proxy for it, at an address."""
     return f"http://{address}"
 
 
 def storage_options(address: str) -> dict[str, object]:
-    """Return the storage options for s3fs."""
+    """Return the options with which s3fs connects to an address."""
     return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint_of(address)}
 
 
 def _binary() -> str:
-    # The wheel's binary is beside the interpreter, even if that directory is not on PATH.
+    # The wheel installs the binary next to the interpreter. That directory may be missing in PATH.
     found = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if found is None:
         raise RuntimeError("there is no weed: pip install -r tests/chaos/requirements.txt")

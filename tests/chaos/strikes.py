@@ -1,4 +1,4 @@
-"""Selection of the requests that a fault strikes."""
+"""Selection of the requests that a fault affects, or strikes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NOTHING = "(?!)"
 
 
 class Strikes:
-    """Counts the matching requests, and selects those that the fault strikes. Thread-safe.
+    """A counter of requests that selects the requests that a fault affects. Thread-safe.
 
     Args:
-        pattern: Regular expression for requests that may be struck.
-        first: Number of matching requests that pass before the first strike.
-        times: Number of matching requests that are then struck.
+        pattern: Regular expression for requests that the fault may affect.
+        first: Number of matching requests before the first affected one.
+        times: Number of matching requests that are then affected.
     """
 
     def __init__(self, pattern: str, first: int = 0, times: int = 1) -> None:
@@ -25,12 +25,12 @@ class Strikes:
         self._seen = 0
         self._lock = threading.Lock()
         self.armed = True
-        """Whether requests are counted and struck."""
+        """Whether the fault is active. If not, requests are neither counted nor affected."""
         self.struck = 0
-        """Number of requests struck so far."""
+        """Number of affected requests so far."""
 
     def hit(self, request: str) -> bool:
-        """Count a request, and return whether the fault strikes it."""
+        """Count a request if it matches, and return whether the fault affects it."""
         if not self.armed or not self._pattern.search(request):
             return False
         with self._lock:

@@ -1,4 +1,4 @@
-"""Tables for fault tests, and the access to them with a fault."""
+"""Tables for fault tests, and ways to access them with a fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FOR_EVER = 10**9
 
 LIES = ("late", "hang", "error", "gone")
 READING_LIES = ("short", "zeros")
-"""Faults that change the bytes of files."""
+"""Faults that change the bytes that a read returns."""
 
 
 class KnownFile(NamedTuple):
@@ -49,19 +49,19 @@ class KnownFile(NamedTuple):
     values: Mapping[str, Any]
     """Partition values of the file, by partition key."""
     matches: Mapping[str, Any]
-    """Value of each column that can be used to select the file."""
+    """Values that filters on the table's columns compare, by column."""
     deletes: tuple[str, ...] = ()
 
 
 class Access:
-    """The access to a table in one run. Hanging calls are released at its end."""
+    """The access to a table in one run. At the end of the run, hanging calls are released."""
 
     options: Mapping[str, Any]
     strikes: Strikes
 
     @property
     def connections(self) -> int:
-        """Number of open connections, which must be 0 after the table is closed."""
+        """Number of open connections. It must be 0 after the table is closed."""
         return 0
 
 
@@ -75,38 +75,39 @@ class Subject(ABC):
     files: Mapping[str, KnownFile]
     """Expected files of the table, by path."""
     stages: Mapping[str, str]
-    """Regular expression for the requests of each stage, by the stage's name."""
+    """Regular expressions for requests to the source, by the stage of the enumeration."""
     options: Callable[[str], Mapping[str, Any]]
     """Function that returns the connector's options.
 
-    Its argument is the address of a proxy, or the text of a :class:`Spec`.
+    The argument is the address of a proxy, or a fault from
+    :meth:`tests.chaos.lying_filesystem.Spec.text`.
     """
     unnoticed: Mapping[str, tuple[str, ...]]
-    """Faults at each stage whose answers no client can distinguish from right ones."""
+    """Faults that no client can detect, by the stage of the enumeration."""
     _: KW_ONLY
     config: SplitConfig = CONFIG
 
     @property
     @abstractmethod
     def faults(self) -> tuple[str, ...]:
-        """Faults that must never lead to wrong splits."""
+        """Faults that must never cause wrong splits."""
 
     @abstractmethod
     def reached(self, stage: str, fault: str, rng: random.Random) -> AbstractContextManager[Access]:
         """Return an access to the table with a fault at one stage.
 
-        The fault strikes only while the access's ``strikes`` are armed.
+        The fault affects requests only while ``strikes.armed`` of the access is True.
         """
 
 
 def drawn_times(rng: random.Random) -> tuple[int, int]:
-    """Draw how many requests pass before the first strike, and how many are then struck."""
+    """Return random values for the arguments ``first`` and ``times`` of :class:`Strikes`."""
     return rng.choice([0, 0, 0, 0, 1, 2, 4]), rng.choice([1, 2, FOR_EVER])
 
 
 @dataclass(frozen=True)
 class ProxiedSubject(Subject):
-    """A table of a server, accessed through a proxy."""
+    """A table on a server. Runs access it through a proxy."""
 
     _: KW_ONLY
     server: Callable[[], tuple[str, int]]

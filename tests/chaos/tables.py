@@ -1,4 +1,4 @@
-"""Create small tables, and return their expected files."""
+"""Functions that create small tables and return their expected files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_tree(root: Path) -> Files:
     """Write Parquet files of different sizes to directories such as ``y=0/k=0``.
 
     Returns:
-        The files by their paths relative to ``root``.
+        The files, by their paths relative to ``root``.
     """
     files, numbers = {}, itertools.count(1)
     for (y, k), nth in itertools.product(_PARTITIONS, range(_FILES)):
@@ -64,21 +64,21 @@ def write_tree(root: Path) -> Files:
 
 
 def below(root: str, files: Mapping[str, KnownFile]) -> Files:
-    """Return the same files with paths below another root."""
+    """Return the same files with ``root`` in front of each path."""
     return {f"{root}/{path}": file for path, file in files.items()}
 
 
 def make_hive_table(metastore: HiveMetastore, name: str, directory: Path, root: str) -> str:
-    """Create a Hive table whose partitions are the directories below ``root``.
+    """Create a Hive table with the directories below ``root`` as partitions.
 
     Args:
         metastore: A running metastore.
         name: Name of the table.
         directory: Location of the table, an empty directory.
-        root: URI of the directory of the partitions.
+        root: URI of the directory that contains the partitions.
 
     Returns:
-        The table's name with its database.
+        The table's name, qualified with its database.
     """
     create_table(metastore, name, directory, [("c", "bigint")], [("y", "int"), ("k", "int")])
     texts = [(str(y), str(k)) for y, k in _PARTITIONS]

@@ -17,7 +17,7 @@ class Line(Protocol):
 
     @property
     def earlier(self) -> list[bytes]:
-        """Earlier answers of the server, to any requests."""
+        """Complete answers that the server sent before, to any requests."""
 
     async def send(self, data: bytes) -> None:
         """Send bytes to the client."""
@@ -33,16 +33,16 @@ class Line(Protocol):
         """Reset all connections and reject new ones.
 
         Args:
-            seconds: Time until connections are accepted again. None: never.
+            seconds: Time until connections are accepted again. None means never.
         """
 
 
 class Treatment(ABC):
-    """A treatment of one answer, which arrives in pieces.
+    """A fault that changes, delays or drops one answer. The answer arrives in pieces.
 
     Args:
         rng: Random numbers of the run.
-        deadline_seconds: Deadline of one call of the client.
+        deadline_seconds: Time limit of the client for one call, in seconds.
     """
 
     def __init__(self, rng: random.Random, deadline_seconds: float) -> None:
@@ -51,16 +51,16 @@ class Treatment(ABC):
         self.begun = False
 
     async def pass_on(self, data: bytes, line: Line) -> None:
-        """Treat a piece of the answer, and send the result to the client."""
+        """Apply the fault to a piece of the answer, and send the result to the client."""
         first, self.begun = not self.begun, True
         await self.treat(data, line, first=first)
 
     @abstractmethod
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
-        """Treat a piece of the answer.
+        """Apply the fault to a piece of the answer.
 
         Args:
-            data: The piece.
+            data: Bytes of the piece.
             line: The client's connection.
             first: Whether this is the first piece.
         """
@@ -83,7 +83,7 @@ class Delay(Treatment):
 
 
 class Trickle(Treatment):
-    """The answer comes a few bytes at a time: each read is fast, but the whole may be too late."""
+    """The answer comes a few bytes at a time. Each read is fast, but the whole may be too late."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         size, pause = self.rng.randint(1, 400), self.rng.uniform(0, 0.05)
@@ -108,7 +108,7 @@ class Hang(Treatment):
 
 
 class Refuse(Treatment):
-    """The server closes all connections and rejects new ones, for a while or for ever."""
+    """The server closes all connections and rejects new ones, temporarily or for ever."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         seconds = self.rng.uniform(0, self.deadline_seconds)
@@ -116,7 +116,7 @@ class Refuse(Treatment):
 
 
 class Garble(Treatment):
-    """Bytes of the answer are lost, inserted or repeated, which shifts the bytes after them."""
+    """Bytes of the answer are lost, inserted or repeated. All later bytes move."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         at, size = self.rng.randrange(len(data)), self.rng.randint(1, 64)
@@ -215,10 +215,10 @@ STREAM: dict[str, type[Treatment]] = {
     "error page": ErrorPage,
     "swap": Swap,
 }
-"""Faults of any protocol over TCP, by name."""
+"""Faults that are possible in every protocol over TCP, by name."""
 
 OTHERS: dict[str, type[Treatment]] = {"flip": Flip, "restart": Untouched}
-"""Faults that no client can always detect, and the fault that restarts the server."""
+"""Other faults. No client can always detect ``flip``. ``restart`` restarts the server."""
 
 HTTP: dict[str, type[Treatment]] = {**STREAM, "throttle": Throttle, "shorten": Shorten}
-"""Faults of an object store, by name."""
+"""Faults that are possible in answers of an object store, by name."""
