@@ -1,4 +1,4 @@
-"""The reference tables, and a Spark session without Iceberg that reads them."""
+"""Fixtures: the reference tables, and a Spark session without Iceberg's jars that reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 
 DIRECTORY = "INTEROP_REFERENCE"
-"""Environment variable: directory of the reference tables from ``make interop``."""
+"""Environment variable with the directory where ``make interop`` writes the reference tables."""
 S3_JARS = "INTEROP_S3_JARS"
 """Environment variable with the directory of the S3 jars, which ``make interop`` downloads."""
 AZURE_JARS = "INTEROP_AZURE_JARS"
@@ -29,14 +29,14 @@ AZURE_JARS = "INTEROP_AZURE_JARS"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The recorded tables, and splitlib's readers of them."""
+    """The reference tables, with methods that return expected rows and splitlib's readers."""
 
     spark: SparkSession
     catalog: dict[str, str]
     tables: dict[str, list[Version]]
 
     def schema(self, version: Version) -> StructType:
-        """Return the schema that Iceberg's own reader reported, with every column nullable."""
+        """Return the schema that Iceberg's own reader returned, with every column nullable."""
         return StructType.fromJson(json.loads(version["schema"]))
 
     def expected(self, version: Version) -> list[Row]:
@@ -44,7 +44,7 @@ class Reference:
         return _collected(self.spark, version["schema"], version["rows"])
 
     def reader(self, table: str, version: Version) -> TableReader:
-        """Return splitlib's reader of the same table and version."""
+        """Return splitlib's reader for a version of a table."""
         options: dict[str, Any] = {**self.catalog, **version["options"]}
         return splitlib.read(self.spark).table(
             f"{NAMESPACE}.{table}", connector="iceberg", **options
@@ -59,7 +59,7 @@ def _collected(spark: SparkSession, schema: str, path: str) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session of the newest PySpark without Iceberg's jars."""
+    """Yield a Spark session without Iceberg's jars."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -67,14 +67,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": tmp_path_factory.mktemp("events").as_uri(),
         "spark.eventLog.compress": "false",
-        # There are hundreds of tiny queries, so optimizing compilation in the JVM costs more than
-        # it saves.
+        # The tests run hundreds of tiny queries. The JVM's optimizing compiler would cost more time
+        # than it saves.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.shuffle.partitions": "2",
-        # A hash table takes at least one page. Spark would choose 8 MB pages for this heap.
+        # A hash table takes at least one page. By default, Spark would use 8 MB pages here.
         "spark.buffer.pageSize": "256k",
-        # Comparisons of timestamps do not depend on this zone, but date values do, so errors show.
+        # With a zone other than UTC, wrong conversions between dates and timestamps are detected.
         "spark.sql.session.timeZone": "America/New_York",
     }
     directories = [Path(jars) for name in (S3_JARS, AZURE_JARS) if (jars := os.environ.get(name))]
@@ -91,7 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def index() -> dict[str, Any]:
-    """The recorded index of the reference tables."""
+    """Return the content of ``reference.json``, the index of the reference tables."""
     directory = os.environ.get(DIRECTORY)
     if not directory:
         pytest.fail(f"{DIRECTORY} is not set: run these tests by `make interop`")

@@ -1,4 +1,4 @@
-"""All visible texts of a DataFrame, and a check that they contain no secret."""
+"""A check that no visible text of a DataFrame contains a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on a real HDFS. Spark's own client lists them for connectors without one."""
+"""Tables on a real HDFS. Spark's Hadoop client lists directories if the connector has no client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUES = [*map(str, range(12)), "a b", "50%", "ü"]
 
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory):
-    """The address of a running HDFS."""
+    """Start an HDFS, and yield its address."""
     jars = os.environ.get(JARS)
     if not jars:
         pytest.fail(f"{JARS} is not set: run these tests by `make interop`")
@@ -31,7 +31,7 @@ def hdfs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(spark, hdfs):
-    """Location of a table on HDFS that is partitioned by a text key."""
+    """Create a table on HDFS with a string as partition key, and return its location."""
     rows = spark.createDataFrame(
         [(n, v) for v in VALUES for n in range(3)], "n long, k string"
     ).repartition(1)
@@ -58,8 +58,8 @@ def test_directories(spark, table):
 
 def test_without_the_host(spark, hdfs, table):
     reader = splitlib.read(spark).table("hdfs:///t", connector="files")
-    # Hadoop caches the client of the first host name, which lacks a default filesystem. So use
-    # another name for the host.
+    # Hadoop caches its client for ``localhost``, which was created without a default filesystem. So
+    # use another name for the host.
     default = hdfs.replace("localhost", "127.0.0.1")
     with changed(spark, {"fs.defaultFS": default}):
         pruned = reader.filtered_by(keys(spark, "ü"), on="k").load()
@@ -82,7 +82,7 @@ def test_partitions_of_a_metastore(spark, table, tmp_path):
 def test_what_is_missing(spark, hdfs, table):
     with pytest.raises(splitlib.TableNotFound):
         splitlib.read(spark).table(f"{hdfs}/none", connector="files").load()
-    with pytest.raises(splitlib.SourceUnavailable):  # No server listens on this port.
+    with pytest.raises(splitlib.SourceUnavailable):  # no server listens on this port
         splitlib.read(spark).config(retry_attempts=1, call_deadline_seconds=10).table(
             "hdfs://127.0.0.1:1/t", connector="files"
         ).load()

@@ -1,4 +1,4 @@
-"""The reference tables through a REST catalog."""
+"""splitlib reads reference tables through a REST catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.interop.rest.server import rest_catalog
 pytestmark = pytest.mark.spark
 
 JARS = "INTEROP_REST_JARS"
-"""Environment variable: directory of the server's jars from ``make interop``."""
+"""Environment variable with the directory where ``make interop`` downloads the server's jars."""
 TABLES = ("branches_and_tags_v3", "changed_specs_v2", "never_written_v2")
 
 

@@ -1,4 +1,4 @@
-"""splitlib's rows of Iceberg tables, compared with those of Iceberg's own reader."""
+"""splitlib reads the same rows from Iceberg tables as Iceberg's own reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = {name: recipe.refused for name, recipe in TABLES.items() if recipe.ref
 
 def _same(found, expected, *what):
     """Describe each difference between two lists of rows."""
-    # ``repr`` distinguishes types, scales and signs of zero, and NaN has equal texts.
+    # ``repr`` distinguishes types, scales and signs of zero. The texts of two NaN are equal.
     found, expected = Counter(map(repr, found)), Counter(map(repr, expected))
     for label, rows in (("extra", found - expected), ("missing", expected - found)):
         if rows:
@@ -49,13 +49,13 @@ def test_what_cannot_be_read_is_refused(reference, table):
 
 
 def _types(schema):
-    """Return names and types only, because columns read from files are always nullable."""
+    """Return only names and types. Nullability differs, as columns read from files are nullable."""
     return [(f.name, f.dataType.simpleString()) for f in schema]
 
 
 @pytest.mark.parametrize("table", READ)
 def test_joins(reference, table):
-    """Rows match the keys, and no more files are read than Iceberg plans for them."""
+    """Joins return the expected rows, and read no more files than Iceberg plans for the keys."""
     differences = []
     for version in reference.tables[table]:
         expected = reference.expected(version)
@@ -83,7 +83,10 @@ def test_joins(reference, table):
 
 @pytest.mark.parametrize("table", READ)
 def test_conditions(reference, table):
-    """Spark pushes these conditions into the scan, where a column may have another name."""
+    """Conditions return the expected rows.
+
+    Spark pushes them into the scan, and in older files a column may have another name.
+    """
     differences = []
     for version in reference.tables[table]:
         expected = reference.expected(version)
@@ -107,7 +110,7 @@ def test_conditions(reference, table):
 
 def _literal(value, of_type):
     if isinstance(value, date) and not isinstance(of_type, TimestampType):
-        # PySpark converts a datetime through the local time zone, and fails for years before 1000.
+        # PySpark converts a datetime with the local time zone, and fails for years before 1000.
         return F.lit(value.isoformat()).cast(of_type)
     return F.lit(value)
 

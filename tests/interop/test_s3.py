@@ -55,16 +55,16 @@ def files(s3):
 
 @pytest.fixture
 def unknown(files):
-    """The same table in a bucket for which the session never has credentials.
+    """Return the location of the same table in a bucket for which the session has no credentials.
 
-    Hadoop caches the filesystem of a bucket with the settings of its first use.
+    The bucket is separate, because Hadoop caches a bucket's filesystem with its first settings.
     """
     return files.replace("lake", "pond")
 
 
 @pytest.fixture
 def plain(spark, s3):
-    """The session with its own credentials for the duration of a test."""
+    """Give the session its own credentials during a test."""
     settings = {
         "access.key": "plain-bandicoot",
         "secret.key": "plain-bandicoot-secret",
@@ -268,7 +268,7 @@ def test_credentials_are_not_shown(spark, s3, unknown):
 
 @pytest.fixture(scope="module")
 def many(s3):
-    """The objects of 40 days, each with one data file. Some days also have hidden files."""
+    """Return objects for 40 days, each with one data file. Some days also have hidden files."""
     rows = io.BytesIO()
     pq.write_table(pa.table({"a": [1, 2]}), rows)
     days = [f"many/k={k}" for k in range(40)]
@@ -280,7 +280,10 @@ def many(s3):
 
 @pytest.fixture
 def table_of(spark, plain, s3, many):
-    """Return a function that creates a session table in its own bucket, without some days."""
+    """Return a function that creates a session table in its own bucket.
+
+    The files of some days may be missing.
+    """
     names = []
 
     def made(bucket, without=(), more=()):
@@ -294,7 +297,7 @@ def table_of(spark, plain, s3, many):
         days = (f"PARTITION (k={k}) LOCATION 's3a://{bucket}/many/k={k}'" for k in range(40))
         spark.sql(f"ALTER TABLE {name} ADD {' '.join(days)}")
         s3.remove(bucket, [f"many/k={k}/f.parquet" for k in without])
-        spark.table(name)  # Spark lists the root once when it opens the table.
+        spark.table(name)  # Spark lists the root once when it opens the table, so do that now
         s3.forget()
         return name
 
@@ -326,7 +329,7 @@ def test_days_of_the_session_come_in_pages(spark, s3, table_of):
 def test_days_of_several_pages(spark, s3, table_of):
     with changed(spark, {"fs.s3a.paging.maximum": "30"}):
         df = splitlib.sql(spark, joined(table_of("several"), DAYS))
-        # The pages cover fifty files.
+        # The two pages cover all fifty files.
         assert [listing["prefix"] for listing in s3.listings] == ["many/", "many/"]
         assert splitlib.explain(df).storage_requests == 2
         assert len(df.collect()) == 40
@@ -345,7 +348,7 @@ def test_more_files_than_the_pages_tell_are_listed_day_by_day(spark, s3, table_o
         df = splitlib.sql(spark, joined(table_of("others", more=others), DAYS))
         listed = [each["prefix"] for each in s3.listings]
         assert len(df.collect()) == 40
-    # Seven pages would be needed. One more request is in flight when paging is abandoned.
+    # Seven pages would be needed, so splitlib stops paging. One more request may be running then.
     assert listed.count("many/") <= 4
     assert splitlib.explain(df).storage_requests == 4 + 20
     assert len(set(listed)) == 1 + 20
@@ -366,7 +369,7 @@ def test_a_table_that_is_read_whole_is_listed_for_spark_in_pages(spark, s3, tabl
     days, whole = table_of("pruned"), table_of("whole")
     query = WHOLE.format(days=days, whole=whole)
     df = splitlib.sql(spark, query)
-    # One directory of the pruned table, and one page of the other table.
+    # One directory of the pruned table is listed, and one page of the other table.
     listed = sorted((each["bucket"], each["prefix"]) for each in s3.listings)
     assert listed == [("pruned", "many/k=2/"), ("whole", "many/")]
     assert splitlib.explain(df).storage_requests == 2
@@ -396,7 +399,7 @@ def test_a_table_that_the_query_itself_prunes_is_not_listed_whole(spark, s3, tab
     days, whole = table_of("less"), table_of("literal")
     query = WHOLE.format(days=days, whole=whole) + f" WHERE {condition}"
     rows = splitlib.sql(spark, query).collect()
-    # One directory of the first table, and one directory or one page of the other table.
+    # One directory of the first table is listed, and one directory or page of the other table.
     assert len(s3.listings) == 2
     assert sorted(rows) == sorted(spark.sql(query).collect())
 
@@ -408,8 +411,8 @@ def test_a_table_that_few_pages_do_not_tell_is_tried_once_for_a_query(spark, s3,
         query = WHOLE.format(days=days, whole=whole) + f" CROSS JOIN {whole} again"
         df = splitlib.sql(spark, query)
     listed = [each["prefix"] for each in s3.listings if each["bucket"] == "large"]
-    # Two pages, and up to two more before paging is abandoned. Then Spark lists each directory
-    # once.
+    # splitlib lists two pages, and up to two more before it stops paging. Then Spark lists each
+    # directory once.
     assert 0 < listed.count("many/") <= 4
     assert {listed.count(prefix) for prefix in listed if prefix != "many/"} == {1}
     assert splitlib.explain(df).storage_requests == 1 + 4

@@ -1,6 +1,6 @@
-"""Fixtures with an Azure test server and a client of it.
+"""Fixtures that start an Azure test server and create a client for it.
 
-They are in a separate package, because other interop environments lack Azure's client.
+They are in a separate package, because Azure's client is missing in other interop environments.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from azure.storage.blob import BlobServiceClient
 from tests.interop.azure.server import Azurite, running_azurite
 
 AZURITE = "INTEROP_AZURITE"
-"""Environment variable: directory in which ``make interop`` installed Azurite."""
+"""Environment variable with the directory where ``make interop`` installs Azurite."""
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
-    """An Azurite server for each test process."""
+    """Start one Azurite server in each test process, and yield it."""
     directory = os.environ.get(AZURITE)
     if not directory:
         pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
@@ -30,6 +30,6 @@ def azurite() -> Iterator[Azurite]:
 
 @pytest.fixture(scope="session")
 def client(azurite: Azurite) -> Iterator[BlobServiceClient]:
-    """A client that writes to the server."""
+    """Yield an Azure client that writes to the server."""
     with BlobServiceClient.from_connection_string(azurite.connection()) as client:
         yield client

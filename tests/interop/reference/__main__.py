@@ -17,7 +17,7 @@ from tests.interop.reference.record import Version, record, save
 
 
 def main() -> None:
-    """Delete and rewrite all tables."""
+    """Delete old tables, write all tables again, and record their rows."""
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
     parser.add_argument("jars", type=Path)
@@ -53,14 +53,14 @@ def _session(directory: Path, jars: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.driver.memory": "1g",
-        # There are hundreds of tiny queries, so optimizing compilation costs more than it saves.
+        # For hundreds of tiny queries, optimizing compilation costs more time than it saves.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.driver.extraClassPath": f"{jars.resolve()}/*",
         "spark.local.dir": str(directory / "scratch"),
         "spark.sql.shuffle.partitions": "2",
-        # A hash table takes at least one page. Spark would choose 8 MB pages for this heap.
+        # A hash table takes at least one page. By default, Spark would use 8 MB pages here.
         "spark.buffer.pageSize": "256k",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -68,10 +68,10 @@ def _session(directory: Path, jars: Path) -> SparkSession:
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-        # PyIceberg can also read a catalog in SQLite.
+        # The catalog is in SQLite, because PyIceberg must read the same catalog.
         f"spark.sql.catalog.{CATALOG}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
         f"spark.sql.catalog.{CATALOG}.uri": (
-            # Two threads write to the database.
+            # Two threads write to the database, so each must wait for the other's lock.
             f"jdbc:sqlite:{directory}/catalog.db?busy_timeout=60000"
         ),
         f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",

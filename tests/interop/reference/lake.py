@@ -1,4 +1,4 @@
-"""The table API of the recipes: SQL, and Iceberg's Java API where SQL is not enough."""
+"""Helpers with which recipes write their tables, by SQL or by Iceberg's Java API."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Lake:
     def __init__(self, spark: SparkSession, root: str, name: str, format_version: int) -> None:
         self.spark = spark
         self.root = root
-        """A ``file:`` URI below which all tables lie."""
+        """``file:`` URI of the directory that contains all tables."""
         self.name = f"{CATALOG}.{NAMESPACE}.{name}"
         self.short_name = name
         self.format_version = format_version
 
     def sql(self, *statements: str) -> None:
-        """Run statements.
+        """Run SQL statements.
 
-        ``{t}`` stands for the table, ``{name}`` for its name in procedure calls.
+        In a statement, ``{t}`` stands for the table and ``{name}`` for its name in procedure calls.
         """
         for statement in statements:
             named = statement.replace("{t}", self.name).replace(
@@ -81,7 +81,7 @@ class Lake:
 
     @property
     def java(self) -> Any:
-        """The JVM packages."""
+        """The root of the JVM's packages."""
         jvm = self.spark._jvm
         assert jvm is not None
         return jvm

@@ -1,4 +1,4 @@
-"""The registry of reference tables. Each table is a function that writes it."""
+"""The registry of reference tables. A recipe is a function that writes one table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.interop.reference.lake import Lake
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One reference table."""
+    """A function that writes a reference table, and the facts that tests need about the table."""
 
     write: Callable[[Lake], None]
     format_version: int
     keys: tuple[tuple[str, ...], ...]
     """Columns of each join that filters the table."""
     refused: str = ""
-    """Regular expression of the error if splitlib refuses the table; empty if splitlib reads it."""
+    """Regular expression for splitlib's error. Empty if splitlib can read the table."""
     misleading: frozenset[str] = frozenset()
-    """Columns whose file statistics may belong to another column.
+    """Columns with file statistics that may belong to another column.
 
-    Iceberg's planning uses them anyway and loses rows.
+    Iceberg's own planning uses these statistics and therefore loses rows.
     """
 
 
@@ -34,7 +34,7 @@ def recipe(
     refused: str = "",
     misleading: frozenset[str] = frozenset(),
 ) -> Callable[[Callable[[Lake], None]], Callable[[Lake], None]]:
-    """Register a function as a table for each format version, joined on ``keys``."""
+    """Register a function as a recipe for each format version. Tests join its table on ``keys``."""
     joins = tuple((key,) if isinstance(key, str) else key for key in keys)
 
     def register(write: Callable[[Lake], None]) -> Callable[[Lake], None]:
@@ -47,6 +47,6 @@ def recipe(
 
 
 def add(name: str, table: Recipe) -> None:
-    """Register one table."""
+    """Register the recipe of one table."""
     assert name not in TABLES, name
     TABLES[name] = table

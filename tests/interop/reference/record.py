@@ -1,7 +1,7 @@
-"""Record the rows and plans of Iceberg's own reader for later comparison.
+"""Record the rows and file counts of Iceberg's own reader. Tests compare splitlib with them.
 
-The results are ``reference.json``, next to the catalog, and a Parquet file of rows for each version
-of each table.
+The results are the file ``reference.json`` next to the catalog, and a Parquet file with the rows of
+each version of each table.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from pyspark.sql.types import StructType
 from tests.interop.reference.lake import CATALOG, Lake
 
 OLDER_SNAPSHOTS = 1
-"""Maximum number of older snapshots to record. Only their rows are recorded."""
+"""Maximum number of older snapshots to record. For these, no joins are recorded."""
 
 Version = dict[str, Any]
 """One recorded version of a table.
 
-- ``options``: options that pin the version.
-- ``schema``: Spark's JSON schema, with everything nullable.
+- ``options``: options of splitlib that select the version.
+- ``schema``: schema of the rows in Spark's JSON format. All columns and fields are nullable.
 - ``rows``: path of the Parquet file with the rows.
-- ``joins``: for each join its ``columns``, ``null_safe``, ``keys`` (row numbers with the keys) and
-``files``.
+- ``joins``: one entry for each join. ``columns`` are its columns, ``null_safe`` is the kind of
+  equality, and ``keys`` are the numbers of the rows that contain the join keys.
+- ``files`` of a join: number of data files that Iceberg plans for the keys. If more files contain
+  matching rows, it is their number.
 
-``files`` is the number of data files that Iceberg plans for the keys, or the number of files that
-contain their rows if that is more. Iceberg can plan too few files: it treats -0.0 as less than 0.0,
-cannot compare an infinite float, and in files without field ids it uses the statistics of other
-columns.
+Iceberg plans too few files in three cases. It treats -0.0 as less than 0.0. It cannot compare an
+infinite float. For files without field ids, it uses the statistics of other columns.
 """
 _FILE = "the file of this row"
 
@@ -60,7 +60,8 @@ def record(lake: Lake, joins: Sequence[tuple[str, ...]], directory: Path) -> lis
     for options, snapshot, df in _versions(lake):
         joined = "snapshot_id" not in options
         version = str(home / str(len(versions)))
-        # Outside Iceberg, a null struct cannot have required fields, so everything is nullable.
+        # In Iceberg, a null struct may have required fields. Spark and Arrow do not allow that, so
+        # all fields are made nullable.
         schema = df._jdf.schema().asNullable().json()
         with_file = df.select("*", df.metadataColumn("_file").alias(_FILE))
         nullable = StructType.fromJson(json.loads(schema)).add(_FILE, "string")
@@ -97,7 +98,7 @@ def _joins(
 ) -> Iterator[dict[str, Any]]:
     for columns in joins:
         if not set(columns) <= set(rows.column_names):
-            continue  # The columns belong to another version.
+            continue  # this version of the table does not have the columns
         tuples = [tuple(row.values()) for row in rows.select(columns).to_pylist()]
         files = rows[_FILE].to_pylist()
         first = {repr(key): row for row, key in reversed(list(enumerate(tuples)))}
@@ -128,7 +129,7 @@ def _comparable(key: tuple[Any, ...]) -> str:
 def _planned(
     lake: Lake, columns: Sequence[str], keys: Sequence[tuple[Any, ...]], snapshot: int | None
 ) -> int:
-    """Return how many files Iceberg plans for the rows with the given keys."""
+    """Return the number of files that Iceberg plans for a filter on the given keys."""
     if snapshot is None:
         return 0
     make = lake.java.org.apache.iceberg.expressions.Expressions
@@ -149,6 +150,6 @@ def _equals(make: Any, name: str, value: Any) -> Any:
         return make.isNull(name)
     if isinstance(value, float) and math.isnan(value):
         return make.isNaN(name)
-    if isinstance(value, dt.date):  # This also matches datetimes, which are dates.
+    if isinstance(value, dt.date):  # also true for ``datetime``, a subclass of ``date``
         value = value.isoformat()
     return make.equal(name, value)

@@ -20,15 +20,15 @@ def upsert(
     spec_id: int | None = None,
     partition: Sequence[Any] = (),
 ) -> None:
-    """Delete by value and insert in one commit. The deletes do not apply to the new rows.
+    """Delete rows by value and insert rows, in one commit. The deletes do not apply to new rows.
 
     Args:
         lake: The table.
-        delete: A ``VALUES`` list for the columns ``on``.
-        on: Names of the equality columns.
-        insert: A ``VALUES`` list of whole rows.
-        spec_id: Id of the files' partition spec; the current spec by default.
-        partition: A value for each field of the spec.
+        delete: ``VALUES`` list with the values to delete from the columns ``on``.
+        on: Names of the columns that the deletes compare.
+        insert: ``VALUES`` list of new rows, with all columns.
+        spec_id: Id of the partition spec of the new files. None means the current spec.
+        partition: Values of the new files' partition, one for each field of the spec.
     """
     table = lake.load()
     spec = table.spec() if spec_id is None else table.specs().get(spec_id)
@@ -76,9 +76,10 @@ def _partition(lake: Lake, spec: Any, values: Sequence[Any]) -> Any:
 
 
 def _records(lake: Lake, values: str, columns: Sequence[str]) -> Iterator[Any]:
-    """Return rows as ``org.apache.iceberg.data.Record``, read back from a scratch table.
+    """Return rows as ``org.apache.iceberg.data.Record``.
 
-    Values that pass through Python lose their type: a small long becomes an int.
+    The rows are written to a scratch table and read again in Java. Values that pass through Python
+    would lose their type: a small long becomes an int.
     """
     schema = lake.spark.table(lake.name).schema
     casts = (f"CAST({column} AS {schema[column].dataType.simpleString()})" for column in columns)

@@ -1,4 +1,4 @@
-"""A REST catalog: the server of Iceberg's own tests, on the database of another catalog."""
+"""A REST catalog: the server of Iceberg's own tests, with the database of a SQL catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SERVER = "org.apache.iceberg.rest.RESTCatalogServer"
 
 @contextmanager
 def rest_catalog(jars: Path, database: Path, catalog: str, log: Path) -> Iterator[str]:
-    """Serve a SQLite catalog for the block, and yield the server's URL.
+    """Serve a SQLite catalog over REST for the ``with`` block, and yield the server's URL.
 
     Args:
         jars: Directory with the jars of the server and its dependencies.
@@ -27,7 +27,7 @@ def rest_catalog(jars: Path, database: Path, catalog: str, log: Path) -> Iterato
         log: Path of the server's log.
     """
     port = _free_port()
-    # The server needs Hadoop's configuration classes, which are in Spark's jars.
+    # The server needs Hadoop's configuration classes. Spark's jars contain them.
     classpath = f"{jars}/*:{Path(pyspark.__file__).parent}/jars/*"
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""A REST catalog with one table that returns credentials for the table's files."""
+"""A REST catalog with one table. It returns credentials for the table's files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 def vending_catalog(
     metadata_location: str, metadata: Mapping[str, Any], vended: Mapping[str, str]
 ) -> Iterator[str]:
-    """Serve the table ``ns.t`` for the block, and yield the server's URL.
+    """Serve the table ``ns.t`` for the ``with`` block, and yield the server's URL.
 
     Args:
         metadata_location: Path of the table's metadata file.
         metadata: Content of the metadata file.
-        vended: Credentials for the table's bucket.
+        vended: Credentials for the table's bucket, which the catalog returns.
     """
     bucket = "/".join(metadata_location.split("/")[:3])
     loaded = {

@@ -1,1 +1,4 @@
-"""Tests of Delta and Iceberg tables that their own sources read with splitlib's join keys."""
+"""Tests of Delta and Iceberg tables.
+
+Their own Spark sources read the tables, and splitlib adds filters with join keys.
+"""

@@ -1,4 +1,4 @@
-"""A session with Delta tables in ``spark_catalog`` and Iceberg tables in ``ice``."""
+"""A Spark session with Delta tables in ``spark_catalog`` and Iceberg tables in ``ice``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ JARS = "SOURCES_JARS"
 """Environment variable with the directory of the jars, which ``make interop`` downloads."""
 
 FORMATS = {"delta": "spark_catalog.default", "iceberg": "ice.db"}
-"""Catalog and schema of each format's tables."""
+"""Catalog and schema of the tables, by format."""
 
 _number = count()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for both formats."""
+    """Yield a Spark session that supports both formats."""
     jars = sorted(str(path) for path in Path(os.environ[JARS]).glob("*.jar"))
     root = tmp_path_factory.mktemp("sources")
     settings = {
@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.jars": ",".join(jars),
         "spark.sql.shuffle.partitions": "2",
         "spark.buffer.pageSize": "256k",
-        # The number of partitions in which Delta processes a table's file list.
+        # Delta processes a table's file list in this many Spark partitions.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -61,7 +61,7 @@ def format_(request: pytest.FixtureRequest) -> str:
 
 
 def created(spark: SparkSession, format_: str, rows: str, partitioned_by: str = "day") -> str:
-    """Create a table from a query. Return its name."""
+    """Create a table with the rows of a query. Return its name."""
     name = f"{FORMATS[format_]}.t{next(_number)}"
     spark.sql(f"CREATE TABLE {name} USING {format_} PARTITIONED BY ({partitioned_by}) AS {rows}")
     return name

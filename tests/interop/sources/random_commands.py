@@ -1,4 +1,7 @@
-"""Random commands on Delta and Iceberg tables, with random settings, threads and sessions."""
+"""Random MERGE, UPDATE, DELETE and other commands on Delta and Iceberg tables.
+
+Each command runs with random settings, in a random thread and session.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from splitlib.spark.sql_text import quoted
 T = TypeVar("T")
 
 NAMES: Final = "day", "order", "null", "true", "user", "a b", "x.y", "Key", "per%", "dash-ed"
-"""Names of the join column."""
+"""Possible names of the join column."""
 
 VALUES: Final[Mapping[str, Sequence[str]]] = {
     "int": ("1", "2", "3", "5", "NULL"),
@@ -27,7 +30,7 @@ VALUES: Final[Mapping[str, Sequence[str]]] = {
     "boolean": ("true", "false", "NULL"),
     "double": ("1.5D", "0.0D", "-0.0D", "double('NaN')", "NULL"),
 }
-"""SQL literals for the join column, by type."""
+"""Possible values of the join column as SQL literals, by type."""
 
 SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "spark.sql.session.timeZone": ("UTC", "Asia/Tokyo", "America/New_York"),
@@ -37,7 +40,7 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "spark.sql.caseSensitive": ("false", "true"),
     "spark.sql.ansi.enforceReservedKeywords": ("false", "false", "true"),
 }
-"""Settings that change the meaning of a command."""
+"""Values of Spark's settings that change the meaning of a command."""
 
 _MATCHED: Final = (
     "WHEN MATCHED THEN DELETE",
@@ -67,20 +70,20 @@ class Command:
     kind: str
     """Type of the join column."""
     text: str
-    """The command.
+    """The SQL text of the command.
 
-    ``{t}`` stands for the target, ``{s}`` for the source, ``{new}`` for a new table.
+    ``{t}`` stands for the target, ``{s}`` for the source and ``{new}`` for a new table.
     """
     is_partition_key: bool
     source_rows: str
-    """A condition on the rows of the source."""
+    """SQL condition that selects the rows of the source."""
     settings: Mapping[str, str] = field(default_factory=dict)
     where: str = "here"
-    """Thread and session that run the command: ``here``, ``thread`` or ``session``."""
+    """Where the command runs: ``here``, in a new ``thread``, or in a new ``session`` and thread."""
 
 
 def draw_command(seed: int) -> Command:
-    """Draw the command for a seed."""
+    """Return the random command of a seed."""
     drawn = random.Random(seed)
     key, kind = drawn.choice(NAMES), drawn.choice(list(VALUES))
     k = quoted(key)
@@ -94,7 +97,7 @@ def draw_command(seed: int) -> Command:
         key=key,
         kind=kind,
         text=text,
-        # Neither format accepts every type and name as a partition key.
+        # Delta and Iceberg do not accept every type and name as a partition key.
         is_partition_key=kind in ("int", "string", "date") and drawn.random() < 0.7,
         source_rows=drawn.choice(("v < 4", "v < 4", "v > 100", f"{k} IS NULL", "v % 2 = 0")),
         settings=settings,
@@ -103,7 +106,7 @@ def draw_command(seed: int) -> Command:
 
 
 def _source(drawn: random.Random) -> str:
-    """Return the source of a MERGE with the alias ``s``."""
+    """Return a random source for a MERGE, as SQL with the alias ``s``."""
     return drawn.choice(
         (
             "{s} s",
@@ -169,7 +172,7 @@ def _create(drawn: random.Random, k: str) -> str:
 
 
 def rows(command: Command, count: int, shift: int) -> str:
-    """Return the query for the rows of the target or the source."""
+    """Return a query for ``count`` rows of the target or the source."""
     values = VALUES[command.kind]
     array = f"array({', '.join(values)})"
     key = f"CAST(element_at({array}, CAST((id + {shift}) % {len(values)} + 1 AS int)) AS "

@@ -1,4 +1,4 @@
-"""``allowed_locations``: check the files that the metadata of Delta and Iceberg names."""
+"""``allowed_locations`` applies to all files in the metadata of Delta and Iceberg tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.interop.sources.conftest import FORMATS
 
 ROWS = "SELECT id, CAST(id % 3 AS INT) AS k FROM RANGE(30)"
 OUTSIDE = 2
-"""Partition whose files are outside of the allowed directory."""
+"""Key of the partition with files outside of the allowed directory."""
 QUERY = "SELECT id FROM {d} WHERE id IN (SELECT k FROM {t})"
 COMMANDS = [
     "INSERT INTO {d} SELECT id, k FROM {t}",
@@ -27,7 +27,7 @@ COMMANDS = [
     "DELETE FROM {t} WHERE id = -1",
     "INSERT INTO {t} REPLACE WHERE k = 2 SELECT id, 2 FROM {d}",
 ]
-# Tested only for their errors. Running them would test nothing that the other statements do not.
+# These statements are tested only for their errors, to save time.
 ONLY_REFUSED = [
     "SELECT id FROM {t} WHERE k <> 1",
     "MERGE INTO {d} d USING {t} t ON d.id = t.id WHEN MATCHED THEN DELETE",
@@ -89,7 +89,7 @@ def refused(what: str = "elsewhere"):
 
 
 def test_files_inside(spark: SparkSession, format_: str) -> None:
-    """All statements run, until the setting excludes the directory."""
+    """All statements succeed if the table's directory is allowed, and fail if it is not."""
     table, dim = inside(spark, format_), dimension(spark, format_)
     assert splitlib.sql(spark, QUERY.format(t=table, d=dim)).count() == 3
     for text in COMMANDS:
@@ -103,7 +103,7 @@ def test_files_inside(spark: SparkSession, format_: str) -> None:
 
 
 def test_files_elsewhere(spark: SparkSession, format_: str, elsewhere: Path) -> None:
-    """A statement is refused if it reads these files, but not if it only writes to the table."""
+    """A statement fails if it reads files elsewhere, but not if it only writes to the table."""
     table, dim = partly_outside(spark, format_, elsewhere), dimension(spark, format_)
     for text in [QUERY, *COMMANDS, *ONLY_REFUSED]:
         with refused():
@@ -119,7 +119,7 @@ def test_files_elsewhere(spark: SparkSession, format_: str, elsewhere: Path) -> 
 
 
 def test_deleted_rows_elsewhere(spark: SparkSession, format_: str, elsewhere: Path) -> None:
-    """Data files are allowed, but their deletion vectors or delete files are elsewhere."""
+    """A statement fails if only the deletion vectors or delete files are elsewhere."""
     other = elsewhere / f"t{next(_number)}"
     if format_ == "delta":
         table = inside(spark, format_, "TBLPROPERTIES (delta.enableDeletionVectors = true)")
@@ -160,7 +160,10 @@ def commit(log: Path, action: dict[str, Any]) -> None:
 
 
 def test_control_characters_in_names(spark: SparkSession, root: Path) -> None:
-    """Some clients drop these characters, so they would open a file that was not checked."""
+    """Paths with control characters are refused, because some clients drop these characters.
+
+    Such a client would open another file than the one that was checked.
+    """
     table = inside(spark, "delta")
     log = Path(urlsplit(location_of(spark, table)).path) / "_delta_log"
     path = f"file://{root}/.%0A./no/x.parquet"

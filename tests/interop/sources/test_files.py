@@ -1,4 +1,7 @@
-"""Files read from tables of 1,000 files: by plain Spark, with pasted literals, and by splitlib."""
+"""Count the files that queries read from a table of 1,000 files.
+
+splitlib must read at most as many files as plain Spark, or as Spark with literal keys in the query.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ FILES = 1_000
 
 @pytest.fixture(scope="module")
 def fact(spark: SparkSession, format_: str) -> str:
-    """A table with one file per day. A second column grows with the day."""
+    """Create a table with one file per day. The column ``clustered`` grows with the day."""
     name = f"{FORMATS[format_]}.fact"
     rows = spark.range(FILES * 5).selectExpr(
         "CAST(id DIV 5 AS INT) AS day",
@@ -59,7 +62,7 @@ def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> No
     assert (told.files, told.files_total) == (ours[0], FILES)
     assert 0 < told.nbytes <= told.nbytes_total
     of_files = f"files {ours[0]:,} of 1,000, {told.nbytes:,} bytes"
-    # ``explain`` reports the same numbers for a query that is not planned yet.
+    # ``explain`` reports the same numbers before the query is planned.
     assert of_files in str(splitlib.explain(spark.sql(query)))
     assert ours <= by_hand <= plain
     if column != "anywhere":

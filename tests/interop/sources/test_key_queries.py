@@ -1,4 +1,4 @@
-"""Join keys from Iceberg tables. Several key queries may run at the same time."""
+"""Queries that collect join keys from Iceberg tables. Several of them may run at the same time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PRUNED_BY_SPARK = "dynamicpruning"
 def test_scans_that_queries_share_are_not_changed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At run time, Iceberg adds Spark's dynamic filters to the scan object.
+    """Key queries do not use scan objects that other threads may use.
 
-    Threads may share it.
+    At run time, Iceberg adds Spark's dynamic filters to the scan object and thus changes it.
     """
     spark.sql(
         "CREATE TABLE ice.db.bridge USING iceberg PARTITIONED BY (day) AS "

@@ -1,4 +1,4 @@
-"""MERGE, UPDATE and DELETE give the same table as with plain Spark."""
+"""MERGE, UPDATE and DELETE through splitlib leave the same rows as with plain Spark."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def source(spark: SparkSession, format_: str) -> Iterator[str]:
-    """Create a source table for the commands. No two rows have the same key."""
+    """Create a source table for the commands, with unique keys."""
     name = f"{FORMATS[format_]}.source"
     spark.sql(
         f"CREATE TABLE {name} USING {format_} AS "
@@ -179,7 +179,7 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
     tables = [created(spark, format_, TARGET) for _ in range(2)]
     changes = command.startswith("DELETE") or "UPDATE" in command
     if format_ == "delta" and changes and "SELECT" in command:
-        # Delta does not support subqueries here, and its error says so.
+        # Delta does not support subqueries in these commands.
         for run in (SparkSession.sql, splitlib.sql):
             with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_SUBQUERY"):
                 run(spark, command.format(t=tables[0], s=source))
@@ -190,12 +190,12 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
     implies = " OR " not in command and " NOT IN " not in command and "100" not in command[-3:]
     report = splitlib.explain(returned)
     assert ("added condition" in str(report)) is implies, str(report)
-    # what is left of the files is that of a table that has been changed since
+    # The command has changed the table, so ``explain`` cannot count the files it had before.
     assert all(scan.files_total is None for scan in report.scans)
 
 
 def test_what_with_defines_is_no_table(spark: SparkSession) -> None:
-    # This view must not be used below: the WITH clause defines the same name.
+    # The commands below must not use this view, because their WITH clause defines the same name.
     spark.sql("SELECT 9 AS day").createOrReplaceTempView("days")
     table = created(spark, "iceberg", TARGET)
     splitlib.sql(
@@ -218,7 +218,7 @@ def test_what_with_defines_is_no_table(spark: SparkSession) -> None:
     ],
 )
 def test_sources_of_a_merge(spark: SparkSession, format_: str, source: str, merge: str) -> None:
-    """A query without an alias and a WITH clause give join keys too."""
+    """Join keys are also collected from a query without an alias and from a WITH clause."""
     tables = [created(spark, format_, TARGET) for _ in range(2)]
     spark.sql(merge.format(t=tables[0], s=source))
     report = splitlib.explain(splitlib.sql(spark, merge.format(t=tables[1], s=source)))
@@ -246,7 +246,7 @@ def test_a_merge_that_reads_metadata_of_its_source(spark: SparkSession) -> None:
 def test_a_day_on_which_nothing_arrived(
     spark: SparkSession, format_: str, source: str, where: str
 ) -> None:
-    """No keys or only null keys, with ``merge_condition`` and with ``splitlib.sql``."""
+    """A source without keys, or with only null keys, leaves the same rows as plain Spark."""
     arrived = spark.table(source).where(where)
     wanted = splitlib.merge_condition(arrived, {"t.day": "day"})
     merge = (
@@ -282,11 +282,11 @@ def test_a_command_that_fails_says_what_spark_says(
         f"DELETE FROM {table} WHERE nope IN (SELECT k FROM {source})",
         f"INSERT INTO {table} SELECT k FROM {source}",
         f"UPDATE {table} SET nope = 1 WHERE k IN (SELECT k FROM {source} WHERE v = 3)",
-        # One row of the target matches two source rows.
+        # The MERGE fails because one row of the target matches two source rows.
         f"MERGE INTO {table} t USING {source} s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v",
     ):
         before = rows_of(spark, table)
-        # Spark's errors and Delta's own share no narrower class.
+        # Spark's and Delta's errors have no common base class other than Exception.
         with pytest.raises(Exception) as plain:  # noqa: PT011
             spark.sql(command)
         with pytest.raises(type(plain.value)):

@@ -1,4 +1,4 @@
-"""Files that a MERGE reads: with plain Spark, with pasted literals, and with splitlib."""
+"""Count the files that a MERGE reads with plain Spark, with literal keys, and with splitlib."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_files_of_a_merge(spark: SparkSession, format_: str) -> None:
 
 
 def test_ranges_of_strings(spark: SparkSession, format_: str) -> None:
-    """Prune by ranges of strings: Delta and Iceberg sort strings by bytes, as Spark does."""
+    """Ranges of strings prune files. Delta and Iceberg compare strings by bytes, as Spark does."""
     texts = (
         "CONCAT(ELT(CAST(id % 4 AS INT) + 1, 'a', '\ufb01', '\U0001f600', 'z'), LPAD(id, 2, '0'))"
     )

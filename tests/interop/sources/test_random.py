@@ -22,7 +22,8 @@ from tests.interop.sources.conftest import FORMATS
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "40"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
 _AT_A_TIME = 10
-# Iceberg has no collations. The two other tables test unusual directories.
+# These tables are not converted. Two use collations, which Iceberg does not support. The other two
+# test unusual directories.
 _AS_FILES = ("r_case", "r_group", "r_root", "r_glob")
 _HIVE = re.compile(r"\((.*)\) PARTITIONED BY \((\w+) (\w+)\) STORED AS textfile")
 
@@ -55,7 +56,7 @@ def session(
 
 @pytest.fixture(scope="module")
 def handed_over() -> Counter[str]:
-    """How often a condition was handed over, by table."""
+    """Return a counter of the conditions that sources received from splitlib, by table."""
     return Counter()
 
 
@@ -78,7 +79,7 @@ def test_same_rows(session: SparkSession, handed_over: Counter[str], start: int)
 
 @pytest.mark.skipif(QUERIES < 40, reason="too few queries to reach every kind of table")
 def test_every_kind_of_table_was_reached(handed_over: Counter[str]) -> None:
-    """If no conditions were handed over, equal rows would prove nothing."""
+    """Every kind of table received conditions. Otherwise equal rows would prove nothing."""
     kinds = {"delta": "default.r_", "iceberg": "ice.db.r_", "database": star_tables.DATABASE}
     reached = {kind for kind, part in kinds.items() if any(part in t for t in handed_over)}
     assert reached == set(kinds), handed_over

@@ -1,4 +1,4 @@
-"""Random commands leave the same tables as plain Spark, in every thread and session."""
+"""Random commands leave the same rows as with plain Spark, in any thread and session."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _OTHERS = {
     "spark.sql.parser.escapedStringLiterals": "true",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
 }
-"""Settings of the main session while a command runs in another session."""
+"""Settings of the main session while a command runs in another session. They must not apply."""
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> Counter[str]:
-    """Number of commands that succeeded, failed and received a condition."""
+    """Return a counter of the commands that succeeded, that failed, and that got a condition."""
     return Counter()
 
 
@@ -54,7 +54,7 @@ def test_same_tables(spark: SparkSession, outcomes: Counter[str], start: int) ->
 
 @pytest.mark.skipif(COMMANDS < 20, reason="too few commands")
 def test_most_run_and_some_are_pruned(outcomes: Counter[str]) -> None:
-    """If every command failed or received no condition, equal tables would prove nothing."""
+    """Most commands succeed, and some get a condition. Otherwise equal rows would prove nothing."""
     assert outcomes["runs"] > outcomes["fails"], outcomes
     assert outcomes["added condition"] > COMMANDS // 10, outcomes
 
@@ -62,7 +62,7 @@ def test_most_run_and_some_are_pruned(outcomes: Counter[str]) -> None:
 def _outcome(
     spark: SparkSession, command: Command, how: str, outcomes: Counter[str] | None = None
 ) -> tuple[str, Counter[str]]:
-    """Return the command's error, empty for success, and the rows of its tables afterwards."""
+    """Run a command. Return its error, or "" if there is none, and the rows of its tables."""
     place = FORMATS[command.format]
     target, source, new = (f"{place}.{name}_{command.seed}_{how}" for name in ("t", "s", "n"))
     key = quoted(command.key)

@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ONE_OF: Final = int(os.environ.get("TPCDS_ONE_OF", "7"))
-"""Run one of this many queries; 1 runs all 99."""
+"""Divisor of the number of queries: with 1, all 99 queries run, and with 10 every tenth."""
 NUMBERS: Final = range(1, 100, ONE_OF)
 SCALE, ONE_WEEK_OF = 0.05, 16
-# Delta and Iceberg each have a partitioned fact, an unpartitioned fact and dimensions.
+# Each format has a partitioned fact table, an unpartitioned fact table and dimensions.
 DELTA: Final = {"store_sales", "web_sales", "customer_demographics", "item", "promotion", "store"}
 ICEBERG: Final = {"catalog_sales", "inventory", "date_dim", "customer_address", "warehouse"}
 DATABASE: Final = {"web_returns", "household_demographics", "time_dim", "call_center"}
 PARTITIONED: Final = {"store_sales", "catalog_sales"}
 URL, DRIVER = "jdbc:derby:memory:tpcds;create=true", "org.apache.derby.jdbc.EmbeddedDriver"
 SETTINGS: Final = {
-    # Compiling such long queries takes longer than interpreting them.
+    # Generated code for these long queries takes longer to compile than to interpret.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Facts with few partitions are pruned too.
+    # The small test tables have few partitions. By default, the planner would not prune them.
     "spark.splitlib.plannerSmallFactPartitions": "0",
 }
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The TPC-DS tables as files."""
+    """Write the TPC-DS tables as Parquet files, and return them."""
     return prepare(tmp_path_factory.mktemp("tpcds"), SCALE, ONE_WEEK_OF)
 
 
 @pytest.fixture(scope="module")
 def duckdb(data: Data) -> Iterator[DuckDBPyConnection]:
-    """A DuckDB connection that computes the expected rows."""
+    """Yield a DuckDB connection that computes the expected rows."""
     with data.duckdb() as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
 def queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
-    """All queries by number."""
+    """Return all TPC-DS queries by number."""
     return load_queries(duckdb)
 
 
@@ -66,7 +66,7 @@ def session(spark: SparkSession, data: Data) -> Iterator[SparkSession]:
         columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
         rows = spark.read.schema(columns).parquet(str(data.directory / name))
         if name in DATABASE:
-            # Spark would write text as CLOB, which Derby cannot compare.
+            # By default, Spark writes strings as CLOB. Derby cannot compare CLOB values.
             texts = [f"{column} VARCHAR(200)" for column, kind in rows.dtypes if kind == "string"]
             types = {"createTableColumnTypes": ", ".join(texts)} if texts else {}
             rows.write.options(**types).jdbc(URL, name, "overwrite", {"driver": DRIVER})
@@ -92,7 +92,7 @@ def session(spark: SparkSession, data: Data) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def reached() -> Counter[str]:
-    """How often each table was pruned or received a condition."""
+    """Return a counter of the scans that were pruned or received a condition, by table."""
     return Counter()
 
 
@@ -104,7 +104,7 @@ def test_rows_are_those_of_duckdb(
     reached: Counter[str],
     number: int,
 ) -> None:
-    """The rows must also have the same order."""
+    """Each query returns the same rows as DuckDB, in the same order."""
     expected = duckdb.execute(queries[number].duckdb).fetchall()
     planned = splitlib.sql(session, queries[number].spark)
     assert difference(planned.collect(), expected) == ""
@@ -114,7 +114,7 @@ def test_rows_are_those_of_duckdb(
 
 
 def test_tables_of_every_kind_were_reached(reached: Counter[str]) -> None:
-    """If a kind of table were not reached, equal rows would prove nothing for it."""
+    """Every kind of table was pruned. Otherwise equal rows would prove nothing for that kind."""
     assert reached.keys() & DELTA
     assert reached.keys() & ICEBERG
     assert any(table.startswith("JDBCRelation(") for table in reached)

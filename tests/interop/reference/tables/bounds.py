@@ -1,4 +1,4 @@
-"""File statistics of columns that are not partition keys."""
+"""Tables with file statistics of columns that are not partition keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def files_with_bounds(lake: Lake) -> None:
 
 @recipe("s", "b")
 def truncated_bounds(lake: Lake) -> None:
-    """Bounds of strings are cut after 16 characters. The upper bound is incremented if possible."""
+    """Iceberg cuts bounds of strings after 16 characters, and increments a cut upper bound."""
     lake.create("id INT, s STRING, b BINARY")
     texts = [
         f"{_LONG}1",
@@ -61,7 +61,7 @@ def without_bounds(lake: Lake) -> None:
 
 @recipe("f", "d")
 def nan_and_zeros(lake: Lake) -> None:
-    """Bounds ignore NaN, and -0.0 equals 0.0."""
+    """Bounds ignore NaN. In a join, -0.0 equals 0.0."""
     lake.create("id INT, f FLOAT, d DOUBLE", "bucket(2, id)")
     nan, minus = "FLOAT('NaN')", "FLOAT('-0.0')"
     lake.insert(

@@ -1,4 +1,4 @@
-"""Rows deleted by value. Flink writes such deletes; Spark's SQL does not."""
+"""Tables with rows deleted by value. Flink writes such deletes, but Spark's SQL does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def deleted_by_value(lake: Lake) -> None:
     lake.create("id BIGINT, s STRING")
     lake.insert("SELECT id, concat('v', id) FROM range(20)", "(3, 'twice'), (100, 'x')")
     upsert(lake, delete="(3), (7), (999)", on=["id"])
-    # These rows are newer than the delete.
+    # The delete does not apply to these rows, because they are newer.
     lake.insert("(7, 'again'), (8, 'also 8')")
     upsert(lake, delete="(8)", on=["id"], insert="(8, 'upserted')")
     upsert(lake, delete="(7), (8)", on=["id"], insert="(8, '8 at last')")
@@ -20,7 +20,7 @@ def deleted_by_value(lake: Lake) -> None:
 
 @recipe("a", ("a", "b"))
 def deleted_by_values_with_nulls(lake: Lake) -> None:
-    """A null in a delete file deletes nulls."""
+    """A null in a delete file deletes rows with a null in the same column."""
     lake.create("a INT, b STRING, c DOUBLE")
     lake.insert("(1, 'x', 1.5), (1, NULL, 2.5), (NULL, 'x', 3.5), (NULL, NULL, NULL), (2, 'x', 0)")
     lake.insert("(NULL, NULL, 9), (1, NULL, 8), (3, 'y', 7), (NULL, 'y', NULL)")

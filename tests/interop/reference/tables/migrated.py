@@ -1,4 +1,4 @@
-"""Parquet files of other writers without field ids. The name mapping assigns the columns."""
+"""Parquet files of other writers, without field ids. The table's name mapping assigns columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.interop.reference.recipe import recipe
 
 
 def _others(lake: Lake, query: str, *partitioned_by: str) -> str:
-    """Write the result of a query as a directory of Parquet files. Return the directory."""
+    """Write the result of a query as Parquet files, without Iceberg. Return their directory."""
     directory = f"{lake.root}/others/{lake.short_name}"
     lake.spark.sql(query).coalesce(1).write.partitionBy(*partitioned_by).parquet(directory)
     return directory
@@ -33,7 +33,7 @@ def added_files(lake: Lake) -> None:
 
 @recipe("r", "q", "id", ("r", "q"), formats=(2, 3))
 def added_partitions(lake: Lake) -> None:
-    """The partition columns are only in the paths."""
+    """The files do not contain the partition columns. Only their paths have these values."""
     lake.create("id BIGINT, p INT, q STRING", "p, q")
     query = """SELECT id, CAST(id % 3 AS INT) AS p, IF(id % 2 = 0, 'a b/%20', NULL) AS q
                FROM range(12)"""
@@ -45,7 +45,7 @@ def added_partitions(lake: Lake) -> None:
 
 @recipe("id", "a", misleading=frozenset({"a"}))
 def added_files_with_a_name_used_again(lake: Lake) -> None:
-    """A new column with the name of a dropped one must not show the old column's values."""
+    """A new column with a dropped column's name must not return the dropped column's values."""
     lake.create("id BIGINT, a INT, b STRING")
     _add(lake, _others(lake, "SELECT id, CAST(id AS INT) AS a, 'x' AS b FROM range(4)"))
     lake.alter("DROP COLUMN a", "ADD COLUMN a INT", "ADD COLUMN absent STRING")

@@ -1,4 +1,4 @@
-"""Names, values and locations with characters that some layer encodes."""
+"""Names, values and locations with characters that are encoded in paths or URIs."""
 
 from __future__ import annotations
 

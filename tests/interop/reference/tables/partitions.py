@@ -1,4 +1,4 @@
-"""Each partition transform with each type that it accepts."""
+"""Tables partitioned with each transform by a column of each type that it accepts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TRANSFORMS = {
 
 
 def _write(kind: str, lake: Lake) -> None:
-    """Write a table that uses each transform in turn, with files of all specs."""
+    """Write a table that uses each transform in turn, so that it has files of all specs."""
     rows = [f"({i}, CAST({v} AS {kind}))" for i, v in enumerate([*_VALUES[kind], "NULL"])]
     before = ""
     for transform, kinds in _TRANSFORMS.items():

@@ -1,4 +1,7 @@
-"""Rows deleted by position: delete files in format version 2, deletion vectors in version 3."""
+"""Tables with rows deleted by position.
+
+Format version 2 has position delete files, and version 3 has deletion vectors.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def deleted_positions(lake: Lake) -> None:
         "DELETE FROM {t} WHERE id % 7 = 0",
         "DELETE FROM {t} WHERE p = 1 AND id % 5 = 0",
     )
-    # Insert the same rows again. Deletes do not apply to newer files.
+    # Insert the deleted rows again. The earlier deletes do not apply to newer files.
     lake.insert("SELECT id, CAST(id % 3 AS INT), 'again' FROM range(0, 90, 7)")
     lake.sql("DELETE FROM {t} WHERE s = 'again' AND id % 2 = 0")
     lake.insert("(1000, NULL, 'null partition'), (1001, NULL, 'also'), (1002, 0, NULL)")
@@ -49,7 +52,7 @@ def deleted_positions_unpartitioned(lake: Lake) -> None:
 
 @recipe("id", formats=(2, 3))
 def deleted_across_row_groups(lake: Lake) -> None:
-    """Positions count across row groups, even if a filter skips some."""
+    """Positions are counted over all row groups of a file, even if a filter skips some of them."""
     lake.create(
         "id BIGINT, s STRING",
         properties={
@@ -70,7 +73,7 @@ def updated_and_merged(lake: Lake) -> None:
     lake.insert(_thirds(0, 30))
     lake.sql(
         "UPDATE {t} SET s = 'updated' WHERE id % 5 = 0",
-        # This moves rows to another partition.
+        # An update of the partition key moves rows to another partition.
         "UPDATE {t} SET p = p + 1 WHERE id IN (3, 6, 9)",
         """MERGE INTO {t} USING (SELECT explode(sequence(25L, 35L)) AS id) AS m ON {t}.id = m.id
            WHEN MATCHED AND m.id % 2 = 0 THEN DELETE
@@ -94,15 +97,16 @@ def rewritten_after_deletes(lake: Lake) -> None:
 def a_file_without_rows_left(lake: Lake) -> None:
     lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
     lake.insert(_thirds(0, 9), _thirds(9, 18))
-    # Statistics cannot decide this condition, so Iceberg deletes all rows but keeps the file.
+    # Iceberg cannot decide this condition from statistics. So it deletes each row of the file, and
+    # does not remove the file.
     lake.sql("DELETE FROM {t} WHERE id % 3 = 2 AND id < 9")
 
 
 @recipe("p", "id")
 def upgraded_to_deletion_vectors(lake: Lake) -> None:
-    """Delete files of format version 2 stay valid.
+    """Position delete files from format version 2 stay valid after an upgrade to version 3.
 
-    A vector replaces all of them for its data file.
+    A deletion vector for a data file replaces all position deletes for that file.
     """
     lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
     lake.insert(_thirds(0, 30), _thirds(30, 60))

@@ -1,4 +1,4 @@
-"""Changed schemas. A column is identified by its id, not by its name or position."""
+"""Tables with changed schemas. Iceberg identifies a column by its id, not by name or position."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def nested_changes(lake: Lake) -> None:
 
 @recipe("id")
 def a_struct_whose_fields_were_all_replaced(lake: Lake) -> None:
-    """The columns of older files do not show whether the struct is null."""
+    """Older files have none of the struct's current fields, so they do not show if it is null."""
     lake.create("id BIGINT, s STRUCT<a: INT>")
     lake.insert("(1, named_struct('a', 1)), (2, NULL)")
     lake.alter("ADD COLUMN s.b INT", "DROP COLUMN s.a")
@@ -182,7 +182,7 @@ def a_default_then_a_partition(lake: Lake) -> None:
     change.commit()
     lake.alter("ADD PARTITION FIELD k")
     lake.insert("(3, named_struct('a', 3, 'b', NULL), 7, 1), (4, NULL, NULL, 2), (5, NULL, 6, 9)")
-    # This changes the default for new writes. Older rows keep the first default.
+    # The new default applies only to new rows. Older rows keep the first default.
     changed = lake.load().updateSchema()
     changed.updateColumnDefault("k", lake.literal(99).to(integer)).commit()
     lake.insert("(6, NULL, 99, 1)")

@@ -1,4 +1,4 @@
-"""Changed partition specs, with data in each of them."""
+"""Tables with changed partition specs. Each spec has data files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots, branches and tags."""
+"""Tables with several snapshots, branches and tags."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def branches_and_tags(lake: Lake) -> None:
 
 @recipe("k", "a", "b")
 def schema_changed_after_branching(lake: Lake) -> None:
-    """A snapshot and a tag use the schema of their time.
+    """Snapshots and tags have the schema that was current when the snapshot was written.
 
-    A branch uses the table's current schema.
+    Branches have the table's current schema.
     """
     lake.create("id BIGINT, a INT, b INT, k INT", "k")
     lake.insert("(1, 10, 20, 1), (2, 11, 21, 2)")
