@@ -1,1 +1,1 @@
-"""Mutation tests: change the code in one place and check that a test fails (``make mutants``)."""
+"""Mutation tests (``make mutants``) change the code in one place and expect a failing test."""

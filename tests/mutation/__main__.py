@@ -1,8 +1,9 @@
 """Test a random sample of mutants and report those that no test detects.
 
-The seed alone decides the sample. Each file's share of it is proportional to its number of lines
-that can be mutated. Each mutant is tested with the tests that run its line. Results are kept in
-``.mutants``: the next run reuses them and repeats those that code changes may have invalidated.
+A mutant is a copy of a module with one small bug. The sample depends only on the code and the seed.
+Files with more lines that can be mutated have more mutants in the sample. Each mutant is tested
+with the tests that run its line. Results are stored in ``.mutants``. The next run reuses them,
+except results that a change of the code may have invalidated.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ MUTATED = (
     *(f"splitlib/spark/planner/{name}.py" for name in PLANNER),
     "connectors/*/*.py",
 )
-# Allowance for slow machines and for failing tests, which take longer; beyond it, assume an endless
-# loop.
+# Time limit for the tests of a mutant: the usual time multiplied by the factor, plus the seconds.
+# The margin allows for slow machines and failing tests. Beyond it, a mutant has an endless loop.
 PATIENCE_SECONDS, PATIENCE_FACTOR = 30, 5
 COLLECTING_SECONDS = 3600
-# Number of groups into which test files are split for measuring. Many groups balance slow files
-# over the processes.
+# Number of groups into which test files are split to measure their lines. With many groups, slow
+# files keep all processes equally busy.
 PARTS = 8
 
 
@@ -60,12 +61,12 @@ class Task(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of testing one mutant."""
+    """The result of the tests of one mutant."""
 
     name: str
     """``killed``, ``survived``, ``late`` or ``not run``."""
     by: str | None
-    """The test that failed."""
+    """Name of the test that failed. None if no test failed."""
 
 
 def sources() -> dict[str, str]:
@@ -75,7 +76,7 @@ def sources() -> dict[str, str]:
 
 
 def sample(count: int, seed: int) -> list[Task]:
-    """Return a sample of mutants, spread over the files by their numbers of mutable lines."""
+    """Return a random sample of mutants. Files with more mutable lines have more mutants in it."""
     by_line: dict[str, dict[int, list[Mutant]]] = {}
     texts = sources()
     for file, text in texts.items():
@@ -84,7 +85,7 @@ def sample(count: int, seed: int) -> list[Task]:
     lines = sum(map(len, by_line.values()))
     tasks, before = [], 0
     for file, of_line in by_line.items():
-        # cumulative counts, so that rounding errors do not add up
+        # The counts are cumulative, so that rounding errors do not add up.
         after = before + len(of_line)
         wanted = count * after // lines - count * before // lines
         before = after
@@ -96,9 +97,9 @@ def sample(count: int, seed: int) -> list[Task]:
 def _chosen(
     of_line: Mapping[int, Sequence[Mutant]], count: int, source: random.Random
 ) -> list[Mutant]:
-    """Choose mutants from as many lines as possible.
+    """Choose random mutants from as many lines as possible.
 
-    A larger count extends the choice of a smaller one.
+    With a larger count, the same mutants and more are chosen.
     """
     lines = list(of_line)
     source.shuffle(lines)
@@ -111,7 +112,7 @@ def _chosen(
 
 
 def measured(pool: Pool, digests: Digests) -> TestsOfLines:
-    """Measure which tests run which lines; reuse stored results while the files are unchanged."""
+    """Measure which lines each test runs. Stored results of unchanged files are reused."""
     kept = KEPT / "lines.json"
     known = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
     files = test_files(ROOT)
@@ -139,7 +140,7 @@ def measured(pool: Pool, digests: Digests) -> TestsOfLines:
 
 
 def lines_of_tests(worker: Worker, files: list[str]) -> dict[str, Any]:
-    """Measure which lines the tests of some files run, and stop the program if a test fails."""
+    """Measure which lines the tests in some files run. Exit the program if a test fails."""
     answer = worker.ask(files=files, seconds=COLLECTING_SECONDS)
     if not answer or answer["code"] not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(f"Without any mutant, tests fail:\n{worker.output()[-5000:]}")
@@ -160,7 +161,7 @@ def outcome_of(worker: Worker, task: Task, tests: Sequence[str], seconds: float)
 
 
 def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
-    """Yield each mutant with its outcome, stored outcomes first."""
+    """Yield each mutant with the name of its outcome. Stored outcomes come first."""
     KEPT.mkdir(exist_ok=True)
     digests = Digests(ROOT)
     results = Results(KEPT / "results.jsonl", digests)
@@ -172,7 +173,7 @@ def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
             left.append(task)
     if not left:
         return
-    random.Random(0).shuffle(left)  # so that an interrupted run is a random sample too
+    random.Random(0).shuffle(left)  # an interrupted run then has tested a random sample too
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         pool = Pool([Worker(ROOT, Path(scratch, str(number))) for number in range(processes)])
         tests = measured(pool, digests)
@@ -189,13 +190,16 @@ def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
 
 
 def equivalents() -> dict[tuple[str, str], str]:
-    """Return file and diff of the listed equivalent mutants, with the reason for each."""
+    """Return the reasons in the list of equivalent mutants, by file and diff.
+
+    An equivalent mutant behaves like the original code, so no test can detect it.
+    """
     listed = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     return {(each["file"], each["change"].strip()): each["reason"] for each in listed}
 
 
 def report(outcomes: Mapping[Task, str]) -> None:
-    """Print the undetected mutants and the score."""
+    """Print the undetected mutants, the number of each outcome and the score."""
     same = equivalents()
     counts: Counter[str] = Counter()
     for task, outcome in outcomes.items():

@@ -1,7 +1,7 @@
 """Mutants of a module: copies of its source, each with one small bug.
 
-Code that cannot change a result is not mutated: annotations, decorators, docstrings, error texts,
-log messages, and the ``strict`` of ``zip``, which is only an assertion.
+Code that does not affect results is not mutated: annotations, decorators, docstrings, error texts,
+log messages, and the ``strict`` argument of ``zip``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPUTED: dict[type[ast.operator], str] = {
     ast.BitOr: "&",
 }
 _CLOSED = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
-"""Expressions that need no parentheses."""
+"""Kinds of expressions that need no parentheses inside other expressions."""
 _OPPOSITE = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _COMMUTING = {"pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"}
 _MESSAGE_WORDS = 3
@@ -49,13 +49,13 @@ class Mutant(NamedTuple):
     line: int
     """Line number of the change in the original module."""
     statement: int | None
-    """First line of the changed statement; None outside of functions."""
+    """First line of the changed statement. None if the change is outside of functions."""
     operator: str
     source: str
-    """Source of the whole changed module."""
+    """Source of the whole module with the change."""
 
     def diff(self, original: str) -> str:
-        """Return the changed lines, with ``-`` and ``+``."""
+        """Return the old lines with the prefix ``-`` and the new lines with ``+``."""
         lines = difflib.unified_diff(original.splitlines(), self.source.splitlines(), n=0)
         return "\n".join(line for line in itertools.islice(lines, 2, None) if line[0] != "@")
 
@@ -67,7 +67,7 @@ def mutants_of(source: str) -> list[Mutant]:
     for node, operator, replacement, statement in _changes(ast.parse(source), text):
         changed = text.replaced(node, replacement)
         found.setdefault(changed, Mutant(node.lineno, statement, operator, changed))
-    found.pop(source, None)  # equal to the original if it is ``return False``
+    found.pop(source, None)  # a replacement such as ``return False`` may equal the original
     return sorted(found.values(), key=lambda mutant: mutant.line)
 
 
@@ -77,7 +77,7 @@ _Placed = tuple[_Node, str, str, int | None]
 
 
 class _Text:
-    """A source text and the positions of its nodes; an AST counts columns in bytes."""
+    """A source text as bytes, because an AST counts columns in bytes."""
 
     def __init__(self, source: str) -> None:
         self._bytes = source.encode()
@@ -85,7 +85,7 @@ class _Text:
         self._starts = [0, *itertools.accumulate(map(len, lines))]
 
     def of(self, node: _Node) -> str:
-        """Return the text of an expression, in parentheses if it needs them inside another one."""
+        """Return the text of an expression, in parentheses if another expression requires them."""
         start, end = self._span(node)
         written = self._bytes[start:end].decode()
         return written if isinstance(node, _CLOSED) else f"({written})"
@@ -106,13 +106,13 @@ class _Text:
 def _changes(
     node: ast.AST, text: _Text, returns: str | None = None, statement: int | None = None
 ) -> Iterator[_Placed]:
-    """Yield all replacements in a node and below it.
+    """Yield all replacements for a node and for the nodes below it.
 
     Args:
         node: The node to mutate.
         text: Source of the module.
-        returns: Return annotation of the enclosing function; None outside of functions.
-        statement: First line of the enclosing statement.
+        returns: Return annotation of the enclosing function. None outside of functions.
+        statement: First line of the enclosing statement. None outside of statements.
     """
     if isinstance(node, ast.stmt | ast.ExceptHandler):
         statement = node.lineno
@@ -200,7 +200,7 @@ def _of_expression(node: ast.AST, text: _Text) -> Iterator[_Change]:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield node, "not dropped", text.of(operand)
         case ast.BinOp(left=ast.JoinedStr()) | ast.BinOp(right=ast.JoinedStr()):
-            pass  # strings support no other operator
+            pass  # strings do not support the replacing operators
         case ast.BinOp(left=ast.Constant(value=str())) | ast.BinOp(right=ast.Constant(value=str())):
             pass
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _COMPUTED:
@@ -216,7 +216,10 @@ def _of_expression(node: ast.AST, text: _Text) -> Iterator[_Change]:
 
 
 def _negated(test: ast.expr, text: _Text) -> Iterator[_Change]:
-    """Negate a condition. Other operators already negate a single comparison and a ``not``."""
+    """Yield the negation of a condition, except of a single comparison and of a ``not``.
+
+    Other replacements already negate these two.
+    """
     one = isinstance(test, ast.Compare) and len(test.ops) == 1
     if not one and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         yield test, "condition negated", f"(not {text.of(test)})"

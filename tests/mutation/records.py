@@ -13,27 +13,27 @@ from typing import Any
 from tests.mutation.operators import Mutant
 
 TESTS = ("tests/unit", "tests/conformance")
-# These tests run code in subprocesses, whose lines are not measured.
+# These tests run code in subprocesses. Lines that run there are not measured.
 _IN_OTHER_PROCESSES = {
     "tests/unit/test_fuzzing.py",
     "tests/unit/test_simulation.py",
     "tests/conformance/test_planted_bugs.py",
 }
-# Time limit for the tests of one mutant, in seconds. If none of them detects it, the mutant counts
-# as survived.
+# Maximum usual duration of the tests of one mutant, in seconds. If more tests run its line, only
+# some are used.
 MOST_SECONDS = 60
 _HELPERS = ("tests/support", "tests/fuzzing")
 _SOURCES = ("splitlib", "connectors", "conformance")
 
 
 def test_files(root: Path) -> list[str]:
-    """Return the test files that are run, without those that run code in subprocesses."""
+    """Return the test files that test mutants. Tests that run code in subprocesses are left out."""
     found = (path for folder in TESTS for path in (root / folder).rglob("test_*.py"))
     return sorted({str(path.relative_to(root)) for path in found} - _IN_OTHER_PROCESSES)
 
 
 class Digests:
-    """Hashes of the files that results depend on."""
+    """Hashes of the files that can change a result."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -48,7 +48,7 @@ class Digests:
         return self._helpers + self.of_file(file)
 
     def of_file(self, file: str) -> str:
-        """Return a hash of a file; empty if the file does not exist."""
+        """Return a hash of a file. Empty if the file does not exist."""
         path = self._root / file
         return _digest([path]) if path.exists() else ""
 
@@ -74,11 +74,11 @@ class TestsOfLines:
                         of_line.setdefault(line, set()).add(test)
 
     def of(self, file: str, mutant: Mutant) -> list[str]:
-        """Return the tests that run the mutant's line, or its file if the line is outside of
-        functions.
+        """Return the tests that run the mutant's line.
 
-        Tests whose file is named like the module come first, then the fastest. The list ends when
-        their total time reaches ``MOST_SECONDS``.
+        For a line outside of functions, return the tests that run any line of its file. Tests in
+        the module's own test file come first, then the fastest tests. The list ends when their
+        total time reaches ``MOST_SECONDS``.
         """
         of_line = self._of_line.get(file, {})
         if mutant.statement is None:
@@ -105,10 +105,10 @@ class Results:
         self._known = {found["key"]: found for found in map(json.loads, lines)}
 
     def get(self, file: str, mutant: Mutant) -> dict[str, Any] | None:
-        """Return the stored outcome of a mutant; None if there is none or if it is outdated.
+        """Return the stored outcome of a mutant. None without a valid outcome.
 
-        A failed test fails again while its test file and the mutant are unchanged. An outcome
-        without a failed test is valid only while no file changes.
+        If a test failed, the outcome is valid while the test file and the mutant are unchanged.
+        Otherwise it is valid while no file changes.
         """
         found = self._known.get(_key(file, mutant))
         if found is None:

@@ -1,7 +1,7 @@
-"""Run tests in a copy of the repository, in forks of a process that has imported everything else.
+"""A process that runs tests in a copy of the repository: ``python -m tests.mutation.worker``.
 
-The copy runs ``python -m tests.mutation.worker``. Each line of JSON on standard input is a task.
-Each line on standard output is its result.
+It imports the libraries that tests need, and runs each task in a fork. Each line of JSON on
+standard input is a task. Each line of JSON on standard output is its result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-# Slow imports of the tests. A module that is missing here is imported again in each fork.
+# Modules that tests import and that take long to import. Each fork imports other modules again.
 _PRELOADED = (
     "hypothesis",
     "pandas",
@@ -38,7 +38,7 @@ _FIRST = 2
 _MEMORY = 8 * 2**30
 _RUN = [
     *("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not spark"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # caused by the preloaded modules
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # preloaded modules cause this warning
 ]
 
 
@@ -62,7 +62,7 @@ class Chosen:
 
 
 class Lines:
-    """Pytest plugin that records the duration of each test and the lines it runs."""
+    """Pytest plugin that records the duration of each test and the lines that it runs."""
 
     def __init__(self) -> None:
         from coverage import Coverage
@@ -91,7 +91,7 @@ class Lines:
             file = os.path.relpath(path)
             for line, tests in data.contexts_by_lineno(path).items():
                 for test in tests:
-                    if test:  # an empty name marks lines that ran during an import
+                    if test:  # lines that ran during an import have an empty name
                         found[test].setdefault(file, []).append(line)
         return found
 
@@ -104,7 +104,7 @@ def lines_of_tests(files: list[str]) -> dict[str, Any]:
 
 
 def first_failure(tests: list[str]) -> dict[str, Any]:
-    """Run tests until one fails, in two steps: most mutants fail in the first few files."""
+    """Run tests until one fails, first those of a few files. Most mutants fail in these."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     code, found, failed = 0, 0, None
     for some in (files[:_FIRST], files[_FIRST:]):
@@ -135,7 +135,7 @@ def main() -> None:
 def _in_fork(run: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
     """Run a function in a fork and return its result.
 
-    An empty dict means that the process died. None means that the time limit was exceeded.
+    Return an empty dict if the process died, and None if it exceeded the time limit.
     """
     answer, end = os.pipe()
     child = os.fork()
@@ -147,7 +147,7 @@ def _in_fork(run: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)  # the fork must not run the parent's cleanup
+            os._exit(0)  # an ordinary exit would run the parent's cleanup
     os.close(end)
     until, got = time.monotonic() + seconds, b""
     with os.fdopen(answer, "rb", buffering=0) as pipe:

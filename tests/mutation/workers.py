@@ -22,10 +22,10 @@ _Answer = TypeVar("_Answer")
 
 
 class Worker:
-    """A copy of the repository and the process of :mod:`tests.mutation.worker` in it.
+    """A copy of the repository, and a process that runs :mod:`tests.mutation.worker` in it.
 
-    Bytecode in the copy is validated by the hash of its source. Two mutants may have the same
-    modification time.
+    Python checks bytecode in the copy by a hash of the source. Modification times are not
+    sufficient, because two mutants may have the same one.
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
@@ -40,7 +40,7 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.mutation.worker"],
             cwd=directory,
-            # makes Hypothesis draw the same examples every time
+            # With ``CI``, Hypothesis uses the same examples in every run.
             env={**os.environ, "PYTHONPATH": paths, "CI": "true"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -49,7 +49,7 @@ class Worker:
         self._output = directory / "output"
 
     def ask(self, **task: Any) -> dict[str, Any] | None:
-        """Return the result of a task; None if it exceeded its time limit."""
+        """Run a task and return its result. None if the task exceeded its time limit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(task), file=self._process.stdin, flush=True)
@@ -68,7 +68,7 @@ class Worker:
 
 
 class Pool:
-    """Workers that share tasks."""
+    """A pool of workers that run tasks in parallel."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
@@ -79,7 +79,7 @@ class Pool:
     def each(
         self, run: Callable[[Worker, _Task], _Answer], tasks: Sequence[_Task]
     ) -> Iterator[tuple[_Task, _Answer]]:
-        """Yield every task with its result, in the order of completion."""
+        """Run every task on an idle worker. Yield it with its result when it is done."""
 
         def on_one(task: _Task) -> _Answer:
             worker = self._idle.get()
