@@ -1,8 +1,8 @@
-"""``python -m tests.fuzzing TARGET``: fuzz one target in this process, which a bug may crash.
+"""Fuzz one target: ``python -m tests.fuzzing TARGET``. A bug in the decoder may crash this process.
 
-The stored inputs run first. Then come random changes of them (``--runs``), or inputs for which
-Atheris finds new code paths (``--seconds``). An input that fails, hangs or takes too much memory is
-stored in the directory of findings. Fix the bug and move the input to
+The stored inputs run first. With ``--runs``, random changes of them follow. With ``--seconds``,
+Atheris searches for inputs that run new code. An input that fails, hangs or takes too much memory
+is stored in the directory of findings. Then fix the bug, and move the input to
 ``tests/fuzzing/corpus/TARGET``.
 """
 
@@ -38,14 +38,14 @@ INSTRUMENTED = ["splitlib", "splitlib_hive", "splitlib_iceberg", "pyiceberg.avro
 
 
 def kept(target: str) -> list[bytes]:
-    """Return the inputs in the repository for a target."""
+    """Return the inputs that the repository stores for a target."""
     return [path.read_bytes() for path in sorted((CORPUS / target).glob("*"))]
 
 
 def limited(target: ModuleType, file: Path) -> Callable[[bytes], bool]:
     """Return the target's ``run`` with a time limit.
 
-    Each input is written to a file before it runs.
+    Each input is written to ``file`` before it runs, so that it is not lost in a crash.
     """
     now = os.open(file, os.O_CREAT | os.O_RDWR)
 
@@ -65,7 +65,7 @@ def limited(target: ModuleType, file: Path) -> Callable[[bytes], bool]:
 def at_random(
     target: ModuleType, run: Callable[[bytes], bool], inputs: Sequence[bytes], runs: int, seed: int
 ) -> None:
-    """Run the stored inputs and random changes of them; print how many were used and refused."""
+    """Run inputs and random changes of them. Print how many were accepted and refused."""
     source = random.Random(seed)
     found: Counter[bool] = Counter(map(run, inputs))
     for _ in range(runs):
@@ -74,7 +74,7 @@ def at_random(
 
 
 def keep(target: ModuleType, run: Callable[[bytes], bool], found: Path) -> None:
-    """Copy inputs from a directory to the corpus if they take a new code path."""
+    """Copy inputs from a directory to the corpus if they run code that no stored input runs."""
     name = target.__name__.rpartition(".")[2]
     known = set[Step]().union(*(steps_of(run, data) for data in [*target.seeds(), *kept(name)]))
     candidates = (path.read_bytes() for path in found.glob("*"))
@@ -88,7 +88,7 @@ def keep(target: ModuleType, run: Callable[[bytes], bool], found: Path) -> None:
 
 
 def steps_of(run: Callable[[bytes], bool], data: bytes) -> set[Step]:
-    """Return the line-to-line steps that an input causes in the project's code."""
+    """Return all pairs of successive lines that run for an input in the project's code."""
     found: set[Step] = set()
     last: dict[FrameType, int] = {}
 
@@ -109,9 +109,9 @@ def steps_of(run: Callable[[bytes], bool], data: bytes) -> set[Step]:
 
 
 def guided(name: str, findings: Path, seconds: int) -> None:
-    """Search for inputs with new code paths, with Atheris; does not return.
+    """Search with Atheris for inputs that run new code. This function does not return.
 
-    New inputs are stored next to the findings.
+    New inputs are stored in a directory next to the findings.
     """
     import atheris  # optional: not every platform has a wheel
 

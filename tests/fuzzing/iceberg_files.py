@@ -1,7 +1,8 @@
-"""Manifests and manifest lists of a small Iceberg table, stored so that the corpus stays valid.
+"""Stored manifests and manifest lists of a small Iceberg table, with which the corpus was made.
 
-``python -m tests.fuzzing.iceberg_files`` writes new ones; corpus entries for the old ones are
-useless then. Targets read these files from memory and add the input as one more file.
+``python -m tests.fuzzing.iceberg_files`` writes new ones. Inputs in the corpus that were made for
+the old files are then useless. Targets read the stored files from memory, and add the input as
+another file.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SUMMARY = {
 
 
 class InMemory(FileIO):
-    """Files in memory by name, without directories."""
+    """A FileIO that stores files in memory, by name and without directories."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__()
@@ -115,7 +116,7 @@ def kept() -> dict[str, bytes]:
 
 
 def listed(codec: str, number: int) -> dict[str, Any]:
-    """Return the fields of a manifest's entry in the manifest list."""
+    """Return the fields of a stored manifest's entry in the manifest list."""
     found: dict[str, Any] = json.loads((DIRECTORY / "listed.json").read_text("utf-8"))
     return {**found[f"{codec}-{number}.avro"]}
 

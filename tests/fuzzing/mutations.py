@@ -1,4 +1,4 @@
-"""Random changes of bytes."""
+"""Random changes to bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_BYTES = 9
 def mutated(
     data: bytes, others: Sequence[bytes], tokens: Sequence[bytes], source: random.Random
 ) -> bytes:
-    """Return ``data`` with a few random changes: bytes, bits, cuts, or pieces of other inputs."""
+    """Return ``data`` with random changes, such as other bits, cuts or pieces of other inputs."""
     changed = bytearray(data)
     for _ in range(source.choice([1, 1, 1, 2, 4, 8])):
         _change(changed, others, tokens, source)
@@ -36,7 +36,7 @@ def _change(
             changed[at:at] = source.randbytes(size)
         case 5:
             changed[at : at + size] = source.choice([b"\xff", b"\x00", b"\x80"]) * size
-        case 6:  # an absurd number, aligned to 8 bytes as in most formats
+        case 6:  # write an extreme integer, aligned to 8 bytes as in most formats
             start = at // 8 * 8
             changed[start : start + 8] = struct.pack("<q", source.choice(_LIES))
         case 7:

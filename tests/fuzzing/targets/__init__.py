@@ -1,5 +1,5 @@
-"""A module for each decoder; see :mod:`tests.fuzzing`.
+"""Fuzz targets, with one module for each decoder (see :mod:`tests.fuzzing`).
 
-``run(data)`` returns True if the bytes were decoded and used, and False if a documented error
-refused them. Any other exception is a bug.
+``run(data)`` of a target returns True if the bytes were decoded and used. It returns False if a
+documented error refused them. Any other exception is a bug.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints with valid checksums, also for the filters in them."""
+"""Fuzz target: checkpoints. The checksums of the checkpoint and of its filters are valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.model import ReadFormat, TableMetadata
 from tests.fuzzing.targets import filter_bytes
 from tests.support.memory_connector import MemoryConnector, enumerator_of
 
-FORMAT = b"SLC1"  # last bytes of a checkpoint
+FORMAT = b"SLC1"  # a checkpoint ends with these bytes
 SCAN = {"table": "t"}
 METADATA = TableMetadata(pa.schema([("k", pa.int32())]), ("k",), ReadFormat("parquet"))
 TOKENS = (b'"kinds"', b'"producers"', b'"deletes"', b"null", b"true", b"[[", b"]]", b'"k"')
@@ -38,7 +38,7 @@ def sample() -> bytes:
 
 
 def sections_of(body: bytes) -> list[bytes]:
-    """Return the sections of a checkpoint; each is stored after its length."""
+    """Return the sections of a checkpoint. Each section is stored after its length."""
     found = []
     while len(body) >= _LENGTH.size:
         end = _LENGTH.size + _LENGTH.unpack_from(body)[0]
@@ -48,7 +48,7 @@ def sections_of(body: bytes) -> list[bytes]:
 
 
 def sealed(sections: Iterable[bytes]) -> bytes:
-    """Return a checkpoint that consists of these sections."""
+    """Return a checkpoint that consists of the sections and a valid checksum."""
     body = b"".join(_LENGTH.pack(len(section)) + section for section in sections)
     return ipc.seal(body, FORMAT)
 
@@ -69,7 +69,7 @@ def run(data: bytes) -> bool:
 
 
 def _resealed(section: bytes) -> bytes:
-    """Return a filter's section with a valid checksum. Other sections have no checksum."""
+    """Replace the checksum in a filter's section. Other sections have no checksum."""
     body, trailer = section[:-_CHECKSUM_BYTES], section[-_CHECKSUM_BYTES:]
     is_filter = trailer.startswith(filter_bytes.FORMAT)
     return ipc.seal(body, filter_bytes.FORMAT) if is_filter else section

@@ -1,4 +1,4 @@
-"""Deletion vectors: in a frame with a valid checksum, and as raw bytes."""
+"""Fuzz target: deletion vectors, with a valid checksum and as raw bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TOKENS = (b"\x3a\x30\0\0", b"\x3b\x30\0\0", b"\xff\xff", b"\0\0\0\0")
 _NAME = "tried.puffin"
 _MAGIC = b"\xd1\xd3\x39\x64"
 _COUNT_BYTES = 4
-# Limit for the number of positions in the manifest; more need much memory even without a bug.
+# Limit for the number of positions in the manifest. More positions need much memory without a bug.
 _MOST = 1 << 20
 
 
 def seeds() -> list[bytes]:
-    """Return inputs that consist of the number of positions in the manifest and the bitmap."""
+    """Return inputs. Each consists of the number of positions in the manifest and a bitmap."""
     positions = [
         [],
         [1, 5, 2**33],

@@ -1,4 +1,4 @@
-"""Filters with a valid checksum, since an attacker can compute one too."""
+"""Fuzz target: filters as bytes. Their checksum is valid, since an attacker can compute it too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from splitlib.arrow import ipc
 from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
 
-FORMAT = b"SLF1"  # last bytes of a filter
+FORMAT = b"SLF1"  # a filter ends with these bytes
 TOKENS = (b"values:1", b"range:1", b"ranges[):1", b",", b"splitlib.domains", b"splitlib.schema")
 
 RANGES = Ranges(pa.array([1, 7]), pa.array([3, 9]), "[)")

@@ -1,4 +1,4 @@
-"""Tables as a metastore stores them: columns and parameters, with Spark's schema as JSON."""
+"""Fuzz target: tables in a metastore. Their parameters may contain Spark's schema as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKENS = (
 
 
 def seeds() -> list[bytes]:
-    """Return one table per input: its kind, its SerDe, the column types, then its parameters."""
+    """Return inputs. Each describes a table by its kind, SerDe, column types and parameters."""
     schema = json.dumps({"type": "struct", "fields": _FIELDS})
     spark = [
         f"{_SOURCES}provider=parquet",
@@ -81,7 +81,7 @@ def run(data: bytes) -> bool:
         metadata = table_metadata(table)
     except SplitlibError:
         return False
-    # every partition column is also a column of the schema, so that queries can read it
+    # The schema must contain every partition column. Otherwise queries could not read it.
     assert metadata.partition_schema.names == list(metadata.partition_keys)
     assert len(metadata.data_schema) + len(metadata.partition_keys) == len(metadata.schema)
     return True

@@ -1,4 +1,4 @@
-"""Manifest lists of an Iceberg table: decoding returns all files or raises an error."""
+"""Fuzz target: manifest lists of an Iceberg table. They decode to all files or raise an error."""
 
 from __future__ import annotations
 

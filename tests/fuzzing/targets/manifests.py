@@ -1,4 +1,4 @@
-"""Manifests of an Iceberg table, whose manifest list has their numbers of files and rows."""
+"""Fuzz target: manifests of an Iceberg table. The manifest list has their file and row counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of Hive partitions, and the values parsed from them."""
+"""Fuzz target: names of Hive partitions, and the values parsed from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = (
 
 
 def seeds() -> list[bytes]:
-    """Return inputs: a byte that selects type and number of keys, then one name per line."""
+    """Return inputs. The first byte selects the type and number of keys. Names follow, by line."""
     values = [
         "a%20b\nk=%5E\nK=x\nk=__HIVE_DEFAULT_PARTITION__",
         "ab  \nk=ab\nk=\nk=é",
@@ -77,7 +77,7 @@ def _as_one_by_one(texts: pa.Array, kind: pa.Field) -> None:
     together = parse(texts, kind)
     for row in range(len(texts)):
         alone = parse(texts.slice(row, 1), kind)
-        # compared as text, in which NaN equals itself
+        # As text, NaN equals itself.
         assert str(together.values.slice(row, 1)) == str(alone.values), texts[row]
         assert _is_undecided(together, row) == _is_undecided(alone, 0), texts[row]
         if texts[row].is_valid and alone.values.null_count:
@@ -89,7 +89,7 @@ def _is_undecided(values: TypedValues, row: int) -> bool:
 
 
 def _round_trip(texts: pa.RecordBatch) -> None:
-    """Check that names composed from parsed values give the same values again."""
+    """Check that names made from values are parsed into the same values."""
     rows = list(zip(*(column.to_pylist() for column in texts.columns), strict=True))
     names = pa.array([partition_name(texts.schema.names, row) for row in rows])
     back = split_names(names, texts.schema.names)

@@ -1,4 +1,4 @@
-"""Settings as text from the environment and from a Spark session, and named catalogs."""
+"""Fuzz target: settings as text, from the environment or a Spark session, and named catalogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table names in the text of a query."""
+"""Fuzz target: table names in the text of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of strings in thrift responses, compared with the result of thrift's own decoder."""
+"""Fuzz target: lists of strings in thrift responses, compared with thrift's own decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def seeds() -> list[bytes]:
 
 
 def listed(strings: Iterable[bytes]) -> bytes:
-    """Return the beginning of a response: the header and the list."""
+    """Return the beginning of a response, that is the header and the list."""
     each = [struct.pack(">i", len(string)) + string for string in strings]
     return struct.pack(">bhbi", 15, 0, 11, len(each)) + b"".join(each)
 
@@ -49,7 +49,10 @@ class Line(TTransportBase):  # type: ignore[misc]  # thrift has no types
 
 
 def read(data: bytes, seed: int, buffer: int, *, by_thrift: bool) -> tuple[Any, ...] | None:
-    """Return strings and error of a response, and the bytes after it; None if decoding fails."""
+    """Return the strings and the error of a response, and the bytes after it.
+
+    Return None if decoding fails.
+    """
     line = Line(data, seed)
     transport = TBufferedTransport(line, buffer)
     protocol = TBinaryProtocolAccelerated(

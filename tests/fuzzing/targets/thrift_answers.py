@@ -1,7 +1,7 @@
-"""Responses of a metastore to the connector: a table, its partition names, their details.
+"""Fuzz target: responses of a metastore with a table, its partition names and their details.
 
-The input is cut where a response begins. Each request on a connection gets the next piece, whatever
-the request is. Calls on a connection are numbered from 1.
+The input is cut where a response begins. Each request on a connection gets the next piece, even if
+the piece answers another request. Calls on a connection are numbered from 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from splitlib_hive import HiveConnector
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _SPARK = "spark.sql.sources."
 _BEGINNING = re.compile(rb"(?<=.)(?=\x80\x01\x00\x02)", re.DOTALL)
-"""Start of each response after the first: protocol version and message type "reply"."""
+"""Position where a response begins, with the protocol version and the message type "reply".
+
+The first response is excluded.
+"""
 TOKENS = (
     b"get_table_req",
     b"get_partition_names",
@@ -59,7 +62,7 @@ _JSON = (
 
 
 def _answers(parameters: dict[str, str]) -> bytes:
-    """Return the responses to all calls about one table, in the order of the calls."""
+    """Return the responses to all calls about one table with some parameters, in call order."""
     serde = ttypes.SerDeInfo(serializationLib=_PARQUET, parameters={})
     descriptor = ttypes.StorageDescriptor(
         cols=[ttypes.FieldSchema("v", "int")],
@@ -98,7 +101,7 @@ def _answer(name: str, number: int, success: Any) -> bytes:
 
 
 class Server:
-    """A server that sends the same responses on every connection."""
+    """A metastore that sends the same responses on every connection."""
 
     def __init__(self) -> None:
         self.answer = b""
@@ -115,10 +118,10 @@ class Server:
                         line.recv(1 << 16)
                         line.sendall(part)
                     line.shutdown(socket.SHUT_WR)
-                    while line.recv(1 << 16):  # discard the requests
+                    while line.recv(1 << 16):  # read and discard the remaining requests
                         pass
                 except OSError:
-                    pass  # the client closed the connection
+                    pass  # the client has closed the connection
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Column types in the notation of Hive and Spark."""
+"""Fuzz target: column types in the notation of Hive and Spark."""
 
 from __future__ import annotations
 
