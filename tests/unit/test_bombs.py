@@ -7,7 +7,7 @@ import sys
 
 from tests.fuzzing import iceberg_files
 
-# Runs in its own process, because a memory limit applies to a whole process.
+# This script runs in a new process, because a memory limit applies to a whole process.
 _CHILD = """
 import json
 import resource

@@ -8,9 +8,9 @@ import pytest
 from splitlib import ConfigError, SplitConfig
 from splitlib.config import resolve_settings
 
-untyped: Any = SplitConfig  # for arguments that the type checker refuses
+untyped: Any = SplitConfig  # the type checker accepts any arguments for this name
 
-# Every key and its default: changing one is a change of the public contract.
+# Every key with its default. To change one means to change the public contract.
 DEFAULTS = {
     "dynamic_filtering_enabled": True,
     "filter_threshold_bytes": 32 * 2**20,
@@ -96,7 +96,7 @@ def test_text_values(name, text, value):
         ),
         (lambda: untyped(allowed_locations="/data"), "must be tuple or NoneType, not '/data'"),
         (lambda: SplitConfig(allowed_locations=("data",)), "absolute paths and URIs, not 'data'"),
-        # a variable left empty by mistake must not allow everything
+        # An environment variable that is empty by mistake must not allow all locations.
         (lambda: SplitConfig.resolve(environ={"SPLITLIB_ALLOWED_LOCATIONS": ""}), "not ''"),
         (lambda: SplitConfig.resolve({"allowed_locations": "/a,,/b"}), "not ''"),
         (lambda: untyped(allowed_locations=[1]), "absolute paths and URIs, not 1"),

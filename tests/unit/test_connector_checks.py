@@ -1,4 +1,4 @@
-"""A connector's mistake raises an error that names the connector, so that no rows are lost."""
+"""Wrong results of a connector raise an error that names the connector. No rows are lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def statistics(lower=(1, 2, 3), upper=(1, 2, 3), kind=INT64, value=KNOWN, flag=B
 
 
 class Wrong(MemoryConnector):
-    """A table with one partition and three files, whose batches the test sets."""
+    """A connector for a table with one partition and three files. The test sets its batches."""
 
     def __init__(self, partitions=None, **batch):
         values = pa.record_batch({"k": ["0"]})
@@ -161,7 +161,7 @@ def named(*names: str) -> PartitionBatch:
         ([["1", "2"], ["2", "3"]], ["1", "2", "3"]),
         ([["2", "3"], ["1", "4"], ["3", "5", "1"]], ["2", "3", "1", "4", "5"]),
         ([["1"], ["1"], []], ["1"]),
-        # two directories with the same value are two partitions
+        # Two directories with the same partition value are two partitions.
         ([["a/1", "b/1", "a/1"]], ["a/1", "b/1"]),
     ],
 )
@@ -183,7 +183,7 @@ def two_files(*files: tuple[int, str, int]) -> FileBatch:
 
 
 class Lists(MemoryConnector):
-    """A table with two partitions, whose files are listed in the given batches."""
+    """A connector for a table with two partitions. It lists files in the given batches."""
 
     def __init__(self, *batches: FileBatch, snapshot: str | None = None) -> None:
         super().__init__(2, snapshot=snapshot)
@@ -197,11 +197,11 @@ class Lists(MemoryConnector):
 
 def test_a_file_that_is_listed_twice_counts_once():
     first = two_files((0, "/t/a", 1), (0, "/t/b", 1), (0, "/t/a", 1))
-    # the second partition shares a directory with the first
+    # The second partition has the same directory as the first.
     again = two_files((0, "/t/b", 1), (1, "/t/a", 1))
     paths = [path for path, _ in listed(Lists(first, again))]
     assert sorted(paths) == ["/t/a", "/t/a", "/t/b"]
-    # a file that a snapshot lists twice is read twice
+    # A snapshot may contain a file twice. The file is then read twice.
     assert len(listed(Lists(first, again, snapshot="1"))) == 5
 
 

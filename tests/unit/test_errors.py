@@ -51,7 +51,7 @@ def test_all_are_listed_here():
 
 
 class Shaped(Exception):
-    """An error with the attributes of a client library's error, without that library."""
+    """An error with the same attributes as an error of a client library."""
 
     def __init__(self, **attributes: object) -> None:
         super().__init__("no")

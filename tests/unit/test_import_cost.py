@@ -1,4 +1,4 @@
-"""The cost of ``import splitlib``, which every script and every Python worker of Spark pays."""
+"""``import splitlib`` is cheap, because every script and every Python worker of Spark runs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-# Imported on first use, because most programs do not need them.
+# splitlib must import these modules only when they are used. Most programs do not need them.
 NOT_IMPORTED = {
     "asyncio",
     "difflib",
@@ -34,7 +34,7 @@ NOT_IMPORTED = {
 
 
 def python(code):
-    # needed if the package is not installed
+    # The new process may need this path, because splitlib may not be installed.
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.check_output([sys.executable, "-c", code], text=True, env=env)
 
@@ -45,6 +45,6 @@ def test_what_is_not_imported():
     by_arrow = set(json.loads(python(show.format("pyarrow.compute, numpy"))))
     by_splitlib = set(json.loads(python(show.format("splitlib"))))
     assert by_splitlib & NOT_IMPORTED == set()
-    # modules of Python itself, at present about 30
+    # The other modules, at present about 30, belong to Python itself.
     others = {name for name in by_splitlib - by_arrow if name.partition(".")[0] != "splitlib"}
     assert len(others) < 60, sorted(others)

@@ -1,4 +1,4 @@
-"""Run the inputs that fuzzing stored."""
+"""The decoders of untrusted input handle all inputs that fuzzing has stored."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_without_statistics_the_partition_columns_prune():
 
 
 def test_a_filter_schema_comes_of_statistics():
-    for columns in (SCHEMA, KEYS):  # also if the schema consists of the partition columns only
+    for columns in (SCHEMA, KEYS):  # KEYS contains only the partition columns
         metadata = TableMetadata(SCHEMA, ("k", "l"), PARQUET, filter_schema=columns)
         for same in (metadata, replace(metadata, location="/t")):
             assert same.filter_schema == columns

@@ -1,4 +1,4 @@
-"""The bugs that `make mutants` plants, and the list of bugs that no test can detect."""
+"""The mutants of ``make mutants``, and the list of mutants that no test can detect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.mutation.operators import mutants_of
 
 
 def changes(source):
-    """Return operator and changed line of each mutant of a function's body."""
+    """Return the operator and the changed line of each mutant of a function's body."""
     body = f"def f(a, b) -> int:\n{textwrap.indent(source, '    ')}\n"
     found = mutants_of(body)
     for mutant in found:

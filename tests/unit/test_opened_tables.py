@@ -1,4 +1,4 @@
-"""Tables that splitlib opened are closed, even after an error; the user's tables are not."""
+"""splitlib closes the tables that it opened, even after an error, but not the user's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = ["plan", "explain", "partitions", "partitions --files"]
 
 
 class Opened(MemoryConnector):
-    """Records when tables are opened and closed."""
+    """A connector that records when tables are opened and closed."""
 
     made: ClassVar[list[Opened]]
 
@@ -36,7 +36,7 @@ class Opened(MemoryConnector):
 
     @classmethod
     def closes(cls) -> list[int]:
-        """Return the number of closes of each table opened since the previous call."""
+        """Return how often each table was closed, for tables opened since the previous call."""
         made, cls.made = cls.made, []
         return [one.closed for one in made]
 
@@ -73,8 +73,8 @@ def test_a_command(opened, command, capsys):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 def test_a_command_that_is_stopped(opened, command, error, monkeypatch, capfd):
     monkeypatch.setattr("os.dup2", lambda *_: None)  # pytest owns the output
-    # A class, so that each call raises a new error. Threads keep the print function that existed
-    # when they began; a single error would keep its traceback, and the tables in it, alive.
+    # Each call must raise a new error. Threads keep the print function that existed when they
+    # began. So a single error, with its traceback and the tables in it, would stay alive.
     monkeypatch.setattr("builtins.print", failing(error))
     assert main([*command.split(), "t", "-c", "opened"]) > 128
     assert opened.closes() == [1]
@@ -123,7 +123,7 @@ def test_a_table_of_the_users_stays_open(opened):
 
 
 def test_no_table_is_opened_anywhere_else():
-    """Each of these modules has a test that it closes its tables."""
+    """Only these modules open tables. For each of them, a test checks that it closes its tables."""
     source = Path(splitlib.__file__).parent
     opening = {
         str(path.relative_to(source))

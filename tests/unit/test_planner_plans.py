@@ -1,4 +1,4 @@
-"""What the planner reads from a plan without Spark: dimensions, columns and casts."""
+"""The planner finds dimensions, columns and casts in plans. These tests need no Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def equal(left: Tree, right: Tree) -> Tree:
 
 
 def conjunction(conditions: list[Tree]) -> Tree:
-    """Return the conjunction of the conditions; empty without conditions."""
+    """Return the conjunction of the conditions. Without conditions, return an empty list."""
     if len(conditions) < 2:
         return conditions[0] if conditions else []
     return [{"class": "And", "num-children": 2}, *conditions[0], *conjunction(conditions[1:])]
@@ -52,14 +52,14 @@ def joined(relations: list[Tree], conditions: list[Tree]) -> Node:
 
 
 def all_of(dimension: Dimension) -> Iterator[Dimension]:
-    """Yield a dimension and all dimensions that narrow it."""
+    """Yield a dimension and, recursively, all dimensions that filter it with their keys."""
     yield dimension
     for other, _ in dimension.narrowed_by:
         yield from all_of(other)
 
 
 def found(root: Node, unusable: frozenset[int] = frozenset()) -> list[JoinFilter]:
-    """Return the join filters for column 0."""
+    """Return the join filters for column 0. Dimensions with an id in ``unusable`` cannot be run."""
     return discover(root, frozenset({0}), lambda node: id_of(node) not in unusable)
 
 
@@ -72,7 +72,7 @@ MANY = 12
 
 
 def in_pairs(column: int) -> Node:
-    """Return a fact table joined to many dimensions, which are pairwise equal in ``column``."""
+    """Return a fact table joined to many dimensions. Each two dimensions are equal in a column."""
     dimensions = [relation(attribute(10 * i), attribute(10 * i + 1)) for i in range(1, MANY + 1)]
     keys = [equal(attribute(0), attribute(10 * i)) for i in range(1, MANY + 1)]
     pairs = [
@@ -90,7 +90,7 @@ def test_equal_keys_are_not_narrowed_by_each_other() -> None:
 
 
 def test_other_columns_narrow_once_each() -> None:
-    """Many paths connect two dimensions, but each dimension narrows only once."""
+    """Many paths connect two dimensions, but each dimension filters another only once."""
     filters = found(in_pairs(1))
     assert len(filters) == MANY
     for join_filter in filters:
@@ -109,7 +109,7 @@ def chain() -> Node:
 
 
 def test_snowflake() -> None:
-    """Each dimension is narrowed by the next one. A dimension that cannot be run ends the chain."""
+    """Keys of each dimension filter the one before it. One that cannot be run ends the chain."""
     (only,) = found(chain())
     assert [id_of(d.node) for d in all_of(only.dimension)] == [10, 20, 30]
     (only,) = found(chain(), frozenset({20}))
@@ -117,7 +117,7 @@ def test_snowflake() -> None:
 
 
 def test_another_way_around_what_cannot_be_run() -> None:
-    """A dimension remains reachable through a second table if the first one cannot be run."""
+    """If a dimension cannot be run, the dimensions behind it may be reached by another join."""
     root = joined(
         [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
                                    for i in (1, 2, 3, 4))],
@@ -130,7 +130,7 @@ def test_another_way_around_what_cannot_be_run() -> None:
 
 
 def test_equalities_through_casts() -> None:
-    """Two columns equal to the same column are equal, unless a cast or a collation may differ."""
+    """Columns that equal the same column are equal, unless casts or collations may differ."""
 
     def implied(first: Tree, second: Tree) -> bool:
         root = joined(
@@ -189,7 +189,7 @@ LOSSY: list[tuple[object, object]] = [
 
 @pytest.mark.parametrize(("source", "target"), LOSSLESS + LOSSY, ids=str)
 def test_casts(source: object, target: object) -> None:
-    """A column cast to a wider type is still that column, also after several such casts."""
+    """Casts to wider types lose no information, so the planner can follow a column through them."""
     lossless = (source, target) in LOSSLESS
     assert is_lossless(source, target) == lossless
     table = {"class": "LogicalRelation", "num-children": 0, "output": [attribute(0, source)]}
@@ -212,8 +212,8 @@ ANTI, EXISTENCE = (
     [
         (ANTI, {"value": "false"}, 1),  # the right table is not read
         (ANTI, {"value": "true"}, 2),
-        (ANTI, {}, 2),  # null
-        (ANTI, None, 2),  # no condition
+        (ANTI, {}, 2),  # the condition is null
+        (ANTI, None, 2),  # the join has no condition
         (EXISTENCE, {"value": "false"}, 2),
     ],
 )

@@ -1,4 +1,4 @@
-"""Records of long proofs."""
+"""Results of long test runs are recorded in the table of ``docs/proof.md``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_public_names():
 
 
 def test_other_names_that_can_be_imported_from_the_package():
-    """Names that are documented in other modules have been public here, and stay importable."""
+    """The package still exports names that were public here and are now documented elsewhere."""
     names = {*errors.__all__, *coordination.__all__}
     names |= {"DynamicFilteringEvent", "ReadFormat", "ScanMetrics", "ScanReport"}
     for name in names:
@@ -29,13 +29,13 @@ def test_other_names_that_can_be_imported_from_the_package():
 
 
 def run(code):
-    # needed if the package is not installed
+    # The new process may need this path, because splitlib may not be installed.
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-# Imports all modules outside of splitlib.spark, with PySpark hidden.
+# This script imports all modules outside of ``splitlib.spark``. PySpark cannot be imported in it.
 IMPORT_CORE = """
 import importlib, pkgutil, sys
 sys.modules["pyspark"] = None

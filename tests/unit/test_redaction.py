@@ -1,4 +1,4 @@
-"""Credentials in output, errors, logs and stored bytes."""
+"""Output, errors, logs and stored bytes do not contain credentials."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def fail(name):
 
 
 class Failing(MemoryConnector):
-    """Fails to open, with an error that contains the options."""
+    """A connector that cannot be opened. Its error contains the options."""
 
     @classmethod
     def open(cls, name, options):
@@ -133,7 +133,7 @@ def test_errors_and_what_they_were_raised_from(name, options, declared):
     error = caught.value
     text = everything_of(error)
     assert SECRET not in text
-    # the error is still useful: it has its type, its location and its cause
+    # The error still has its type, its location and its cause.
     cause = error.__cause__
     assert cause is not None
     assert type(cause).__name__ == "ValueError"
@@ -164,7 +164,7 @@ def test_what_is_set_later_is_redacted_too():
 def test_logs():
     log = get_logger("splitlib.of_this_test")
     assert get_logger("splitlib.of_this_test").filters == log.filters
-    # pytest's own handler cannot be used: PySpark's loggers give it a format without causes
+    # pytest's handler is not sufficient. With PySpark's loggers, its format has no causes.
     written, records = io.StringIO(), queue.SimpleQueue[logging.LogRecord]()
     handlers = logging.StreamHandler(written), QueueHandler(records)
     for handler in handlers:
@@ -210,7 +210,7 @@ def test_representations():
     assert repr(delete).startswith("DeleteFile(kind='vector', path='s3://***@bucket/t', size=1")
 
 
-# --- catalogs from a file
+# --- Catalogs from a file.
 
 
 def test_catalogs_from_a_file(tmp_path):
@@ -241,7 +241,7 @@ def test_catalogs_from_a_file(tmp_path):
         ("[" * 100_000, "json"),
         ('{"a":' * 100_000, "json"),
         ("a = " + "[" * 100_000, "toml"),
-        ("a" + ".a" * 20_000 + " = 1", "toml"),  # takes the parser a minute
+        ("a" + ".a" * 20_000 + " = 1", "toml"),  # the parser would take a minute
         ("x = '1' \n[a" + ".'a.a'" * 20_000 + "]", "toml"),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_checkpoint_knows_its_table_whatever_the_credentials():
     distinct = ["s3://me:old@b/t", "s3://me:old@b/u", "s3://me:old@c/t"]
     distinct += ["abfss://a@account/t", "abfss://b@account/t"]
     assert len(set(map(table, distinct))) == len(distinct)
-    # secrets of other tables do not change that
+    # A secret of another table does not change how locations are shown.
     remember("x", {"secret": "@account"})
     assert table("abfss://a@account/t") == "abfss://a@account/t"
 
@@ -285,7 +285,7 @@ def test_a_long_text_takes_no_longer_than_it_should(text):
 
 
 class Frozen(Exception):
-    """An error like thrift's, whose attributes cannot be set."""
+    """An error with read-only attributes, like thrift's errors."""
 
     def __setattr__(self, *_: object) -> None:
         raise TypeError("can't modify immutable instance")

@@ -1,4 +1,4 @@
-"""Connectors and catalogs by name."""
+"""Connectors and catalogs are found by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of ``tests/rules`` detect violations."""
+"""The rules in ``tests/rules`` detect violations in the source code."""
 
 from __future__ import annotations
 

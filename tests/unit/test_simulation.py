@@ -1,6 +1,6 @@
 """The simulation finds no bugs in splitlib, finds planted bugs, and is reproducible.
 
-It runs in separate processes, because it replaces the locks and the clock of a whole process.
+The simulation runs in new processes, because it replaces the locks and the clock of its process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.simulation.planted_bugs import BUGS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 300
-# Bugs of each kind that are found quickly; `make simulate-bugs` plants all bugs.
+# Planted bugs that are found quickly, with some of each kind. ``make simulate-bugs`` plants all.
 SOON = [
     "threads of an enumeration are never stopped",
     "an idle thread is not woken",

@@ -1,4 +1,4 @@
-"""How the engine calls a connector: order, limits and arguments."""
+"""The engine calls a connector in the right order, within its limits and with right arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.memory_connector import DetailedConnector
 
 
 class Noting(DetailedConnector):
-    """Records its calls, with the number of partitions or files in each."""
+    """A connector that records its calls, with the number of partitions or files in each call."""
 
     partitions_per_listing = 3
 
@@ -45,9 +45,9 @@ def test_no_call_is_given_more_than_the_connector_takes():
     assert len(list(enumerator.enumerate_splits())) == 22
     given = {name: sorted(n for each, n in connector.calls if each == name) for name in ("hosts",)}
     assert sorted(n for name, n in connector.calls if name == "load_details") == [3, 4, 4]
-    # up to three partitions per call, for each batch of details
+    # Each call lists up to three partitions of one batch of details.
     assert sorted(n for name, n in connector.calls if name == "list_files") == [1, 1, 3, 3, 3]
-    # one call for each partition, which has two files
+    # Hosts are requested once for each partition, for its two files.
     assert given == {"hosts": [2] * 11}
 
 

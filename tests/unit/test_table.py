@@ -20,14 +20,14 @@ from tests.support.memory_connector import DetailedConnector
 
 SOURCE = Path(__file__).parents[2] / "splitlib"
 DOOR = {"table.py", "spark/session_catalog/relation_table.py"}
-ASKED_AS_A_CLASS = "SupportsTableNames"  # called on the class, before a table is open
-OTHERS = {"self", "args", "error"}  # their attribute ``connector`` is only the name of a connector
+ASKED_AS_A_CLASS = "SupportsTableNames"  # its methods are called before a table is open
+OTHERS = {"self", "args", "error"}  # their attribute ``connector`` is only a connector's name
 
 VECTOR = DeleteFile("vector", "/t/v", 10, "puffin")
 
 
 class Able(DetailedConnector):
-    """Has every ability, and calls ``on_call`` before each result."""
+    """A connector with all optional abilities. It calls ``on_call`` before each result."""
 
     def check_identity(self):
         self.on_call("check_identity")
@@ -37,7 +37,7 @@ class Able(DetailedConnector):
         return (["h"] for _ in paths)
 
     def with_physical_names(self, files):
-        """Give each file other names than the previous file."""
+        """Give each file different physical column names than the previous file."""
         for i in range(len(files)):
             self.on_call("with_physical_names")
             yield FileBatch(
@@ -82,7 +82,7 @@ def test_a_call_is_made_again_and_nothing_comes_twice(method):
 
     def on_call(called: str) -> None:
         calls.append(called)
-        # fail later in a generator, after it has yielded some results
+        # A generator fails only after it has yielded some results.
         at_file = 3 if method == "with_physical_names" else 1
         if called == method and calls.count(method) == at_file:
             raise ConnectionResetError("gone")
@@ -131,7 +131,7 @@ def test_many_files_are_named_in_several_calls():
 
 
 class Losing(Able):
-    """Returns results with missing or invalid entries."""
+    """A connector that returns results with missing or invalid entries."""
 
     def hosts(self, paths):
         return [["h"]]
@@ -161,7 +161,7 @@ def test_an_answer_that_is_not_complete_is_refused(connector, method):
 
 @pytest.mark.parametrize("hosts", ["h", None, [None], [b"h"]])
 def test_hosts_that_are_no_names(hosts):
-    """A broken source causes an error that names the connector."""
+    """Invalid hosts raise an error that names the connector."""
 
     class Broken(Able):
         def hosts(self, paths):

@@ -1,4 +1,4 @@
-"""``try_cast`` compared with casting each value alone."""
+"""``try_cast`` of an array gives the same results as casting each value alone."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ def test_decimals_to_integers_are_exact(values):
     ],
 )
 def test_what_does_not_convert_costs_no_cast_each(monkeypatch, good, bad, kind):
-    """Counts casts instead of measuring time.
+    """Many values that cannot be cast do not need one cast each, which would be slow.
 
-    A cast per failing value takes a minute for a million.
+    The test counts casts instead of measuring time.
     """
     monkeypatch.setattr(casting, "ATTEMPTS", 1)
     texts = [good(i) for i in range(50)] + [bad(i) for i in range(50)]

@@ -1,4 +1,4 @@
-"""Checksums, batches and schemas as bytes: valid bytes are read again, others are refused."""
+"""Checksums, batches and schemas as bytes. Valid bytes are decoded, and others are refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_no_batch():
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 @pytest.mark.parametrize("version", ["V4", "V5"])
 def test_compressed_bodies_are_not_unpacked(codec, version):
-    """A few compressed bytes could take gigabytes of memory before any check."""
+    """Compressed data is refused, because a few bytes could decompress to gigabytes."""
     zeros = pa.record_batch({"n": [0] * 9})
     options = pa.ipc.IpcWriteOptions(
         compression=codec, metadata_version=getattr(pa.ipc.MetadataVersion, version)

@@ -79,7 +79,7 @@ SCRIPT = """
 
 def test_a_read_that_hangs_does_not_abort_the_process_at_its_end(tmp_path):
     (tmp_path / "file.parquet").write_bytes(written(1))
-    for _ in range(3):  # three runs, because the race condition occurred in two of three
+    for _ in range(3):  # the race condition that this test detects occurs in two of three runs
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path)],
             capture_output=True,

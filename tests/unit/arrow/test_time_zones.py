@@ -8,7 +8,7 @@ import pytest
 import splitlib
 from splitlib.arrow.time_zones import arrow_zone, in_zone
 
-# as listed in the documentation of java.time.ZoneId.SHORT_IDS
+# The short names of time zones in the documentation of ``java.time.ZoneId.SHORT_IDS``.
 DOCUMENTED = """
 EST -05:00            HST -10:00            MST -07:00              ACT Australia/Darwin
 AET Australia/Sydney  ART Africa/Cairo      AST America/Anchorage   BET America/Sao_Paulo

@@ -1,4 +1,4 @@
-"""The command line in a separate process."""
+"""A helper that runs the command line in a separate process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A table of files for the commands."""
+"""A fixture with a table of files for the commands."""
 
 from pathlib import Path
 
@@ -11,9 +11,10 @@ from tests.unit.cli.command_line import NULL
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """A table with the keys ``day`` (int) and ``kind`` (string).
+    """Create a table with the partition keys ``day`` (int) and ``kind`` (string).
 
-    Partitions: 1/a, 1/b (two files), 2/a%2Fc (the value is ``a/c``), null/a.
+    It has the partitions 1/a, 1/b, 2/a%2Fc and null/a. The directory name ``a%2Fc`` stands for the
+    value ``a/c``. The partition 1/b has two files, the others have one.
     """
     root = tmp_path / "table"
     for name, files in [

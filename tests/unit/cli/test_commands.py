@@ -1,4 +1,4 @@
-"""The commands on real directories: output, exit codes and pruned partitions."""
+"""Commands of the command line on real directories: output, exit codes and pruned partitions."""
 
 import json
 import os
@@ -23,7 +23,10 @@ Run = Callable[..., tuple[int, list[str], str]]
 
 @pytest.fixture
 def run(table: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command on the table; return its exit code, output lines and error output."""
+    """Return a function that runs a command on the table.
+
+    The function returns the exit code, the lines of output and the error output.
+    """
 
     def run_command(command: str, *arguments: str) -> tuple[int, list[str], str]:
         options = ["-c", "files", "-o", "partition_schema=day int, kind string"]
@@ -200,12 +203,12 @@ def test_a_missing_table_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_metastore_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as unused:  # the port is bound, but nobody listens
+    with socket.socket() as unused:  # the port is reserved, but no server listens on it
         unused.bind(("127.0.0.1", 0))
         uri = f"thrift://127.0.0.1:{unused.getsockname()[1]}"
         assert main(["tables", "--uri", uri]) == 2
         assert "error: No metastore answers" in capsys.readouterr().err
-        # without a connector, a URI means hive
+        # With a URI and without a connector, the connector is hive.
         assert main(["plan", "db.t", "--uri", uri, "--set", "retry_attempts=1"]) == 2
         assert "connector=hive" in capsys.readouterr().err
 
@@ -269,8 +272,8 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
 def interrupted(process: subprocess.Popen[str]) -> int:
     """Send Ctrl-C until the process ends, and return its exit code.
 
-    If a signal arrives just before Python writes to a full pipe, Python handles it only after the
-    write.
+    One signal may not be enough. If it arrives just before Python writes to a full pipe, Python
+    handles it only after the write.
     """
     for _ in range(5):
         process.send_signal(signal.SIGINT)
@@ -283,10 +286,10 @@ def interrupted(process: subprocess.Popen[str]) -> int:
 
 
 def test_an_interrupt_ends_it_quietly(table: Path) -> None:
-    # a shell makes background processes ignore SIGINT, and their children inherit that
+    # A shell makes its background processes ignore SIGINT. Child processes inherit that.
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        # the output is larger than the pipe's buffer, so the process is still running at the signal
+        # The output is larger than the pipe's buffer, so the process still runs at the signal.
         process = start(
             "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -1,4 +1,4 @@
-"""Filters in the notation of the command line."""
+"""Filters as text arguments of the command line."""
 
 from datetime import date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The progress line."""
+"""The progress line of the command line."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from splitlib.cli.progress import Progress, for_command
 
 
 class Clock:
-    """Replaces the waits of the progress thread; the test decides when each one ends."""
+    """A replacement for the waits of the progress thread. The test decides when each wait ends."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
@@ -31,7 +31,7 @@ class Clock:
         self._waiting.acquire()
 
     def pass_by(self) -> None:
-        """End one wait, and return when the next one has begun."""
+        """End one wait, and return when the next wait has begun."""
         self._go_on.release()
         self.until_it_waits()
 

@@ -1,4 +1,4 @@
-"""``allowed_locations`` of opened tables: nothing outside is listed, read or returned."""
+"""With ``allowed_locations``, no location outside of them is listed, read or returned."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def keys(*values):
 
 @pytest.fixture
 def root(tmp_path):
-    """A table with two partitions, one of which is a link to a directory elsewhere."""
+    """Create a table with two partitions. One of them is a link to a directory elsewhere."""
     for place in ("table/k=1", "elsewhere"):
         (tmp_path / place).mkdir(parents=True)
         pq.write_table(pa.table({"v": [1]}), tmp_path / place / "f.parquet")
@@ -167,7 +167,7 @@ def test_a_delete_file_of_iceberg(lake, tmp_path):
 
 
 def test_metadata_of_iceberg(lake, tmp_path):
-    """The table's metadata and manifests are checked; they may be stored apart from the data."""
+    """The locations of metadata and manifests are checked too. They may be apart from the data."""
     table = create(lake, SIMPLE, BY_D)
     append(table, [data_file(table, [{"d": 1}])])
     name, options = ".".join(table.name()), catalog_options(tmp_path / "lake")

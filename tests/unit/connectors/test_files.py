@@ -1,4 +1,4 @@
-"""A directory traversal whose consumer stops early leaves no threads behind."""
+"""A listing of directories leaves no threads behind if its consumer stops early."""
 
 from __future__ import annotations
 

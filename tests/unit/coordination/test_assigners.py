@@ -103,7 +103,7 @@ def test_the_largest_goes_first_and_of_equal_ones_the_first():
     assert take_all(assigner) == ["2", "4", "1", "3"]
 
 
-# lengths in MiB; the expected tasks are computed by hand from Spark's rule
+# Lengths are in MiB. The expected tasks were computed by hand with Spark's rule.
 @pytest.mark.parametrize(
     ("lengths", "target", "cost", "tasks"),
     [

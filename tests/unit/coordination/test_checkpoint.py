@@ -1,4 +1,4 @@
-"""A coordinator that is restored in another process."""
+"""A coordinator that is restored from a checkpoint of an earlier one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ def restore(state, connector, **more):
 
 
 def interrupted(connector, *, requests, acknowledged, event=None):
-    """Return a coordinator's state, the acknowledged splits, and the splits only handed out."""
+    """Run a coordinator for some requests, and take a checkpoint.
+
+    Returns:
+        The checkpoint, the acknowledged splits, and the splits that were only assigned.
+    """
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         taken = [take(coordinator) for _ in range(requests)]
@@ -90,7 +94,7 @@ def test_filters_come_along():
             restored.handle_source_event(keys(1, producer="join"))
         rest = read_all(restored)
     assert ks(done) + ks(rest) == [0, 0, 7, 7]
-    assert lost[0] in rest  # the other split, with k = 1, does not match the new filter
+    assert lost[0] in rest  # the other lost split has k = 1, and does not match the new filter
     assert set(connector.listed) <= {0, 7}
 
 
@@ -237,8 +241,7 @@ def test_a_producer_needs_a_name_that_can_be_written():
             coordinator.snapshot_state()
 
 
-# A split with all attributes set.
-
+# A split that has a value for every attribute.
 FULL = FileSplit(
     split_id="id",
     path="/t/d=2024-02-29/é %20",
@@ -302,7 +305,7 @@ def test_the_order_is_kept_across_kinds_of_partitions():
         splits.append(origin)
     again = round_trip(splits, KEYS).splits
     assert [one.split for one in again] == [one.split for one in splits]
-    # after a restore, values of transforms do not prune any more; the other values still do
+    # A checkpoint keeps values of partition columns for pruning, but not results of transforms.
     assert again[1].origin.partitions.fields == (PartitionField("k", "k"),)
 
 
@@ -328,7 +331,7 @@ def test_values_that_do_not_parse_are_kept_after_a_restore_too():
     with restore(state, Odd(files=1)) as restored:
         restored.handle_source_event(keys(5))
         read = read_all(restored)
-    # "one" is not a number, so it may match; null never equals 5
+    # The value "one" is not a number, so it may match. A null never equals 5.
     assert [split.path for split in read] == ["/t/k=1/00000"]
 
 

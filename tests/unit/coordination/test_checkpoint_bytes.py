@@ -1,4 +1,4 @@
-"""Checkpoints with a valid checksum and invalid contents."""
+"""Checkpoints with a valid checksum and invalid contents are refused."""
 
 from __future__ import annotations
 

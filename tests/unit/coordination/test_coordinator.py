@@ -1,4 +1,4 @@
-"""Responses to readers, with filters, failures and restores in between."""
+"""Responses of the coordinator to its readers, with filters, failures and restores in between."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def test_a_filter_that_never_comes_is_waited_for_no_longer_than_configured():
 
 @pytest.mark.parametrize("polite", [True, False], ids=["gives its place", "keeps its place"])
 def test_one_worker_for_the_reader_and_for_the_producer_of_its_filter(polite):
-    """The reader is scheduled first and occupies the only slot that the producer could use.
+    """The reader runs first and occupies the only slot, which the filter's producer needs too.
 
-    A reader that waits without keeping its slot lets the producer run and deliver its filter. A
-    reader that keeps the slot receives all splits after the wait, and the filter arrives too late.
+    If the reader waits outside of the slot, the producer can run and deliver its filter. If the
+    reader keeps the slot, it receives all splits after the wait, and the filter comes too late.
     """
     wait = 3600 if polite else 0.1
     read: list[int] = []
@@ -197,7 +197,7 @@ def test_splits_come_back_first_and_only_if_they_still_match():
     with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("a")
         coordinator.register_reader("b")
-        lost = [take(coordinator, "a") for _ in range(4)]  # k = 0, 0, 1, 1
+        lost = [take(coordinator, "a") for _ in range(4)]  # their values of k are 0, 0, 1, 1
         coordinator.handle_source_event(keys(1, 5))
         coordinator.add_splits_back(lost, "a")
         coordinator.add_splits_back(lost, "a")
@@ -237,7 +237,7 @@ def test_a_newer_attempt_takes_over():
         coordinator.register_reader("r", attempt=2)
         assert isinstance(coordinator.handle_split_request("r", attempt=1), RequestIgnored)
         assert take(coordinator, attempt=2) == old
-        # later calls of the older attempt have no effect
+        # Calls of the older attempt have no effect from now on.
         coordinator.acknowledge([old], "r", attempt=1)
         coordinator.add_splits_back([old], "r", attempt=1)
         coordinator.remove_reader("r", attempt=1)
@@ -307,7 +307,7 @@ def test_an_error_of_a_listing_is_the_answer_to_every_later_request():
             with pytest.raises(SplitlibError, match="not yours"):
                 coordinator.handle_split_request(reader)
         assert not coordinator.finished
-        # the restored coordinator must not treat a partial listing as complete
+        # The restored coordinator must not treat the failed, partial listing as complete.
         state = coordinator.snapshot_state()
         restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector()))
     with restored:

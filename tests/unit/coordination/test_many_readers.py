@@ -1,4 +1,4 @@
-"""Many concurrent readers of a large table, and a filter that arrives at a random time."""
+"""Many concurrent readers share a large table, and a filter arrives at a random time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READERS = 64
 
 
 class Reader(threading.Thread):
-    """Reads until no splits remain. It may fail at random, and then starts again."""
+    """A reader that reads until no splits remain. It may fail at random, and then starts again."""
 
     def __init__(self, coordinator, number: int, *, may_fail: bool) -> None:
         super().__init__(name=f"reader-{number}")
@@ -52,7 +52,7 @@ class Reader(threading.Thread):
                 case NoMoreSplits():
                     if self.coordinator.finished or not self.may_fail:
                         return
-                    time.sleep(0.001)  # another reader may still fail
+                    time.sleep(0.001)  # another reader may still fail and give its splits back
                 case other:
                     self.problems.append(other)
                     return
@@ -86,10 +86,10 @@ def test_a_filter_amid_a_hundred_thousand_splits_loses_and_doubles_nothing(may_f
         assert coordinator.finished
     assert set(done.values()) == {1}
     assert sum(k in matching for _, k in done) == len(matching) * files
-    # splits handed out before the filter arrived are not restricted; later ones are
+    # Splits that were assigned before the filter arrived may not match it.
     assert len(done) < partitions * files
     most = max(reader.most_waiting for reader in readers)
-    # splits of failed readers return to the queue, in addition to those enumerated ahead
+    # Besides the splits enumerated ahead, the queue contains splits of failed readers.
     assert most < BUFFERED_SPLITS + ARRIVAL_SPLITS + (READERS if may_fail else 0)
     assert_no_thread_is_left()
 
@@ -112,5 +112,5 @@ def test_memory_is_that_of_the_buffer_not_of_the_table():
             return most
 
     small, large = peak(20), peak(120)
-    # for the checkpoint, 10,000 more splits take 16 bytes each; as objects they would take 8 MB
+    # A finished split takes 16 bytes in the coordinator. As objects, 10,000 splits would take 8 MB.
     assert large - small < 10_000 * 16 * 2 + 2_000_000

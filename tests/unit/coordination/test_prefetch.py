@@ -1,4 +1,4 @@
-"""Splits are handed out while files are listed; the listing stops when nobody needs it."""
+"""Splits are assigned while files are listed. The listing stops when its results are not needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def _no_thread_is_left():
 
 
 class Gate:
-    """Blocks listings until it is opened."""
+    """A gate that blocks listings until the test opens it.
+
+    Args:
+        passing: Number of listings that pass without waiting.
+    """
 
     def __init__(self, passing: int = 0) -> None:
         self.passing = passing
@@ -309,9 +313,9 @@ def test_hosts_of_a_connector_that_knows_them():
     assert not isinstance(MemoryConnector(), SupportsHosts)
     known = list(enumerator_of(Located(1, 3)).enumerate_splits())
     assert [s.hosts for s in known] == [("host0", "Spare"), ("host1", "Spare"), ("host2", "Spare")]
-    # hosts are only a hint: splits that differ only in hosts are equal
+    # Hosts are only a hint, so splits that differ only in hosts are equal.
     assert known == list(enumerator_of(MemoryConnector(1, 3)).enumerate_splits())
-    # select_files does not request hosts by default
+    # By default, ``select_files`` does not request hosts.
     (selected,) = enumerator_of(Located(1, 3)).select_files()
     assert "hosts" not in selected.files.files.schema.names
 
@@ -321,7 +325,7 @@ def test_readers_get_what_lies_with_them():
     with coordinator_of(Located(1, 9), assigner) as coordinator:
         coordinator.register_reader("r", hostname="HOST1")
         coordinator.register_reader("s")
-        ask(coordinator, "s")  # by then, all nine splits are listed
+        ask(coordinator, "s")  # when this request returns, all nine splits are listed
         one = [take(coordinator, "r") for _ in range(3)]
         other = take(coordinator, "s", hostname="host2")
         assert [split.hosts[0] for split in one] == ["host1"] * 3
@@ -357,7 +361,7 @@ def test_partitions_without_values():
 
 
 def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
-    """The last splits arrive just after the reader has found the queue empty."""
+    """A reader gets the last splits even if they arrive just after it found the queue empty."""
     gate = Gate()
     enumerator = enumerator_of(MemoryConnector(1, 1, on_list=gate))
     prefetcher = SplitPrefetcher(enumerator)

@@ -1,4 +1,4 @@
-"""Random steps of the coordinator, compared with a model that consists of a few sets."""
+"""Random calls to a coordinator have the same results as in a simple model of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _most_of_the_table_lies_ahead(monkeypatch):
 
 
 def new_connector() -> MemoryConnector:
-    # a file of 25 bytes becomes three splits, not all of the same size
+    # A file of 25 bytes becomes three splits of different sizes.
     return MemoryConnector(PARTITIONS, FILES, size=25)
 
 
@@ -52,14 +52,14 @@ def key_of(split: FileSplit) -> int:
 
 
 class Model:
-    """The expected state of the coordinator."""
+    """The expected state of the coordinator, as a few sets."""
 
     def __init__(self) -> None:
         self.accepted = ALL
         self.by_producer: dict[str, frozenset[int]] = {}
         self.done: set[str] = set()
         self.held: dict[str, str] = {}
-        """Reader by split."""
+        """Readers that hold splits, by the name of the split."""
 
     def copy(self) -> Model:
         other = Model()
@@ -68,7 +68,7 @@ class Model:
         return other
 
     def left(self) -> set[str]:
-        """Return the splits that are still to be handed out."""
+        """Return the names of splits that the coordinator must still assign."""
         wanted = {name for name, split in EVERY.items() if key_of(split) in self.accepted}
         return wanted - self.done - self.held.keys()
 
@@ -77,7 +77,7 @@ class Model:
 
 
 class Coordination(RuleBasedStateMachine):
-    """Requests, filters, failures, attempts, snapshots and restores, in any order."""
+    """A test with requests, filters, failures, attempts, snapshots and restores in random order."""
 
     @initialize()
     def begin(self):
@@ -87,14 +87,14 @@ class Coordination(RuleBasedStateMachine):
         self.attempts: dict[str, int] = {}
         """Current attempt of each registered reader."""
         self.latest: dict[str, int] = {}
-        """Latest attempt of each reader that was ever registered."""
+        """Latest attempt of each reader, including readers that are no longer registered."""
         self.coordinator = self.started(self.connector)
         self.saved: tuple[bytes, Model] | None = None
         self.trace: list[tuple[Callable[..., object], tuple[object, ...], object]] = []
         self.listings_seen = 0
         self.since_filter: set[int] = set()
 
-    # actions of readers
+    # --- Calls of readers.
 
     @rule(reader=READERS)
     def register(self, reader):
@@ -147,7 +147,7 @@ class Coordination(RuleBasedStateMachine):
         assert isinstance(self.coordinator.handle_split_request(reader), RequestIgnored)
         del self.attempts[reader]
 
-    # calls that must be ignored
+    # --- Calls that the coordinator must ignore.
 
     @precondition(lambda self: any(self.attempts.values()) and self.model.held)
     @rule(data=st.data())
@@ -174,7 +174,7 @@ class Coordination(RuleBasedStateMachine):
     def a_stranger_speaks(self):
         assert isinstance(self.coordinator.handle_split_request("stranger"), RequestIgnored)
 
-    # filters
+    # --- Filters.
 
     @rule(accepted=SOME_KEYS, producer=st.sampled_from(["x", "y", "z"]))
     def a_filter_arrives(self, accepted, producer):
@@ -188,7 +188,7 @@ class Coordination(RuleBasedStateMachine):
         self.listings_seen = len(self.connector.listed)
         self.model.accepted &= accepted
 
-    # end of the process
+    # --- Checkpoints, restores and the end of the coordinator.
 
     @rule()
     def save(self):
@@ -212,11 +212,11 @@ class Coordination(RuleBasedStateMachine):
         self.coordinator = self.started(self.connector)
         self.trace = []
 
-    # invariants
+    # --- Conditions that are checked after each step.
 
     @invariant()
     def nothing_is_listed_that_could_have_been_pruned(self):
-        """Listings that began before the filter arrived are exempt."""
+        """Partitions that a filter drops are not listed, except in listings that had begun."""
         listed = self.connector.listed[self.listings_seen :]
         assert sum(k not in self.model.accepted for k in listed) <= THREADS
         assert len(set(self.connector.listed)) == len(self.connector.listed)
@@ -242,7 +242,7 @@ class Coordination(RuleBasedStateMachine):
         assert self.model.left() == set()
         assert self.coordinator.finished
         self.coordinator.close()
-        # the same steps have the same results, however fast the listing is
+        # Repeat all steps. Their results must not depend on how fast the files are listed.
         with self.started(new_connector()) as again:
             for function, arguments, result in self.trace:
                 assert function(again, *arguments) == result
@@ -254,7 +254,7 @@ class Coordination(RuleBasedStateMachine):
         return Coordinator.restore(self.started_from, enumerated(connector))
 
     def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Take a step and record it, so that it can be repeated."""
+        """Call a function with the coordinator, and record the call so that it can be repeated."""
         result = function(self.coordinator, *arguments)
         self.trace.append((function, arguments, result))
         return result

@@ -1,4 +1,4 @@
-"""The report at the end of the demo."""
+"""The report that the demo prints at its end."""
 
 from splitlib.demo.data import DemoData
 from splitlib.demo.report import report, strip, wrong

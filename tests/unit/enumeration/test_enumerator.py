@@ -1,4 +1,4 @@
-"""The enumerator's requests to a connector, and its use of the results."""
+"""The enumerator's requests to a connector, and the splits and metrics that it returns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def test_only_matching_partitions_are_listed():
     assert (m.partitions_total, m.partitions_matched) == (10_000, 30)
     assert (m.files_listed, m.files_selected, m.splits, m.bytes_selected) == (60, 60, 60, 600)
     assert m.storage_requests == 30
-    # ten batches of names; for each of the first three, at most ceil(10 / 4) requests for details
+    # There are ten batches of names. The first three have ten matches each, for which at most
+    # ceil(10 / 4) requests load details.
     assert m.metastore_requests == 10 + 3 * 3
     assert len(splits) == 60
 
@@ -79,7 +80,7 @@ def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
     rest = list(splits)
     assert ks(first) == [0, 0]
     assert ks(rest) == [500, 500]
-    # the concurrent listings, and those of the matching partition
+    # At most four listings run before the filter arrives. The matching partition needs another.
     assert len(connector.listed) <= 4 + 2
     assert enumerator.metrics.partitions_matched == 2
 
@@ -154,7 +155,10 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
     monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
     def failing_once(*calls):
-        """Return a callback that raises once in each given call, such as ``"load_details 0"``."""
+        """Return a callback that raises an error once in each given call.
+
+        A call is a text such as ``"load_details 0"``.
+        """
         made: Counter[str] = Counter()
         left = set(calls)
 
@@ -175,7 +179,7 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
 
 
 class Replaced(DetailedConnector):
-    """A table that was dropped, and whose name belongs to another table now."""
+    """A connector for a table that was dropped. Another table has the same name now."""
 
     checks = 0
 

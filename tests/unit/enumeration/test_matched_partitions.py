@@ -1,4 +1,4 @@
-"""Groups of matched partitions that are split and joined while filters arrive."""
+"""Groups of matched partitions are split and joined while filters arrive."""
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ def test_what_was_dropped_stays_dropped_in_parts():
         [False, True, False],
     ]
     assert [part.places.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
-    assert counted(tally) == -3  # each dropped partition counts once
+    assert counted(tally) == -3  # each dropped partition is counted once
 
 
 def test_what_was_dropped_stays_dropped_with_others():

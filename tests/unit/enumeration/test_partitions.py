@@ -1,4 +1,4 @@
-"""Enumerations that end at partitions, and listings of several directories per call."""
+"""Enumerations that return partitions instead of files, and calls that list several directories."""
 
 from dataclasses import replace
 from typing import Literal
@@ -48,7 +48,7 @@ def test_select_partitions_keeps_to_the_limit():
 
 
 class SeveralAtATime(MemoryConnector):
-    """Lists up to four directories per call, some of which do not exist."""
+    """A connector that lists up to four directories per call. Some of them do not exist."""
 
     partitions_per_listing = 4
 
@@ -76,7 +76,7 @@ def test_missing_directory_among_others_is_named():
 
 
 class AskedConnector(MemoryConnector):
-    """Sets ``asked_for`` of its batches."""
+    """A connector that sets ``asked_for`` of its batches of partitions."""
 
     asked_for: Literal["all", "names", "prefix"] = "names"
 
@@ -126,10 +126,10 @@ def test_partitions_that_all_match_are_told_alone():
 
 
 class PagesConnector(AskedConnector):
-    """Lists files in pages, each of which covers partitions less than ten places apart.
+    """A connector that lists files in pages. A page covers partitions less than ten places apart.
 
     Attributes:
-        pages: First partition and number of requested partitions, for each listing.
+        pages: For each listing, the first partition and the number of requested partitions.
     """
 
     files_per_page = 10
@@ -157,7 +157,7 @@ class PagesConnector(AskedConnector):
         (range(40), 4),
         (range(0, 200, 5), 20),
         (range(0, 1000, 20), 50),
-        ([0, *range(500, 540)], 5),  # the page with the first partition covers no other
+        ([0, *range(500, 540)], 5),  # the first page covers only the first partition
         ([*range(9), *range(100, 200, 20)], 6),
         ([7], 1),
     ],
@@ -199,7 +199,7 @@ def test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_th
     connector.asked_for = "all"
     enumerator = enumerator_of(connector)
     assert ks(enumerator.enumerate_splits()) == [k for k in range(0, 200, 5) for _ in range(2)]
-    # the first request covers at most a page; later ones use the density seen so far
+    # The first request has ten partitions. As its page covers only two, later ones have fewer.
     assert connector.pages[0] == (0, 10)
     assert {length for _, length in connector.pages[1:]} <= {4, 3, 2, 1}
 
@@ -229,7 +229,8 @@ def test_partitions_that_come_one_by_one_are_not_asked_for_one_after_the_other()
     connector.files_per_page = 100
     enumerator = enumerator_of(connector, listing_threads=4)
     assert ks(enumerator.enumerate_splits()) == [k for k in range(40) for _ in range(2)]
-    # two requests for all remaining partitions, then a share of the rest for each thread
+    # The first two requests have all remaining partitions. As a page covers only one of them, the
+    # rest is shared by four threads.
     assert (asked[:2], max(asked[2:])) == ([40, 39], 10)
 
 

@@ -1,4 +1,4 @@
-"""The union of several readers' filters keeps every row that one of them keeps."""
+"""The union of several filters keeps every row that one of them keeps."""
 
 import pyarrow as pa
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Collecting keys: exact values or ranges, within a limit of memory."""
+"""The collector of keys returns exact values or ranges, within a memory limit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestCollector:
         assert not data.contains({"d": 77, "s": 5})
 
     def test_values_of_one_field_alone_are_not_exact(self):
-        """Above the limit, tuples become a list of values per field, which matches more rows."""
+        """Above the limit, tuples of keys become one list of values per field. It is not exact."""
         schema = pa.schema([("d", pa.float64()), ("s", pa.int64())])
         rows = {"d": [float(i) for i in range(100)], "s": [1, 9] * 50}
         data = self.collect(schema, rows, threshold_bytes=400)
@@ -88,7 +88,7 @@ class TestCollector:
 
     @staticmethod
     def rows_taken_in(monkeypatch):
-        """Return a list that receives the number of rows of each deduplication."""
+        """Return a list to which each deduplication of keys appends its number of rows."""
         seen: list[int] = []
 
         def counted(rows):
@@ -100,9 +100,9 @@ class TestCollector:
 
     @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
     def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
-        """Counts rows instead of measuring time.
+        """A new batch does not process all earlier keys again.
 
-        A batch must not process all earlier keys again.
+        The test counts rows instead of measuring time.
         """
         seen = self.rows_taken_in(monkeypatch)
         collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
@@ -143,7 +143,7 @@ class TestCollector:
             rows = [{"d": d, "s": s} for d, s in batch]
             collector.add(pa.Table.from_pylist(rows, schema=schema))
         data = collector.finish()
-        assert data.nbytes <= threshold + 20  # the two ends of each range are not counted
+        assert data.nbytes <= threshold + 20  # the threshold does not count the ends of ranges
         for batch in batches:
             for d, s in batch:
                 assert data.contains({"d": d, "s": s})

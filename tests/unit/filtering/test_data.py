@@ -1,4 +1,4 @@
-"""Filters: the values they contain, and their bytes."""
+"""Filters: the values that they contain, and their form as bytes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_nan_equals_nan_and_minus_zero_zero():
     assert data.contains({"d": -0.0})
 
 
-# NaN as x86 computes it from 0.0 / 0.0, as Java writes it, and with a payload.
+# Different bit patterns of NaN: the result of 0.0 / 0.0 on x86, Java's NaN, and one with a payload.
 NANS = [
     struct.unpack("<d", struct.pack("<Q", bits))[0]
     for bits in (0xFFF8000000000000, 0x7FF8000000000000, 0x7FF8000000000123)
@@ -202,7 +202,7 @@ FAR_INSTANTS = pa.array([10**18, 2 * 10**18], pa.int64()).cast(pa.timestamp("us"
 
 @pytest.mark.parametrize("ends", [FAR, FINE, FAR_INSTANTS], ids=lambda ends: str(ends.type))
 class TestBeyondPython:
-    """Arrow values that Python has no object for, such as dates after the year 9999."""
+    """Arrow values that Python cannot represent, such as dates after the year 9999."""
 
     def test_a_range(self, ends):
         data = DynamicFilteringData.from_range({"k": (ends[0], ends[1])})

@@ -1,4 +1,4 @@
-"""Filters with a valid checksum and invalid contents."""
+"""Filters as bytes with a valid checksum and invalid contents are refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from splitlib.arrow import ipc as wire
 from splitlib.filtering.filter_bytes import Part, Parts, encode
 from splitlib.filtering.predicate import Predicate
 
-FORMAT = b"SLF1"  # last bytes of a filter
+FORMAT = b"SLF1"  # a filter ends with these bytes
 
 INTS = pa.schema([("d", pa.int64())])
 ONE = pa.table({"d": [1]})
@@ -43,7 +43,10 @@ def test_what_no_filter_says_is_refused(parts):
 
 
 def test_rows_without_bytes_are_bounded():
-    """Values of the null type take no bytes, so a short input could claim any number of rows."""
+    """Filters with too many null rows are refused.
+
+    Values of the null type take no bytes, so a short input could declare any number of rows.
+    """
     body = wire.unseal(DynamicFilteringData.from_values({"n": [None]}).to_bytes(), FORMAT)
     batch = wire.read_batch(body)
     lists = pa.LargeListArray.from_arrays([0, 2**20], pa.nulls(2**20))
@@ -59,7 +62,7 @@ def test_other_things_are_refused(data):
 
 
 def test_a_time_zone_that_is_not_known_is_refused():
-    """Otherwise Arrow raises its own error later, when keys are compared with dates."""
+    """Unknown time zones are refused. Otherwise Arrow fails later, when it compares keys."""
     times = pa.table({"d": pa.array([1], pa.timestamp("us", "No/Where"))})
     parts = Parts(times.schema, [Part("values", times)], exceeded=False)
     makes = [
@@ -77,7 +80,7 @@ def test_a_time_zone_that_is_not_known_is_refused():
 
 @pytest.mark.parametrize("zone", ["UTC", "Z", "PST", "GMT+8", "+01:00", "Europe/Berlin"])
 def test_time_zones_of_sessions_are_known(zone):
-    """Java spells some time zones in ways that Arrow does not support."""
+    """Time zones in Java's notation are accepted, although Arrow does not support some of them."""
     times = pa.table({"d": pa.array([0], pa.timestamp("us", zone))})
     data = DynamicFilteringData.from_arrow(times)
     assert DynamicFilteringData.from_bytes(data.to_bytes()) == data

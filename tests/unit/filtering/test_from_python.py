@@ -1,4 +1,4 @@
-"""Python values as keys: converted to the intended type, or refused with a hint."""
+"""Python values as keys are converted to the intended type, or refused with a hint."""
 
 from __future__ import annotations
 

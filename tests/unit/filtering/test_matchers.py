@@ -1,4 +1,4 @@
-"""``match_bounds`` compared with a model that checks every value, for all types and statistics."""
+"""``match_bounds`` agrees with a model that checks every value, for all types and statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib.model import ColumnStatistics
 NAN = math.nan
 UTC = dt.UTC
 
-# A few values of each type in ascending order, with minimum and maximum.
+# Some values of each type in ascending order. The smallest and largest values are included.
 DOMAINS: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [False, True],
     pa.int32(): [-(2**31), -1, 0, 1, 2, 2**31 - 1],
@@ -58,7 +58,7 @@ def is_nan(value):
 
 
 def statistics_of(files, kind, forget):
-    """Return correct statistics of each file's values, without the entries marked in ``forget``."""
+    """Return correct statistics of each file's values. Entries marked in ``forget`` are missing."""
     rows = []
     for values, forgotten in zip(files, forget, strict=True):
         plain = [v for v in values if v is not None and not is_nan(v)]
@@ -103,7 +103,7 @@ def test_values_keep_every_file_with_a_key_and_no_other_that_bounds_exclude(case
     for row, values in enumerate(files):
         if any(same(key, value) for key in keys for value in values):
             assert kept[row], (values, keys)
-        # the model: files that the statistics alone cannot exclude
+        # The model keeps files that the statistics cannot exclude.
         low, high = known.lower[row].as_py(), known.upper[row].as_py()
         open_ = False
         for key in keys:
@@ -136,7 +136,7 @@ def test_ranges(case, data):
             for v in values
             if v is not None and (low is None or low <= v) and (high is None or v <= high)
         ]
-        # bounds open at both ends exclude nothing, not even nulls
+        # A range without lower and upper end matches every value, even null.
         if inside or (low is None and high is None):
             assert kept[row]
         lower, upper = known.lower[row].as_py(), known.upper[row].as_py()
@@ -202,7 +202,7 @@ def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget)
         "b": statistics_of([[2], [3], [1]], pa.int64(), complete),
     }
     kept = Predicate(schema, [keys]).match_bounds(known).to_pylist()
-    # the columns are compared one by one before the budget is used up
+    # Comparing each column alone needs no budget. It drops the last file, which has a = 9.
     assert kept == {0: [True, True, False], 3: [False, True, False]}.get(budget, [False] * 3)
 
 
@@ -228,7 +228,10 @@ def test_gaps_between_keys_are_seen():
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("make", ["values", "range"])
 def test_instants_are_compared_whatever_their_zones(zone, make):
-    """The table's time zone is the session's; the statistics are in UTC."""
+    """Timestamps with different zones are compared as instants.
+
+    The table's column has the session's time zone, and the statistics are in UTC.
+    """
     moment = dt.datetime(2024, 1, 1, 5, tzinfo=UTC)
     schema = pa.schema([("k", pa.timestamp("us", zone))])
     keys = pa.array([moment], pa.timestamp("us", "Asia/Tokyo"))

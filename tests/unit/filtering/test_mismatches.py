@@ -13,7 +13,7 @@ from splitlib.table import Table
 from tests.support.memory_connector import MemoryConnector, enumerator_of, ks
 
 from_values = DynamicFilteringData.from_values
-# the table has a data column a (int64) and a partition key k (int32)
+# Filters that cannot prune. The table has a data column a (int64) and a partition key k (int32).
 WRONG = {
     "kk": (from_values({"kk": [1]}), "no column 'kk'", "did you mean 'k'?"),
     "day": (from_values({"day": [1]}), "no column 'day'", "available: a, k."),
@@ -87,7 +87,7 @@ def test_a_filter_that_comes_late_is_warned_of(caplog):
 
 
 def test_a_name_alone_announces_a_filter():
-    """A string of fields is one name, not a sequence of letters."""
+    """If the fields are a string, it is one column name and not a sequence of letters."""
     scan = enumerator_of(MemoryConnector(3), filter_wait_seconds=30)
     scan.announce_dynamic_filter("p", "day")
     scan.announce_dynamic_filter("q", "k")

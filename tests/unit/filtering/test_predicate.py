@@ -1,4 +1,4 @@
-"""The predicate compared with a model: a partition is kept if its tuple is among the keys."""
+"""The predicate agrees with a model: a partition is kept if its values are among the keys."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_ranges(partitions, low, high):
 def test_the_date_of_an_instant_depends_on_the_zone():
     schema = pa.schema([("d", pa.date32())])
     batch = pa.record_batch({"d": ["2020-01-01", "2020-01-02"]})
-    midnight = dt.datetime(2020, 1, 1, 5, tzinfo=UTC)  # midnight in New York
+    midnight = dt.datetime(2020, 1, 1, 5, tzinfo=UTC)  # this is midnight in New York
     data = from_values({"d": [midnight]})
     assert kept(schema, batch, data) == [False, False]
     assert kept(schema, batch, data.in_time_zone("America/New_York")) == [True, False]
@@ -71,7 +71,7 @@ def test_the_date_of_an_instant_depends_on_the_zone():
 
 def test_many_fields_do_not_overflow():
     names = [f"k{i}" for i in range(8)]
-    rows = {name: list(range(1000)) for name in names}  # 1000^8 combinations
+    rows = {name: list(range(1000)) for name in names}  # more combinations than an int64 can count
     schema = pa.schema([(name, pa.int64()) for name in names])
     batch = pa.record_batch({**rows, "k7": [*range(999), 0]})
     assert kept(schema, batch, from_values(rows)) == [True] * 999 + [False]
@@ -83,7 +83,7 @@ def test_what_cannot_be_decided_is_kept_and_reported():
     predicate = Predicate(SCHEMA, [from_values({"d": ["2"]})])
     assert predicate.match(batch).to_pylist() == [True] * 3
     assert "string cannot be compared with int32" in str(predicate.filters[0].unused_because)
-    # the other field of the tuple still prunes
+    # Field d cannot be compared, but field s of the same filter still prunes.
     part = Predicate(SCHEMA, [from_values({"d": ["2"], "s": ["c"]})])
     assert part.match(batch).to_pylist() == [False, False, True]
     assert part.filters[0].used_fields == ("s",)
@@ -150,9 +150,10 @@ def test_exact_conversions(target, given_keys, expected):
 
 
 def test_the_date_of_an_instant_after_2037_is_undecidable_in_daylight_saving():
-    """In July 2050 midnight in New York is 04:00 UTC.
+    """After 2037, dates of instants are not used in zones with daylight saving time.
 
-    Arrow ignores daylight saving and computes 23:00.
+    In July 2050, midnight in New York is 04:00 UTC. Arrow ignores daylight saving time after 2037
+    and computes 23:00 of the day before.
     """
     key = pa.field("d", pa.date32())
     late = pa.array([dt.datetime(2050, 7, 1, 4, tzinfo=UTC)])
@@ -188,7 +189,7 @@ def test_char_never_collapses_to_nothing(logical):
 
 
 class Static:
-    """A condition with a fixed answer for each partition."""
+    """A condition that returns a fixed result for each partition."""
 
     def __init__(self, fields, answers):
         self.fields, self.answers = fields, answers
@@ -238,7 +239,8 @@ def test_text_is_parsed_with_the_type_of_its_column(fields):
 
 def test_a_column_under_another_name_has_the_type_of_its_source():
     schema = pa.schema([("d", pa.int32()), ("e", pa.string())])
-    batch = pa.record_batch({"e": ["1", "01", "2", "one"]})  # not the table's column e
+    # The partition field e has values of column d, not of the table's column e.
+    batch = pa.record_batch({"e": ["1", "01", "2", "one"]})
     for data in (from_values({"d": [1]}), DynamicFilteringData.from_range({"d": (0, 1)})):
         kept = Predicate(schema, [data]).match(batch, (PartitionField("e", "d"),))
         assert kept.to_pylist() == [True, True, False, True]
@@ -256,8 +258,8 @@ def test_static_conditions_see_columns_under_their_own_names():
     batch = pa.record_batch({"half": pa.array([1, 2], pa.int32()), "e": ["x", "y"]})
     for fields, expected in [
         (("s",), [True, False]),
-        (("e",), [True, True]),  # the name of the partition field, not of a column
-        (("d",), [True, True]),  # only half of d is known
+        (("e",), [True, True]),  # e is the name of a partition field here, and not of a column
+        (("d",), [True, True]),  # the partition has only the result of a transform of d
         (("d", "s"), [True, True]),
     ]:
         predicate = Predicate(SCHEMA, (), [Static(fields, [True, False])])
@@ -271,7 +273,11 @@ def test_a_static_condition_never_sees_the_result_of_a_transform():
 
 
 def test_a_code_of_many_fields_does_not_wrap_around():
-    """With 256 values in nine fields, the first field's weight is 2^64, which overflows to 0."""
+    """Tuples of many fields are not confused by an overflow.
+
+    With 256 values in nine fields, the weight of the first field is 2^64. As an int64, it would be
+    0.
+    """
     names = [f"k{i}" for i in range(9)]
     data = from_values({name: list(range(256)) for name in names})
     schema = pa.schema([(name, pa.int64()) for name in names])
@@ -290,7 +296,10 @@ def test_nan_of_a_double_is_that_of_a_float():
 
 
 def test_a_local_time_that_is_skipped_decides_nothing():
-    """Spark moves such a time by the skipped hour, so it may equal another time."""
+    """Times that the change to daylight saving time skips do not prune.
+
+    Spark moves such a time by the skipped hour, so it may equal another time.
+    """
     target = pa.field("k", pa.timestamp("us", "America/New_York"))
     skipped, plain = dt.datetime(2020, 3, 8, 2, 30), dt.datetime(2020, 3, 8, 3, 30)
     assert coerce(pa.array([plain]), target) is not None
@@ -308,7 +317,7 @@ def test_a_range_of_a_collated_key_says_nothing():
 
 
 class Mistaken(Half):
-    """A transform for which faulty writers stored a result that is one too high."""
+    """A transform for which faulty writers stored results that are too high by 1."""
 
     def mistaken(self, results):
         return pc.add(results, pa.scalar(1, results.type))

@@ -1,4 +1,4 @@
-"""Ranges cover all values, are few, leave out the widest gaps, and intersect correctly."""
+"""Ranges cover all values, leave out the widest gaps, and intersect correctly."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_value_is_in_one_range(name, data):
 @given(data=st.data())
 def test_merged_intervals_hold_what_one_of_them_holds(name, brackets, data):
     kind, strategy = _TYPES[name]
-    # ends are drawn from few values, so that intervals touch
+    # The ends are chosen from few values, so that many intervals touch.
     ends = st.sampled_from(data.draw(st.lists(strategy, min_size=2, max_size=8)))
     intervals = data.draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=8))
     lower, upper = (pa.array(column, kind) for column in zip(*intervals, strict=True))
@@ -102,7 +102,7 @@ def test_bounds_meet_what_is_in_a_range(brackets, data):
     bounds = [pair for pair in bounds if None in pair or pair[0] <= pair[1]]
     low, high = (pa.array([pair[i] for pair in bounds], pa.int32()) for i in (0, 1))
     for pair, met in zip(bounds, ranges.meet(low, high).to_pylist(), strict=True):
-        # halves between the whole numbers also test exclusive ends
+        # Values between whole numbers are needed to test exclusive ends.
         inside = [x / 2 for x in range(-2, 28)]
         inside = [x for x in inside if is_in(x, pair, "[]")]
         assert met or not any(is_in(x, r, brackets) for x in inside for r in pairs(ranges))

@@ -1,4 +1,4 @@
-"""Column types from a file's own footer, whatever other metadata a writer adds."""
+"""Column types are read from a file's footer. Other metadata of the writer does not change them."""
 
 from __future__ import annotations
 

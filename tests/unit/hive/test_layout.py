@@ -67,7 +67,7 @@ def test_a_name_with_other_keys_is_an_error():
         (["a/b=1", "a=1/b=2"], ["a", "b"]),  # a path segment without a value
         (["k=1/x=2"], ["k"]),
         (["k"], ["k"]),
-        (["a=1/b=2/c=3", "a=1"], ["a", "b"]),  # right number of slashes in total, not per name
+        (["a=1/b=2/c=3", "a=1"], ["a", "b"]),  # on average, names have the right number of slashes
         (["a=1", "a=1/b=2/c=3"], ["a", "b"]),
         (["a=1/b=2", "a=1/b=2/c=3"], ["a", "b"]),
     ],
@@ -138,7 +138,7 @@ def test_a_time_that_does_not_exist_is_undecided():
 
 
 def test_after_2037_a_time_in_a_zone_with_daylight_saving_is_undecided():
-    """Arrow ignores daylight saving after 2037, so its result for July is an hour off."""
+    """Arrow ignores daylight saving time after 2037, so its result for July would be wrong."""
     texts = ["2037-07-01 12:00:00", "2050-07-01 12:00:00"]
     summer = typed(texts, pa.timestamp("us", "America/New_York"))
     assert summer.undecided.to_pylist() == [False, True]
@@ -178,8 +178,8 @@ def test_a_view_of_texts_is_parsed_as_a_copy():
 
 @pytest.mark.parametrize("other", ["k", "K"])
 def test_a_newline_in_a_value(other):
-    """Names with different spellings of the key take another branch of the code."""
+    """Newlines are part of values. Names with different spellings of the key are no exception."""
     names = pa.array(["k=a\nb", f"{other}=c\n", "k=\n"])
     assert split_names(names, ["k"])["k"].to_pylist() == ["a\nb", "c\n", "\n"]
-    # "1\n" is not a number
+    # The text "1\n" is not a number, so it may match.
     assert typed(["1\n", "1"], pa.int32()).undecided.to_pylist() == [True, False]

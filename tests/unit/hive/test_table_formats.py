@@ -1,4 +1,4 @@
-"""Read formats from a catalog's metadata, and tables that are more than their files."""
+"""Read formats from a catalog's metadata, and tables that cannot be read from their files alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from splitlib.model import ReadFormat
 HIVE = "org.apache.hadoop.hive."
 LAZY = f"{HIVE}serde2.lazy.LazySimpleSerDe"
 TEXT = "org.apache.hadoop.mapred.TextInputFormat"
-# the constants of Hive's serdeConstants, LazySerDeParameters and OpenCSVSerde
+# Property names in Hive's classes serdeConstants, LazySerDeParameters and OpenCSVSerde.
 PROPERTIES = """
 field.delim colelction.delim collection.delim mapkey.delim serialization.format escape.delim
 serialization.null.format serialization.last.column.takes.rest serialization.encoding
@@ -56,7 +56,7 @@ def test_sources_of_spark(provider):
     options = {"path": "/t", "serialization.format": "1", "header": "true", "Sep": ";"}
     wanted = ReadFormat(provider.lower(), (("Sep", ";"), ("header", "true")))
     assert source_format(provider, options, is_partitioned=True) == wanted
-    # Spark lists the partitions of a table without the table's options
+    # These options select files. Spark does not apply them to partitions from a catalog.
     selecting = {"PathGlobFilter": "*.csv", "modifiedAfter": "2024-01-01T00:00:00"}
     assert source_format(provider, options | selecting, is_partitioned=True) == wanted
 

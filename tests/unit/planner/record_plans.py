@@ -1,12 +1,12 @@
-"""Record how Spark plans each shape. Run by hand, with every supported Spark, from the root:
+"""Record Spark's plans of each query shape. Run this by hand, with every supported Spark version:
 
     .venv/bin/python -m tests.unit.planner.record_plans
     .venv-oldest/bin/python -m tests.unit.planner.record_plans
 
-The script writes ``plans/<version>.json.gz`` in its directory: for each shape, the plans that the
-planner reads. They have the form of ``LogicalPlan.toJSON``, without the parts that no test reads or
-that differ between runs. A shape that was recorded with the same SQL is not planned again. Remove
-the file to record everything again.
+The script writes ``plans/<version>.json.gz`` in its directory, with the plans that the planner
+reads. The plans have the format of ``LogicalPlan.toJSON``. Parts that no test reads, or that differ
+between runs, are removed. A shape is planned again only if its SQL has changed. To record all
+shapes again, remove the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPARISONS = frozenset(
 
 
 def main() -> None:
-    """Plan all shapes with the Spark of this environment and write the file."""
+    """Plan all shapes with the installed Spark, and write the file."""
     with tempfile.TemporaryDirectory() as directory:
         spark = _session(directory)
         for statement in tables():
@@ -78,7 +78,7 @@ def _session(directory: str) -> SparkSession:
 
 
 def _recorded(catalyst: Catalyst, sql: str) -> dict[str, Any]:
-    """Return everything that the tests read from Spark's plans of a query."""
+    """Return the parts of Spark's plans for a query that the tests read."""
     analyzed = catalyst.analyzed(catalyst.spark.sql(sql))
     optimized = catalyst.optimized(analyzed)
     numbers: dict[int, int] = {}
@@ -92,7 +92,7 @@ def _recorded(catalyst: Catalyst, sql: str) -> dict[str, Any]:
 
 
 def _type_of(catalyst: Catalyst, plan: Any, side: Expression) -> list[Any]:
-    """Return the position of an expression and the names of its type."""
+    """Return the position of an expression in the plan, and the two names of its type."""
     place = side.place
     kind = catalyst.expression_at(plan, place).dataType()
     names = str(kind.typeName()), str(kind.catalogString())
@@ -100,7 +100,7 @@ def _type_of(catalyst: Catalyst, plan: Any, side: Expression) -> list[Any]:
 
 
 def _stripped(value: Any, numbers: dict[int, int]) -> Any:
-    """Return the JSON without parts that no test reads; attribute ids are counted from 1."""
+    """Return the JSON of a plan without parts that no test reads. Number attribute ids from 1."""
     if isinstance(value, list):
         return [_stripped(item, numbers) for item in value]
     if not isinstance(value, dict):
@@ -114,7 +114,7 @@ def _stripped(value: Any, numbers: dict[int, int]) -> Any:
 
 
 def _sides(root: Node) -> Iterator[Expression]:
-    """Yield sides of comparisons whose types are not fully described in the plan."""
+    """Yield sides of comparisons for which the plan does not contain the full type."""
     for node in root.walk():
         for field in node.fields:
             for whole in node.expressions(field):

@@ -1,4 +1,4 @@
-"""Recorded plans as input for the planner's decisions, with sizes and types but without Spark."""
+"""Recorded plans, with which the planner's decisions are tested without Spark."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MB = 1024**2
 _SIZES = {"huge": 10**6 * MB, "unknown": None, "middling": 100 * MB}
 
 Scan = tuple[str, frozenset[int | None]]
-"""Name of a table, and the ids of its partition columns."""
+"""A scan, as the name of its table and the ids of the partition columns."""
 
 
 def load(version: str) -> dict[str, dict[str, Any]]:
-    """Return the recorded plans of one Spark version, by name of the shape."""
+    """Return the recorded plans of one Spark version, by the name of the query shape."""
     found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(PLANS[version].read_bytes()))
     return found
 
 
 @dataclass(frozen=True)
 class RecordedQuery:
-    """Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a recorded query."""
+    """A recorded query, as an implementation of ``splitlib.spark.planner.decide.PlanFacts``."""
 
     recorded: Mapping[str, Any]
 
@@ -107,7 +107,7 @@ class RecordedQuery:
 
 
 def table_of(leaf: Node) -> str:
-    """Return the name of the table that a leaf reads; without a table, the kind of the leaf."""
+    """Return the name of the table that a leaf reads, or the leaf's kind if it reads no table."""
     table = leaf.fields.get("catalogTable") or leaf.fields.get("tableMeta") or {}
     return str(table.get("table", leaf.kind))
 

@@ -1,4 +1,4 @@
-"""The planner's decisions about a query, as lines that a person can check."""
+"""The planner's decisions about a query, as readable lines of text."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def sentences(query: RecordedQuery) -> tuple[str, ...]:
     """Return the planner's decisions about a query.
 
     ``sales.day = days.id`` means that keys of the dimension ``days`` prune the scan of ``sales``.
-    ``<- weeks (…)`` names a table that narrows the dimension first. ``… of sales`` is an expression
-    of partition columns of ``sales``. ``kept`` before a key means that the key is read from the
-    remaining partitions of another scan.
+    ``<- weeks (…)`` means that keys of the table ``weeks`` filter the dimension first. ``… of
+    sales`` is an expression of partition columns of ``sales``. ``kept`` before a key means that the
+    key is read from the remaining partitions of another scan.
     """
     return tuple(dict.fromkeys(_Sentences(query).lines()))
 
@@ -55,7 +55,7 @@ class _Sentences:
             for join_filter in site.from_sites:
                 yield self._filter(name, join_filter, "kept ")
             for condition in site.conditions:
-                if condition.condition.kind != "IsNotNull":  # every join adds this condition
+                if condition.condition.kind != "IsNotNull":  # Spark adds this one to every join key
                     yield f"{name} only where {self._text(condition.condition)}"
             for reason in site.reasons:
                 yield f"{name}: {reason}"
@@ -110,7 +110,7 @@ class _Sentences:
         return f"{expression.kind}({', '.join(parts)})"
 
     def _broadcast_of(self, node: Node) -> frozenset[str] | None:
-        """Return the tables of a build side; None if it reads more than Spark broadcasts."""
+        """Return the tables of a join's build side. None if it is too large for a broadcast."""
         leaves = [leaf for leaf in node.walk() if leaf.kind in RELATIONS]
         sizes = [self._query.size_of(leaf, ()) for leaf in leaves]
         if any(size is None or size > self._query.broadcast_threshold for size in sizes):

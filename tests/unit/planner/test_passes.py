@@ -1,4 +1,4 @@
-"""Single passes on handwritten plans that Spark's optimizer does not produce."""
+"""Single passes of the planner, on handwritten plans that Spark's optimizer does not produce."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def test_what_is_below_a_key_does_not_equal_it() -> None:
 def test_keys_come_from_another_site_if_all_are_partition_values(
     columns: set[int], comes_from_site: bool
 ) -> None:
-    """Values of a column that is not a partition column must be collected from rows."""
+    """Keys are read from another scan's partitions only if all columns are partition columns.
+
+    Values of other columns must be collected from rows.
+    """
     root = joined(
         [relation(attribute(0), attribute(1)), relation(attribute(10), attribute(11))],
         [equal(attribute(0), attribute(10)), equal(attribute(1), attribute(11))],
@@ -70,7 +73,10 @@ def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
 
 @pytest.mark.parametrize(("own", "is_asked"), [(1000, True), (101, True), (100, False)])
 def test_a_much_larger_side_is_not_asked_for_its_keys(own: int, is_asked: bool) -> None:
-    """Any column may be a key if partitions are not listed, so each side could prune the other."""
+    """Keys are not collected from a side that is much larger than the scan that they would prune.
+
+    If partitions are not listed, any column may be a key, so each side could prune the other.
+    """
     few: Tree = [{"class": "GlobalLimit", "num-children": 1}, *relation(attribute(10))]
     root = joined([relation(attribute(0)), few], [equal(attribute(0), attribute(10))])
     (join_filter,) = discover(root, frozenset({0}), lambda _: True)
@@ -112,7 +118,7 @@ def test_why_a_join_does_not_prune_the_table_on_a_side(kind, side):
 
 
 def _below(operator: dict[str, object]) -> Node:
-    """A join of attributes 0 and 10, with an operator above the scan of the first."""
+    """Return a join on attributes 0 and 10, with an operator above the scan of attribute 0."""
     join = {
         "class": "Join",
         "num-children": 2,
@@ -156,9 +162,9 @@ def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
 
 
 def test_copies_are_known_by_what_they_read() -> None:
-    """A copied leaf has columns that the query does not show.
+    """A copy of a scan has new column ids, so it is recognised by the table that it reads.
 
-    If the leaf's table is unknown, it may be a copy of any scan.
+    If the table is unknown, the leaf may be a copy of any scan.
     """
     analyzed = union(relation(attribute(1)), relation(attribute(2)))
     optimized = union(relation(attribute(1)), relation(attribute(3)), relation(attribute(4)))
@@ -175,11 +181,11 @@ def test_copies_are_known_by_what_they_read() -> None:
     ("left", "is_dead"),
     [
         ([relation(attribute(1)), relation(attribute(3))], True),
-        ([relation(attribute(1)), relation(attribute(2))], False),  # the empty scan is still read
+        ([relation(attribute(1)), relation(attribute(2))], False),  # the emptied scan is still read
     ],
 )
 def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: bool) -> None:
-    """A scan that is gone because another scan serves for both is not dead."""
+    """A scan is not dead if it is only missing because Spark uses another scan for both."""
     analyzed = union(relation(attribute(1)), relation(attribute(2)), relation(attribute(3)))
     asked: list[Mapping[Path, str]] = []
 
@@ -193,14 +199,14 @@ def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: 
 
 
 def test_no_scan_is_dead_that_cannot_be_emptied() -> None:
-    """Spark does not plan the query again."""
+    """A scan that cannot be replaced by an empty one is not dead, and Spark does not plan again."""
     analyzed = union(relation(attribute(1)))
     assert dead_scans(analyzed, {"scan": [(0,)]}, lambda _: None, lambda _: analyzed) == {}
 
 
 @pytest.mark.parametrize(("sides", "sharing"), [("xx", {(0, 0, 0), (0, 1, 0)}), ("xy", set())])
 def test_broadcast_is_shared_by_two_at_least(sides: str, sharing: set[Path]) -> None:
-    """Both joins need the same build side. A build side that is too large cannot be shared."""
+    """Joins with equal build sides share a broadcast, unless the build side is too large."""
     inner = {"class": "Join", "num-children": 2, "joinType": {"object": "x.Inner$"}}
     tree: Tree = [{"class": "Sort", "num-children": 1}, {"class": "Union", "num-children": 2}]
     for i in (1, 2):

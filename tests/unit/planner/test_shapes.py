@@ -1,4 +1,4 @@
-"""The planner's decisions about queries of all shapes, as planned by every supported Spark."""
+"""The planner's decisions about all test queries (shapes), with plans of every Spark version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ plans = cache(load)
 
 
 def expected(shape: Shape, version: str) -> tuple[str, ...]:
-    """Return the expected lines for one version; a line with ``[4.0]`` is for that version only."""
+    """Return the expected lines for one version. A line with ``[4.0]`` is only for Spark 4.0."""
     found = []
     for line in shape.decided:
         only = _ONLY.match(line)
@@ -55,7 +55,7 @@ def test_no_plan_is_left_over(version: str) -> None:
 
 
 def test_decisions_need_no_pyspark() -> None:
-    """Without PySpark, these tests are fast."""
+    """The planner's decisions do not import PySpark, so that these tests are fast."""
     code = (
         "import sys, splitlib.spark.planner.decide, splitlib.spark.planner.decide, "
         "splitlib.spark.planner.decide; assert 'pyspark' not in sys.modules"

@@ -1,4 +1,4 @@
-"""Splits read into record batches: no row lost or doubled, and values of the declared types."""
+"""Splits are read into record batches without lost or repeated rows, with the declared types."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_nested_columns_of_an_older_file(values, cut):
         else [s and {**s, "M": None if s["M"] is None else list(s["M"].items())} for s in row]
         for row in values
     ]
-    array = pa.array(stored, STORED)[cut:]  # a slice, whose offsets do not begin at 0
+    array = pa.array(stored, STORED)[cut:]  # the offsets of a slice do not begin at 0
     fitted = fit(array, NESTED)
     fitted.validate(full=True)
     expected = [None if row is None else [as_table(s) for s in row] for row in values[cut:]]
@@ -261,7 +261,7 @@ def test_a_file_written_again_in_the_same_size(tmp_path):
     with pytest.raises(FileChanged, match=r"modification time was .* and is") as caught:
         rows([split], schema, verify=True)
     assert str(path) in str(caught.value)
-    # times that the catalog does not have are not compared
+    # A modification time of 0 is unknown, and is not compared.
     unknown = dataclasses.replace(split, modified=0)
     assert rows([unknown], schema, verify=True).to_pydict() == {"a": [2]}
     path.unlink()
@@ -270,7 +270,7 @@ def test_a_file_written_again_in_the_same_size(tmp_path):
 
 
 def test_times_in_seconds_and_in_milliseconds(tmp_path):
-    """Stores report seconds or milliseconds, and clients may round; such times count as equal."""
+    """Modification times are equal if they differ only by rounding to seconds or milliseconds."""
     path = write(tmp_path / "f", {"a": [1]})
     schema = pa.schema([("a", pa.int64())])
     (split,) = of_file(path)

@@ -1,4 +1,4 @@
-"""Row groups of files with incomplete statistics."""
+"""Row groups of Parquet files with incomplete statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from splitlib.reading.formats import RowGroupFilter
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_null_count_that_is_unknown_is_not_none(known):
-    """A Parquet file may omit the null count."""
+    """An unknown null count does not mean that there are no nulls. A file may omit the count."""
     schema = pa.schema([("k", pa.int64())])
     statistics = SimpleNamespace(null_count=0, has_null_count=known, has_min_max=True, min=5, max=7)
     column = SimpleNamespace(statistics=statistics, path="k")

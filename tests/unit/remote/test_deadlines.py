@@ -1,4 +1,4 @@
-"""Calls that hang: a deadline, a cancellation or the end of the process ends every wait."""
+"""Waits for calls that hang end at a deadline, at a cancellation or at the end of the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ AT_ONCE_SECONDS = 0.5
 
 
 class Hanging(DetailedConnector):
-    """A connector whose method ``where`` does not return until the test releases it."""
+    """A connector with a method that hangs until the test releases it.
+
+    Args:
+        where: Name of the method.
+        more: Arguments of the base class.
+    """
 
     def __init__(self, where: str = "", **more) -> None:
         super().__init__(on_call=lambda method: self.hang() if method == where else None, **more)
@@ -46,7 +51,7 @@ WHERE = ["list_partitions", "load_details", "list_files", "hosts"]
 
 @pytest.fixture
 def hanging():
-    """Yield a function that makes hanging connectors, and release all of them at the end."""
+    """Yield a function that creates hanging connectors, and release their calls at the end."""
     made: list[Hanging] = []
 
     def make(where: str, **more) -> Hanging:
@@ -104,7 +109,7 @@ def test_closing_the_iterator_does_not_wait(hanging):
     splits = enumerator_of(connector, listing_threads=1).select_files()
     for _ in range(2):
         next(splits)
-    assert connector.hangs.wait(10)  # in the listing of the next partition
+    assert connector.hangs.wait(10)  # the listing of the next partition hangs
     assert seconds_of(splits.close) < 2 * AT_ONCE_SECONDS
 
 
@@ -120,7 +125,7 @@ def test_the_deadline_of_a_call(hanging, where):
 
 
 def test_the_deadline_of_a_call_counts_from_when_it_begins():
-    """30 listings, one after the other, each take a third of the deadline."""
+    """The deadline applies to each listing separately. Each of 30 listings takes a third of it."""
     slow = MemoryConnector(30, 1, on_list=lambda k: time.sleep(0.05))
     enumerator = enumerator_of(slow, listing_threads=1, call_deadline_seconds=0.15)
     assert len(list(enumerator.enumerate_splits())) == 30
@@ -228,7 +233,7 @@ def test_the_process_can_exit(where):
 def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     coordinator = coordinator_of(MemoryConnector(1000, 10))
     coordinator.register_reader("r")
-    take(coordinator)  # the coordinator's thread is busy now
+    take(coordinator)  # from now on, the coordinator's thread is listing
     suspended = enumerator_of(MemoryConnector(1000, 10)).enumerate_splits()
     next(suspended)
     pool = Workers(1, "splitlib-test")
@@ -342,7 +347,7 @@ def test_ctrl_c_while_a_call_hangs(hanging):
 
 
 def test_nothing_begins_once_it_is_cancelled(hanging):
-    """Cancellation stops the next call in the same thread, and the queued calls."""
+    """After a cancellation, neither the next call of a thread nor a queued call begins."""
     connector = hanging("", partitions=20, files=1)
     begun: list[str] = []
 
@@ -354,7 +359,7 @@ def test_nothing_begins_once_it_is_cancelled(hanging):
     connector.on_call = on_call
     enumerator = enumerator_of(connector, listing_threads=1)
     splits = enumerator.enumerate_splits()
-    next(splits)  # afterwards, nobody waits for splits
+    next(splits)  # after this call, no thread waits for splits
     assert connector.hangs.wait(10)
     enumerator.cancel()
     already = list(begun)

@@ -1,4 +1,4 @@
-"""The number of concurrent calls when the source throttles."""
+"""The number of concurrent calls changes when the source throttles."""
 
 from __future__ import annotations
 

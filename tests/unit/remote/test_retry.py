@@ -1,4 +1,4 @@
-"""Calls that are retried, and calls that are not."""
+"""Calls that are retried after an error, and calls that are not."""
 
 from __future__ import annotations
 

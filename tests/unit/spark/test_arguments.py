@@ -1,4 +1,4 @@
-"""Arguments of a reader: supported forms are converted, others are refused with a hint."""
+"""Arguments of a reader are converted if their form is supported, or else refused with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of s3fs and adlfs, converted to scan options that Hadoop reads."""
+"""Options of s3fs and adlfs are converted to scan options that Hadoop reads."""
 
 from __future__ import annotations
 

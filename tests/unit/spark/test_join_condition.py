@@ -1,4 +1,4 @@
-"""Keys as SQL conditions, and their size for each kind of system that evaluates them."""
+"""Join keys as SQL conditions. Their size depends on the system that evaluates them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OPERANDS = {name: Operand(f"`{name}`", LongType()) for name in ("a", "b")}
 
 
 def keys(number: int, columns: str = "ab") -> DynamicFilteringData:
-    """Return the given number of keys, with gaps between them."""
+    """Return keys for some columns, with gaps between their values."""
     values = {name: pa.array(range(0, number * 10, 10), pa.int64()) for name in columns}
     return DynamicFilteringData.from_arrow(pa.table(values))
 
 
 @pytest.mark.parametrize(("number", "alternatives"), [(50, 50), (51, 51 + 51)])
 def test_pairs_for_a_database(number: int, alternatives: int) -> None:
-    """A few keys are written as pairs; for more keys, each column has its own condition."""
+    """A few keys are written as pairs. For more keys, each column has its own condition."""
     writer = ConditionWriter(OPERANDS, 1000, for_database=True)
     condition = writer.of(keys(number))
     assert condition.is_exact == (number == 50)
@@ -41,26 +41,30 @@ def test_pairs_for_a_database(number: int, alternatives: int) -> None:
 
 
 def test_values_for_a_database() -> None:
-    """Values are listed up to the limit; above it, they become a few ranges."""
+    """Values are listed up to the limit. Above the limit, they become a few ranges."""
     operand = {"a": OPERANDS["a"]}
     writer = ConditionWriter(operand, 1000, for_database=True)
     assert writer.of(keys(1000, "a")).sql.count("=") == writer.literals == 1000
     writer = ConditionWriter(operand, 999, for_database=True)
     assert writer.of(keys(1000, "a")).sql.count(">=") <= 50
     assert writer.literals <= 100
-    writer = ConditionWriter(operand, -3, for_database=True)  # other conditions used up the limit
+    # The limit is negative if other conditions have used more literals than allowed.
+    writer = ConditionWriter(operand, -3, for_database=True)
     assert writer.of(keys(1000, "a")).sql == "(`a` >= 0L AND `a` <= 9990L)"
 
 
 def test_others_get_pairs_and_ranges() -> None:
-    """Only the number of literals is limited."""
+    """Other systems get pairs and ranges. Only the number of literals is limited for them."""
     assert ConditionWriter(OPERANDS, 1000).of(keys(500)).is_exact
     ranges = ConditionWriter({"a": OPERANDS["a"]}, 400).of(keys(1000, "a"))
     assert ranges.sql.count("OR") + 1 == 200
 
 
 def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
-    """Other systems get no ranges of strings, because some have another sort order."""
+    """Only systems that compare strings by bytes get ranges of strings.
+
+    Other systems may sort strings in another order.
+    """
     operand = {"a": Operand("`a`", StringType())}
     texts = DynamicFilteringData.from_arrow(pa.table({"a": ["b", "c\\", "d"]}))
     ranges = ConditionWriter(operand, 2, plain_strings=True).of(texts)
@@ -71,7 +75,7 @@ def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
 
 @pytest.mark.parametrize("text", ["\\", "a\\b", "'\""])
 def test_text_that_others_misread_is_no_literal(text: str) -> None:
-    """The condition is written so that only Spark evaluates it; other systems misread such text."""
+    """Text that some systems misread is written as a cast of bytes, which only Spark evaluates."""
     operand = {"a": Operand("`a`", StringType())}
     keys = DynamicFilteringData.from_arrow(pa.table({"a": [text]}))
     literal = f"CAST(X'{text.encode().hex()}' AS STRING)"
@@ -104,7 +108,7 @@ def test_text_that_others_misread_is_no_literal(text: str) -> None:
     ],
 )
 def test_no_keys_of_a_command(kind: DataType, of_keys: pa.DataType, zero: str) -> None:
-    """The condition is true for no value, and Spark does not replace it by a constant."""
+    """Without keys, the condition is never true, and Spark does not replace it with a constant."""
     none = DynamicFilteringData.from_arrow(pa.table({"a": pa.array([], of_keys)}))
     operand = {"a": Operand("`a`", kind)}
     never = ConditionWriter(operand, 1000, for_command=True).of(none)
@@ -113,7 +117,7 @@ def test_no_keys_of_a_command(kind: DataType, of_keys: pa.DataType, zero: str) -
 
 
 def test_ranges_beyond_the_dates_of_python() -> None:
-    """The ends of such ranges are written and described as text."""
+    """Ends of ranges that Python's dates cannot represent are written and described as text."""
     days = pa.array([3_000_000 + 400 * n for n in range(20)], pa.int32()).cast(pa.date32())
     keys_of_days = DynamicFilteringData.from_arrow(pa.table({"a": days}))
     found = ConditionWriter({"a": Operand("`a`", DateType())}, 6).of(keys_of_days)

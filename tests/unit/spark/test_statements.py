@@ -29,7 +29,7 @@ def test_a_query(text):
         "FROM s INSERT INTO t SELECT *",
         "SELECTED",
         "-- SELECT 1",
-        # Spark nests comments: everything before DROP is one comment
+        # Spark supports nested comments, so everything before DROP is one comment.
         "/* /* */ SELECT 1 */ DROP TABLE t",
         "/* SELECT 1 */ DROP TABLE t",
         "-- \\\nDROP TABLE t",

@@ -112,16 +112,16 @@ def test_spellings_of_one_place(location, prefix):
     [
         ("s3://b/warehouse2", "s3://b/warehouse"),
         ("s3://b/warehouse/../x", "s3://b/warehouse"),
-        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # in S3, this key is below `x`
-        ("s3://b//warehouse/t", "s3://b/warehouse"),  # a key may begin with a slash
-        ("s3://B/warehouse", "s3://b/warehouse"),  # another bucket, since case matters
+        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # S3 does not resolve `..` in keys
+        ("s3://b//warehouse/t", "s3://b/warehouse"),  # the key begins with a slash
+        ("s3://B/warehouse", "s3://b/warehouse"),  # bucket names are case-sensitive
         ("s3://b2/warehouse", "s3://b/warehouse"),
         ("s3://b/ware%68ouse", "s3://b/warehouse"),
         ("s3://b/warehouse%2F..%2Fx", "s3://b/warehouse%2F"),
         ("s3://b/", "s3://b/warehouse"),
         ("gs://b/t", "s3://b"),
         ("hdfs://other/t", "hdfs://namenode/t"),
-        ("hdfs:///t", "hdfs://namenode/t"),  # the default host is not known here
+        ("hdfs:///t", "hdfs://namenode/t"),  # splitlib does not know HDFS's default host
         ("abfss://d@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/"),
         ("memory://A/t", "memory://a"),
         ("simplecache::file:///data", "/data"),
@@ -130,7 +130,7 @@ def test_spellings_of_one_place(location, prefix):
         ("/Data/t", "/data"),
         ("/database", "/data"),
         ("s3://b/data", "/"),
-        # control characters and leading blanks, which URI parsers drop
+        # URI parsers drop control characters and leading blanks.
         ("file:///data/.\n./etc/passwd", "/data"),
         ("file:///data/.\t./etc", "/data"),
         ("/data/x\r", "/data"),
@@ -138,11 +138,11 @@ def test_spellings_of_one_place(location, prefix):
         (" s3://b/warehouse/x", "s3://b/warehouse"),
         ("/data/a\x00b", "/data"),
         ("/data/a\x7fb", "/data"),
-        # the part after ? and #, which some parsers drop
+        # Some parsers drop the part after ? or #.
         ("file:///etc/passwd?/../../data/x", "/data"),
         ("file:///etc/passwd#/../../data/x", "/data"),
         ("s3://b/x?/../warehouse/t", "s3://b/warehouse"),
-        # a host, which some clients use as a directory
+        # Some clients use the host of a file URI as a directory.
         ("file://../../etc/../data/x", "/data"),
     ],
 )
@@ -152,7 +152,7 @@ def test_other_places(location, prefix, tmp_path, monkeypatch):
 
 
 def test_blanks_within_are_names(tmp_path):
-    """Hive keeps trailing blanks in directory names."""
+    """Blanks within a path are allowed, because Hive keeps trailing blanks in directory names."""
     assert is_allowed("s3://b/warehouse/p=a /f", "s3://b/warehouse")
     assert is_allowed("file:/data/p=a /b c", "/data")
     assert is_allowed("/data/p=a?b#c;d/f", "/data")
@@ -161,7 +161,7 @@ def test_blanks_within_are_names(tmp_path):
 
 @pytest.mark.parametrize("name", [".\n./f", "..\t", "f\n", "f?x"])
 def test_names_of_files_are_looked_at(name):
-    """Names are checked even if their directory is already known to be allowed."""
+    """Each file name is checked, even after other files in the same directory were allowed."""
     allowed = AllowedLocations(["s3://b/x"])
     allowed.refuse_files_outside(["s3://b/x/d/one", "s3://b/x/d/f?x"])
     if name != "f?x":
@@ -181,7 +181,8 @@ def test_links_are_followed(tmp_path):
     assert not is_allowed(f"{inside}/away", str(inside))
     assert not is_allowed(f"file:{inside}/away/f", str(inside))
     assert is_allowed(f"{outside}/back/f", str(inside))
-    # for `..` after a link, the OS uses the parent of its target, and Hadoop the parent of the link
+    # For `..` after a link, the OS uses the parent of the link's target, and Hadoop the parent of
+    # the link.
     assert not is_allowed(f"{outside}/back/../inside/f", str(inside))
     assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
     with pytest.raises(LocationNotAllowed, match="file'"):

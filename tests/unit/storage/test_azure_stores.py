@@ -1,4 +1,4 @@
-"""Options of adlfs converted for obstore, and responses of Azure in their documented form."""
+"""Options of adlfs are converted for obstore, and Azure's documented responses are read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that makes a store and returns its arguments."""
+    """Return a function that creates an Azure store from options, and returns its arguments."""
     monkeypatch.setattr("obstore.store.AzureStore", lambda container, **with_: (container, with_))
 
     def make(options: dict[str, Any], bucket: str = AT) -> tuple[str, dict[str, Any]]:
@@ -50,7 +50,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
         ({}, AT, "acc", ENDPOINT),
         ({}, "lake@acc.blob.core.windows.net", "acc", ENDPOINT),
         ({"account_name": "acc"}, "lake", "acc", ENDPOINT),
-        # the option has precedence, as in adlfs
+        # The option has precedence over the account in the location, as in adlfs.
         ({"account_name": "b"}, AT, "b", "https://b.blob.core.windows.net"),
         ({"account_name": "acc", "account_host": "h:1"}, "lake", "acc", "https://h:1"),
         ({"account_name": "acc", "account_host": "h"}, "lake@x.example", "acc", "https://h"),
@@ -177,7 +177,7 @@ def test_a_place_that_obstore_cannot_follow_is_left_to_adlfs(made, bucket):
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Sends the server's pages, or an error."""
+    """A request handler that sends the server's pages, or an error."""
 
     def do_GET(self) -> None:
         server: Any = self.server
@@ -191,7 +191,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+        """Do not print requests in the output of tests."""
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_what_azure_refuses(azure, status, code, error, throttled):
     assert type(raised.value) is error
     assert ("There is no bucket 'lake@" in str(raised.value)) == (status == 404)
     assert getattr(raised.value, "is_throttled", False) is throttled
-    # the engine retries the request, not the client
+    # The client does not retry the request, because splitlib's engine does.
     assert len(azure.asked) == 1
 
 
@@ -305,7 +305,7 @@ def test_where_a_directory_may_be_empty_adlfs_says_so(azure, monkeypatch, blobs)
     class Filesystem:
         def ls(self, path: str, detail: bool) -> list[dict[str, Any]]:
             asked.append(path)
-            # adlfs lists a directory twice: for its marker object and for its contents
+            # adlfs lists a directory twice, for its marker object and for its contents.
             return [{"name": "lake/t/k=1", "type": "directory", "size": None}] * 2
 
         def _strip_protocol(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Stores with wrong listings: no rows are lost or doubled without an error."""
+"""Wrong listings from an S3 store raise an error. No rows are lost or repeated silently."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support import hostile_s3
 from tests.support.hostile_s3 import EMPTY_RESULT, ERROR, HTML, HostileS3
 
 KEYS = {f"t/k={k:02}/{n}": 10 for k in range(12) for n in "abc"}
-# Only s3fs supports this option, so s3fs lists.
+# Only s3fs supports ``version_aware``, so with this option splitlib lists with s3fs.
 LISTERS = pytest.mark.parametrize("more", [{}, {"version_aware": False}], ids=["pages", "s3fs"])
 
 
 @pytest.fixture(autouse=True)
 def once(monkeypatch):
-    """Disable retries, because the response is the same each time."""
+    """Disable retries, because the server would send the same response again."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
 
@@ -47,7 +47,7 @@ def files_of(server, more):
 
 
 def run(script, argument):
-    """Run a script in a new process."""
+    """Run a Python script with an argument in a new process."""
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), repr(argument)],
         capture_output=True,
@@ -69,7 +69,7 @@ def test_what_is_no_listing_is_not_an_empty_one(server, more, body):
     storage = Storage(server.options | more)
     assert storage.files("s3://b/t/k=00")
     server.answer = hostile_s3.always(body)
-    # without directories, an empty listing does not mean that the partition is missing
+    # A store has no real directories. So an empty listing must not count as a missing partition.
     with pytest.raises((SourceUnavailable, OSError)):
         storage.list_files(["s3://b/t/k=01", "s3://b/t/k=02"])
     with pytest.raises((SourceUnavailable, OSError)):
@@ -178,7 +178,7 @@ def test_endless_responses_take_little_memory(server, more):
     )(server, asked)
     done = run(RECEIVED, (server.options | more, list(ENDLESS)))
     assert done.returncode == 0, done.stderr
-    # Two copies of a response of 64 MB, and some overhead.
+    # The limit in MB allows for two copies of a response of 64 MB, and some overhead.
     assert int(done.stdout) < 300
 
 

@@ -1,4 +1,4 @@
-"""Storage options as text."""
+"""Storage options that are given as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paged listings of adjacent directories, on a store in memory with small pages."""
+"""Listings that return the files of adjacent directories in pages, from a store in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from splitlib.storage.s3_stores import s3_stores
 
 PAGE = 4
 
-# names that sort before, at and after a slash, and hidden names
+# Names with characters that sort before and after the slash, and hidden names.
 _NAMES = st.sampled_from(
     ["a", "b", "a-1", "a.", "a0", "_x", ".x", "_k=1", "k=1", "k=%2F", "é", "ÿ"]
 )
@@ -40,12 +40,12 @@ OPTIONS = {"key": "k", "secret": "s"}
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch):
     monkeypatch.setattr(pages, "FILES_PER_PAGE", PAGE)
-    # there is no server that could confirm the end of a listing
+    # The store in memory has no server that could confirm the end of a listing.
     monkeypatch.setattr(storage_module, "confirm_end", lambda *_: None)
 
 
 def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
-    """Make every bucket hold these keys."""
+    """Replace every bucket with a store in memory that contains the given keys."""
     kept = MemoryStore()
     for key, content in keys.items():
         kept.put(key, content)
@@ -53,7 +53,7 @@ def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
 
 
 def pages_of(prefixes: list[str]) -> list[pa.RecordBatch]:
-    """Return the pages of all directories, with as many requests as needed."""
+    """List directories until all are complete, and return the pages."""
     listing, found = PagedListing("s3", s3_stores(OPTIONS)), []
     while prefixes:
         pages, complete = listing.first_pages("lake", prefixes, below=False)
@@ -82,7 +82,7 @@ def wanted(keys: dict[str, bytes], directories: list[str], *, below: bool) -> se
 )
 @settings(max_examples=300, deadline=None)
 def test_every_file_of_every_directory_once(keys, directories, below):
-    # no key is both a file and a directory, as in stores that hold tables
+    # In a table, no key is both a file and a directory.
     keys = {k: v for k, v in keys.items() if not any(o.startswith(f"{k}/") for o in keys)}
     with pytest.MonkeyPatch.context() as patch:
         store(patch, keys)
@@ -166,8 +166,7 @@ def test_how_far_the_first_request_reaches(monkeypatch):
         files, requests, listed = Storage(OPTIONS).list_first([directories[k] for k in which])
         return files.num_rows, requests, listed
 
-    # a page that ends with a file of a directory does not prove that the directory has no more
-    # files
+    # If a page ends with a file of a directory, the directory may have more files.
     assert first([0, 1, 2, 3, 4]) == (2, 1, 1)
     assert first([0, 2, 4]) == (2, 1, 1)
     assert first([3, 4]) == (2, 1, 1)
@@ -176,10 +175,10 @@ def test_how_far_the_first_request_reaches(monkeypatch):
     assert first([0, 1, 2, 3, 4]) == (6, 1, 3)
     assert first([0, 1, 2]) == (6, 1, 3)
     assert first([0, 4]) == (2, 1, 1)
-    # directories are covered in the requested order, even if the keys sort differently
+    # Directories are listed in the requested order, even if their keys sort differently.
     assert first([1, 2, 0, 3, 4]) == (4, 1, 2)
     assert first([4, 0, 1]) == (2, 1, 1)
-    # as many requests as the first directory needs
+    # The first directory needs three pages, so there are three requests.
     monkeypatch.setattr(pages, "FILES_PER_PAGE", 1)
     assert first([0, 1]) == (2, 3, 1)
 
@@ -203,9 +202,9 @@ def test_no_location_at_all_among_others(monkeypatch, other):
 def test_no_more_pages_than_the_files_fill(monkeypatch):
     keys = {f"t/k={k:03d}/{name}": b"x" for k in range(40) for name in "ab"}
     store(monkeypatch, keys)
-    # every second directory, so that half of each page is not needed
+    # Every second directory is listed, so half of each page is not needed.
     assert len(pages_of([f"t/k={k:03d}/" for k in range(0, 40, 2)])) == 80 // PAGE
-    # for directories far apart, a page covers only one
+    # If directories are far apart, a page covers only one of them.
     assert len(pages_of([f"t/k={k:03d}/" for k in (3, 17, 30)])) == 3
 
 
@@ -306,7 +305,7 @@ def test_an_option_that_obstore_cannot_follow_is_left_to_s3fs(options):
 
 def test_where_there_are_no_pages():
     storage = Storage()
-    assert storage.files_per_page("s3://lake--use1-az4--x-s3/t") == 0  # lists keys in no order
+    assert storage.files_per_page("s3://lake--use1-az4--x-s3/t") == 0  # directory buckets: unsorted
     assert storage.files_per_page("/lake/t") == 0
     assert storage.files_per_page("gs://lake/t") == 0
 

@@ -1,4 +1,4 @@
-"""Responses to gcsfs, which is not installed here. Its responses are those of aiohttp."""
+"""Limits for responses to gcsfs. It is not installed here, so the tests use its library aiohttp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server():
 
 
 def read(server, path="/storage/v1/b/lake/o", **asked):
-    """Return the body of a response, read as gcsfs reads it."""
+    """Return the body of a response, read in the same way as gcsfs reads it."""
 
     async def answered():
         options = within_limits(GoogleFileSystem, {"token": "anon"})

@@ -48,7 +48,7 @@ def test_a_missing_directory(tmp_path):
 
 def test_an_unreadable_directory_is_an_error_and_not_empty(tmp_path):
     (tmp_path / "file").write_text("no directory")
-    assert Storage().files(str(tmp_path / "file")) == []  # Spark finds no files there either
+    assert Storage().files(str(tmp_path / "file")) == []  # Spark also finds no files in a file
 
 
 def test_listings_are_never_remembered():
@@ -64,7 +64,7 @@ def test_listings_are_never_remembered():
 
 
 class Mixed(MemoryFileSystem):  # type: ignore[misc]  # fsspec is not typed
-    """Lists another directory than the requested one."""
+    """A filesystem that lists another directory than the requested one."""
 
     protocol = "mixed"
     instead: str
@@ -93,7 +93,7 @@ def test_the_listing_of_another_directory_is_refused(monkeypatch, asked, instead
     fsspec.register_implementation("mixed", Mixed, clobber=True)
     memory = fsspec.filesystem("memory")
     kept, other = ("file", "below/file") if what == "files" else ("below/file", "file")
-    # the listing returned instead has none of the requested entries
+    # The listing of the other directory has none of the requested entries.
     memory.pipe("/mixed/table/k=1/" + kept, b"1")
     for directory in ("k=1/a", "k=2", "other/k=1"):
         memory.pipe(f"/mixed/table/{directory}/{other}", b"1")
@@ -174,7 +174,10 @@ def test_two_links_that_lead_to_each_other_are_an_error(tmp_path):
 
 
 def test_a_directory_that_two_links_lead_to_is_listed_twice(tmp_path):
-    """Spark lists it twice as well, because this is not a cycle."""
+    """If two links lead to a directory, its files are listed twice. Spark does the same.
+
+    Two such links are not a cycle.
+    """
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "data").write_bytes(b"1")
     (tmp_path / "root").mkdir()
@@ -187,7 +190,7 @@ def test_a_directory_that_two_links_lead_to_is_listed_twice(tmp_path):
 def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
     deep = 400
     monkeypatch.chdir(tmp_path)
-    for _ in range(deep):  # the path is too long to be created at once
+    for _ in range(deep):  # the whole path is too long for one system call
         os.mkdir("d")
         os.chdir("d")
     with open("data", "wb") as file:
@@ -212,7 +215,7 @@ def test_a_directory_that_is_told_twice_is_one():
         def _strip_protocol(self, path):
             return path
 
-        # as adlfs lists them: a directory by its contents, and again by the object that marks it
+        # adlfs lists a directory twice, for its contents and for its marker object.
         def ls(self, path, detail):
             names = ("lake/t/k=1", "lake/t/k=2", "lake/t/k=1")
             return [{"name": name, "type": "directory", "size": None} for name in names]

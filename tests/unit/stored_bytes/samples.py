@@ -1,8 +1,8 @@
-"""Contents of the stored files: filters and a checkpoint, in one directory per version.
+"""Filters and a checkpoint that each version of splitlib stores in files, in its own directory.
 
-Before a release, ``python -m tests.unit.stored_bytes.samples`` writes the files of this version.
-Files of released versions are never written again, and samples never change. A new sample gets a
-new name.
+Before a release, ``python -m tests.unit.stored_bytes.samples`` writes the files of the new version.
+Files of released versions are never written again. Samples must not change, and a new sample needs
+a new name.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ KNOWN_FILES = b"12345678abcdefgh"
 
 
 def checkpoint() -> Checkpoint:
-    """Return a checkpoint with these splits and some of these filters."""
+    """Return a checkpoint with the sample splits and some of the sample filters."""
     events = [
         DynamicFilteringEvent(FILTERS[name], producer)
         for name, producer in zip(["values", "range", "exceeded"], PRODUCERS, strict=True)
@@ -99,7 +99,7 @@ def checkpoint() -> Checkpoint:
 
 def _tracked(split: FileSplit) -> TrackedSplit:
     k, c = split.partition_values["k"], split.partition_values["c"]
-    # values are text, as in a catalog, or typed; both kinds are stored unchanged
+    # Partition values may be text, as in a catalog, or typed. A checkpoint stores both unchanged.
     as_text = not split.deletes and k is not None
     keys = pa.array([str(k)]) if as_text else pa.array([k], pa.int32())
     values = pa.record_batch({"k": keys, "c": pa.array([c], pa.string())})
@@ -111,7 +111,7 @@ def _tracked(split: FileSplit) -> TrackedSplit:
 
 
 def files() -> dict[str, bytes]:
-    """Return the files that this version writes, by name."""
+    """Return the contents of the files that this version writes, by file name."""
     filters = {f"{name}.filter": data.to_bytes() for name, data in FILTERS.items()}
     return {**filters, "splits.checkpoint": encode(checkpoint())}
 

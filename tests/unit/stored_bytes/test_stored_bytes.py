@@ -1,4 +1,4 @@
-"""This version reads filters and checkpoints that any earlier version wrote."""
+"""This version can read filters and checkpoints that any earlier version wrote."""
 
 from __future__ import annotations
 

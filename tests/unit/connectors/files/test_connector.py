@@ -1,4 +1,4 @@
-"""Tables of plain directories: metadata, found partitions, request counts and errors."""
+"""The ``files`` connector: metadata, partitions, number of requests, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = Predicate(pa.schema([]), [])
 
 @pytest.fixture
 def root(tmp_path):
-    """A table with two levels of partitions and one file in each partition."""
+    """Create a table with two partition keys and one file in each partition."""
     for year in (2023, 2024):
         for month in (1, 2):
             directory = tmp_path / f"y={year}" / f"m={month}"
@@ -129,7 +129,7 @@ def test_what_an_upper_level_excludes_is_not_entered(root):
     enumerator = splitlib.DynamicFileEnumerator(splitlib.load_table(str(root), "files"))
     enumerator.set_dynamic_filtering_data(keys)
     assert len(list(enumerator.enumerate_splits())) == 2
-    # listings of the root, of y=2024, and of two partitions
+    # The root, y=2024 and two partitions are listed.
     assert enumerator.metrics.storage_requests == 4
 
 
@@ -138,7 +138,7 @@ def test_many_directories_come_in_several_batches(tmp_path):
         (tmp_path / f"a={k}" / "b=1").mkdir(parents=True)
     batches = partitions_of(opened(tmp_path, schema="v int"))
     assert [len(batch) for batch in batches] == [256, 44]
-    # the root and the first 256 directories, then the other 44
+    # The first batch needs listings of the root and of 256 directories, the second of 44.
     assert [batch.requests.storage for batch in batches] == [257, 44]
 
 

@@ -1,4 +1,4 @@
-"""The types that Spark infers for values in directory names."""
+"""The ``files`` connector infers the same types from directory names as Spark."""
 
 from __future__ import annotations
 

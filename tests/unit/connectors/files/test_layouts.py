@@ -1,4 +1,4 @@
-"""Unusual directory layouts: read as Spark reads them, or refused."""
+"""Unusual directory layouts are read as Spark reads them, or refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING_MERGED = {"spark.sql.parquet.mergeSchema": "false"}
 
 
 def write(root, *paths):
-    """Write a file for each path; a path that ends with a slash becomes a directory."""
+    """Write a file for each path. A path that ends with a slash becomes a directory."""
     for number, path in enumerate(paths):
         if path.endswith("/"):
             (root / path).mkdir(parents=True)
@@ -35,7 +35,7 @@ def types_of(root, **options):
 
 
 def rows_of(root, *, keys=None, **options):
-    """Return partition values and file number of each selected file."""
+    """Return the partition values and the number of each selected file."""
     with splitlib.load_table(str(root), "files", **options) as table:
         enumerator = splitlib.DynamicFileEnumerator(table)
         if keys is not None:

@@ -1,4 +1,4 @@
-"""A metastore in this process: tables in memory, served through thrift's own classes."""
+"""A metastore that runs in the test process, keeps tables in memory, and speaks Thrift."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def descriptor(location: str | None, serde: str = PARQUET) -> StorageDescriptor:
 
 
 class FakeMetastore:
-    """A metastore that records its calls.
+    """A metastore with tables in memory that records its calls.
 
     Attributes:
         tables: Tables by database and name.
         partitions: Partitions of each table, by partition name.
         calls: Names and arguments of all calls.
-        most_names: Maximum number of partitions per request for details; None for no limit.
-        is_old: Whether the metastore lacks ``get_table_req``.
-        broken: Exception that requests for partitions raise; None if they succeed.
+        most_names: Maximum number of partitions per request for details. None means no limit.
+        is_old: Whether the metastore does not support ``get_table_req``, like Hive before 2.3.
+        broken: Exception that requests for partitions raise. None if they succeed.
     """
 
     def __init__(self) -> None:
@@ -101,12 +101,15 @@ class FakeMetastore:
         if self.most_names is not None and len(names) > self.most_names:
             raise MetaException("More partitions than the limit")
         known = self.partitions[database, table]
-        # in another order than the requested names
+        # A metastore may return partitions in another order than the requested names.
         return [known[name] for name in reversed(names) if name in known]
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Serves a metastore; counts opened connections (``connections``) and ended ones (``left``)."""
+    """A server for a metastore.
+
+    ``connections`` counts opened connections, and ``left`` those that have ended.
+    """
 
     daemon_threads = True
     block_on_close = False

@@ -1,4 +1,4 @@
-"""A thrift server whose responses, valid or not, are scripted by the test."""
+"""A thrift server that sends the responses that a test defines. They may be invalid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 from splitlib_hive.client import MetastoreClient, parse_uris
 
 Answer = Callable[[Any, int, str, int], None]
-"""Sends the response to a call: socket, number of earlier calls, name and number of the call."""
+"""Function that sends the response to a call.
+
+Its arguments are the socket, the number of earlier calls, and the name and number of the call.
+"""
 
 
 def encoded(name: str, number: int, **result: Any) -> bytes:
@@ -40,7 +43,7 @@ def answer_right(line: Any, before: int, name: str, number: int) -> None:
 
 
 class Metastore(socketserver.ThreadingTCPServer):
-    """Answers each call with the test's function."""
+    """A server that answers each call with a function of the test."""
 
     daemon_threads = True
     block_on_close = False
@@ -59,7 +62,10 @@ _read = TSocket.read
 
 
 class _Line(TSocket):  # type: ignore[misc]
-    """The server's end of a connection; patches of the client's socket class do not affect it."""
+    """The server's end of a connection.
+
+    Tests patch ``TSocket.read`` for the client. The patch must not affect the server.
+    """
 
     def read(self, size):
         return _read(self, size)
@@ -80,7 +86,7 @@ class _Connection(socketserver.BaseRequestHandler):
                 before, self.server.calls = self.server.calls, self.server.calls + 1
                 self.server.answer(self.request, before, name, number)
         except (TTransportException, OSError):
-            pass  # one side closed the connection
+            pass  # one side has closed the connection
 
 
 @contextmanager

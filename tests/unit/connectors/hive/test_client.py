@@ -1,4 +1,4 @@
-"""The client of a metastore against servers that misbehave."""
+"""The metastore client with servers that are slow, fail or send wrong responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def test_an_answer_of_another_name_is_refused():
 
 def test_a_stale_answer_costs_a_connection_and_no_more():
     def twice(line, before, name, number):
-        if before == 1:  # not together with the first response, which would then have extra bytes
+        # Sent with the first response, the stale one would count as extra bytes of it.
+        if before == 1:
             line.sendall(right("get_all_databases", number - 1))
         line.sendall(right(name, number))
 
@@ -88,7 +89,10 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(monkeypatch, error):
 
 @pytest.mark.parametrize("thrift", ["installed", "older"])
 def test_a_slow_answer_is_waited_for(monkeypatch, thrift):
-    """Many reads of one response time out; thrift before 0.21 raises another exception for that."""
+    """A response is complete even if many reads of it time out.
+
+    Thrift before 0.21 raises another exception for a timeout, which must be recognised too.
+    """
     read, timed_out = TSocket.read, []
 
     def read_once(self, size):
@@ -116,7 +120,7 @@ def test_a_slow_answer_is_waited_for(monkeypatch, thrift):
 
 
 def mangled(name: str, number: int) -> Iterator[bytes]:
-    """Yield copies of a response, each with another byte after the header changed."""
+    """Yield copies of a response. In each, another byte after the header is changed."""
     whole = right(name, number)
     header = len(name) + 12
     for at in range(header, len(whole)):
@@ -152,7 +156,7 @@ def test_a_line_that_was_closed_while_idle_is_opened_again():
             assert client.get_databases() == ["default"]
             time.sleep(0.02)
         assert first.connections == 3
-        # a closed idle connection does not mean that its address is down
+        # A server that closes an idle connection is not down.
         client = client_of(first, second)
         for _ in range(3):
             assert client.get_databases() == ["default"]
@@ -253,7 +257,10 @@ def test_a_table_that_was_dropped_in_between():
     ],
 )
 def test_a_refusal_is_told_from_a_failure(message, error):
-    """A metastore raises one exception type for both; only its text distinguishes them."""
+    """Denied access and failures raise different errors.
+
+    The metastore raises the same exception type for both, so its text decides.
+    """
 
     def refuse(line, before, name, number):
         line.sendall(encoded(name, number, o1=MetaException(message)))
@@ -304,7 +311,7 @@ def test_nothing_is_asked_for_nobody(reason):
 
 
 def test_connecting_is_of_the_time_of_a_call(monkeypatch):
-    """The time for connecting is subtracted from the time for the response."""
+    """The time limit of a call includes the time to connect."""
 
     def never(line, before, name, number):
         time.sleep(2)
@@ -326,7 +333,10 @@ def test_connecting_is_of_the_time_of_a_call(monkeypatch):
 
 
 def test_an_answer_that_goes_on_after_its_end_is_refused():
-    """The response contains one name twice, so the list ends before the last name."""
+    """A response with bytes after its end is refused.
+
+    The response contains one more name than the list declares, so bytes are left.
+    """
     name = b"\x00\x00\x00\x01t"
 
     def twice(line, before, call, number):

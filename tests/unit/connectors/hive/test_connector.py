@@ -1,4 +1,4 @@
-"""The Hive connector with a metastore in this process: its requests and results."""
+"""Requests and results of the Hive connector, with a metastore in the test process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_table(metastore, location, *keys, names=(), **changes):
 
 @pytest.fixture
 def by_two(metastore, tmp_path):
-    """A table with three partitions and a file in each."""
+    """Create a table with two partition keys, three partitions and a file in each."""
     names = ["y=1/m=a", "y=1/m=b", "y=2/m=a"]
     for name in names:
         (tmp_path / name).mkdir(parents=True)
@@ -82,7 +82,7 @@ def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path)
     with opened(server, partitions_per_request="7") as connector:
         assert connector.partitions_per_details == 7
         (batch,) = connector.list_partitions(ALL)
-        del changed["y=2/m=a"]  # dropped after the listing
+        del changed["y=2/m=a"]  # the partition is dropped after the listing
         details = connector.load_details(batch)
         assert details.values.to_pydict() == {"y": ["1", "1"], "m": ["a", "b"]}
         assert details.requests.catalog == 1
@@ -245,7 +245,7 @@ def test_names_of_other_keys_show_that_a_table_was_created_anew(metastore, serve
         add_table(metastore, tmp_path, "j", names=["j=1"])
         with pytest.raises(splitlib.TableNotFound, match="created again"):
             list(connector.list_partitions(ALL))
-        # a metastore returns names in their original case
+        # A metastore returns partition names in their original case.
         add_table(metastore, tmp_path, "k", names=["K=1"])
         asked = len(metastore.calls)
         (batch,) = connector.list_partitions(ALL)
@@ -308,7 +308,7 @@ def test_closing_ends_the_connection_and_another_call_opens_one(metastore, serve
 
 def test_a_connection_that_is_closed_is_closed_at_once(server):
     ((host, port),) = parse_uris(server.uri)
-    # keep a reference, so that garbage collection does not close the connection
+    # Without a reference, garbage collection could close the connection.
     connection = Connection(host, port, timeout_seconds=5)
     connection.close()
     wait_until_left(server, 1)

@@ -1,4 +1,4 @@
-"""Responses of a metastore that are too large, or that declare a huge length."""
+"""Responses of a metastore that are too large, or that declare a huge length, are refused."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CALLS = {
     "partitions": lambda client: client.get_partitions_by_names("d", "t", ["k=1"]),
 }
 TEXT = struct.pack(">i", 1000) + b"k" * 1000
-# Field 3 of a partition: the name of its table.
+# Header of field 3 of a partition, the name of its table.
 FIELD = struct.pack(">bh", TType.STRING, 3)
 OF = {"partitions": (TType.STRUCT, FIELD, bytes([TType.STOP]))}
 
 
 def begun(name: str, number: int, of: int, count: int) -> bytes:
-    """The beginning of a response, up to the elements of its list."""
+    """Return the beginning of a response, up to the first element of its list."""
     protocol = TBinaryProtocol(buffer := TMemoryBuffer())
     protocol.writeMessageBegin(name, TMessageType.REPLY, number)
     protocol.writeFieldBegin("success", TType.LIST, 0)

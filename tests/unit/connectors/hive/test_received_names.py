@@ -1,4 +1,4 @@
-"""Partition names in the client, from servers with valid and invalid responses."""
+"""Partition names that the metastore client receives in valid and invalid responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_no_names_are_none(call, values):
 
 @BOTH
 def test_names_that_are_no_text_are_refused(call, values):
-    """A replacement character would turn the name into that of another partition."""
+    """Names that are not valid UTF-8 are refused.
+
+    With replacement characters, a name could become the name of another partition.
+    """
 
     def broken(line, before, name, number):
         answer = encoded(name, number, success=NAMES)
@@ -97,7 +100,7 @@ def test_an_answer_without_names_is_not_understood(call, values, answer):
 
 @BOTH
 def test_names_have_a_deadline_and_are_not_read_half(call, values):
-    """The late rest of a response is not read as the next response."""
+    """After a deadline, the rest of a late response is not read as the next response."""
 
     def late(line, before, name, number):
         answer = encoded(name, number, success=NAMES)

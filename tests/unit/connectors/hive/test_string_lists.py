@@ -1,4 +1,4 @@
-"""Lists of strings decoded directly into Arrow, compared with thrift's own decoder."""
+"""Lists of strings are decoded directly into Arrow, with the same result as thrift's decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and partitions from a metastore, with missing or unexpected fields."""
+"""Metadata of tables and partitions that have missing or unexpected fields in the metastore."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def schema_of(**columns: str) -> str:
 
 
 def test_spark_remembers_the_case_of_columns():
-    """Spark stores its schema in the table.
+    """Column names have the case of the schema that Spark stores in the table.
 
-    If Hive changed the columns later, Hive's schema is used.
+    If Hive has changed the columns since, Hive's schema is used.
     """
     same = {"spark.sql.sources.schema": schema_of(V="integer", K="string")}
     metadata = table_metadata(table_of(same))

@@ -1,4 +1,4 @@
-"""A catalog in a directory, and a small table in it."""
+"""Fixtures: an Iceberg catalog in a directory, and a small table in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def catalog(tmp_path):
 
 @pytest.fixture
 def table(catalog):
-    """A table with two snapshots, each of which adds one file."""
+    """Create a table with two snapshots. Each of them adds one file."""
     made = create(catalog, SIMPLE, BY_D)
     append(made, [data_file(made, [{"d": 1}])])
     append(made, [data_file(made, [{"d": 2}])])

@@ -1,4 +1,4 @@
-"""Helpers: a table of two columns, metadata of format version 3, and the deletes of files."""
+"""Helpers for tables with two columns: schema, changed metadata, and deletes of selected files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIMPLE = Schema(
     NestedField(2, "c", LongType(), required=False),
 )
 BY_D = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "d"))
-# PyIceberg reads version 3 but cannot write it yet
+# Fields that turn metadata into format version 3. PyIceberg can read this version but not write it.
 VERSION_3 = {"format-version": 3, "next-row-id": 0}
 
 
@@ -35,7 +35,7 @@ def rewrite_metadata(table, change):
 
 
 def deletes_by_path(opened, *filters):
-    """Return the deletes of each file by path, and the metrics."""
+    """Return the deletes of each selected file by path, and the metrics."""
     enumerator = splitlib.DynamicFileEnumerator(opened)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)

@@ -1,4 +1,4 @@
-"""Avro files, each with one part that contradicts the others."""
+"""Avro files are decoded correctly, or refused if one part contradicts another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def records_of(data: bytes) -> int:
 
 
 def in_blocks(codec: bytes, count: int, block: bytes) -> bytes:
-    """Return the manifest's header with another codec, and a block claiming ``count`` records."""
+    """Return an Avro file with another codec and one block, which declares ``count`` records."""
     header = replaced(b"avro.codec\x08null", b"avro.codec" + number(len(codec)) + codec)
     header = header[: header.index(SYNC) + SYNC_BYTES]
     return header + number(count) + number(len(block)) + block + SYNC
@@ -38,7 +38,7 @@ def deflated(data: bytes) -> bytes:
 
 
 ZEROS = bytes(16 << 20)
-SNAPPY_HEADER = b"\x80\x80\x80\x80\x04"  # claims one gigabyte
+SNAPPY_HEADER = b"\x80\x80\x80\x80\x04"  # declares a length of one gigabyte
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_blocks_that_are_cut_short(codec, block, cut):
     ],
 )
 def test_elements_that_take_no_bytes(items):
-    """Two bytes could claim billions of such elements."""
+    """Arrays of elements without bytes are bounded, as two bytes could declare billions of them."""
     field = {"name": "l", "type": {"type": "array", "element-id": 2, "items": items}}
     schema = {"type": "record", "name": "t", "fields": [{**field, "field-id": 1}]}
     stored = json.dumps(schema).encode()
@@ -111,7 +111,7 @@ def with_count(count: bytes) -> bytes:
         (b"Obj\x02" + MANIFEST[4:], "not an Avro file"),
         (MANIFEST[:-1] + bytes([MANIFEST[-1] ^ 1]), "sync marker"),
         (replaced(b"avro.codec\x08null", b"avro.codec\x08nil!"), "codec nil!"),
-        # record counts for the first block, which has one record: 2, 0, -1 and others
+        # The first block has one record, but declares 2, 0, -1 and other numbers.
         (with_count(b"\x04"), "beyond the end"),
         (with_count(b"\x00"), "claimed number"),
         (with_count(b"\x01"), "cannot hold -1"),
@@ -129,7 +129,8 @@ def test_a_file_cut_within_a_block_is_refused():
     for size in range(len(MANIFEST)):
         with suppress(ValueError, EOFError):
             found[size] = records_of(MANIFEST[:size])
-    # Each block ends with the marker. Only the manifest list shows that whole blocks are missing.
+    # Each block ends with the sync marker. A file that is cut there is valid Avro, and only the
+    # counts in the manifest list show that blocks are missing.
     ends = [found.end() for found in re.finditer(re.escape(SYNC), MANIFEST)]
     assert found == {end: count for count, end in enumerate(ends[:-1])}
 
@@ -155,7 +156,7 @@ def number(n: int) -> bytes:
 
 @pytest.mark.parametrize("count", [10, 5000])
 def test_a_list_of_many_integers(count):
-    """More integers than the compiled decoder reads at once."""
+    """A list may have more integers than the compiled decoder reads at once."""
     items = {"type": "array", "items": "long", "element-id": 2}
     schema = {
         "type": "record",

@@ -106,7 +106,7 @@ def test_a_manifest_of_other_partitions(catalog, table):
 
 
 def test_a_manifest_cut_between_its_blocks(catalog):
-    """The manifest decodes without an error, but has fewer files."""
+    """A manifest that is cut after a block decodes without an error, but has fewer files."""
     table = create(catalog, SIMPLE, BY_D)
     append(table, [data_file(table, [{"d": d}]) for d in range(50)])
     (path,) = metadata_files(table, "*-m0.avro")
@@ -161,7 +161,7 @@ def test_every_format_version(catalog, version):
 
 
 def test_paths_are_spelled_as_hadoop_does(tmp_path):
-    """Percent signs are part of a name, in the catalog and on disk."""
+    """Percent signs in a location are part of the name on disk, and not escapes."""
     root = tmp_path / "a b%20é"
     catalog = make_catalog(tmp_path)
     location = f"file://{root}/t x"
@@ -186,7 +186,7 @@ def test_what_is_cached_belongs_to_the_credentials(catalog, table, tmp_path):
 
 
 def test_a_plan_outlives_the_files_it_was_made_from(catalog, table):
-    """Cached manifests stay valid, because manifests are never overwritten."""
+    """Cached manifests are used even if the files are gone, as manifests are never overwritten."""
     opened = open_table(catalog, table)
     before = select(opened)[0]
     shutil.rmtree(metadata_files(table, "*-m0.avro")[0].parent)

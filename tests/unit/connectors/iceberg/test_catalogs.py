@@ -1,4 +1,4 @@
-"""Iceberg catalogs: found, missing, unresponsive, or with contradictory settings."""
+"""Iceberg catalogs that exist, are missing, do not respond, or have contradictory settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_by_the_properties_of_pyiceberg(catalog, table, tmp_path):
 
 
 def test_by_the_name_of_a_configured_catalog(tmp_path, monkeypatch):
-    # PyIceberg reads its configuration when it is imported
+    # PyIceberg reads its configuration when it is imported, so use a new process.
     made = make_catalog(tmp_path / "lake", "lake")
     made_table = create(made, SIMPLE, BY_D)
     append(made_table, [data_file(made_table, [{"d": 1}])])
@@ -66,7 +66,7 @@ def test_a_catalog_in_memory(tmp_path):
 
 
 def test_a_database_of_a_catalog_of_another_name(tmp_path):
-    """A SQL catalog stores its name in its rows, but readers need not give the name."""
+    """A SQL catalog stores its name in each row. Readers may omit the name if it is unique."""
     options = catalog_options(tmp_path)
     lake, mill = make_catalog(tmp_path, "lake"), make_catalog(tmp_path, "mill")
     for catalog, name, value in ((lake, "only", 1), (lake, "both", 2), (mill, "both", 3)):
@@ -80,7 +80,7 @@ def test_a_database_of_a_catalog_of_another_name(tmp_path):
     with splitlib.load_table("ns.both", "iceberg", catalog="mill", **options) as opened:
         keys = Keys.from_values({"d": [3]})
         assert len(select(opened, keys)[0]) == 1
-    # an explicit catalog name is always used
+    # If the catalog name is given, tables of other catalogs are not found.
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("ns.only", {"catalog": "mill"}),
         ("ns.none", {}),
@@ -104,7 +104,7 @@ def test_no_such_catalog(tmp_path):
         splitlib.load_table("ns.t", "iceberg", catalog="nobody configured this")
     with pytest.raises(splitlib.ConfigError, match="cannot be opened"):
         splitlib.load_table("ns.t", "iceberg", type="fancy")
-    # a missing database is not created
+    # splitlib does not create a missing database.
     with pytest.raises(splitlib.TableNotFound):
         splitlib.load_table("ns.t", "iceberg", type="sql", uri=f"sqlite:///{tmp_path}/none.db")
 

@@ -1,4 +1,4 @@
-"""Damaged files of Iceberg tables: the result is correct or an error, never a shorter table."""
+"""Damaged files of Iceberg tables raise an error or have no effect. No rows are lost silently."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def counts_of(manifest: ManifestFile) -> dict[str, Any]:
 
 
 def framed(bitmap: bytes) -> bytes:
-    """Return a deletion vector in the frame of a Puffin file."""
+    """Return a deletion vector with length, magic number and checksum, as in a Puffin file."""
     body = b"\xd1\xd3\x39\x64" + bitmap
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
@@ -71,7 +71,7 @@ def vector_at(path: Path, bitmap: bytes, records: int | None) -> DeleteFile:
 
 @pytest.mark.parametrize("records", [3, 1, 0])
 def test_a_vector_that_unpacks_to_more_than_it_declares(tmp_path, records):
-    """Refused before unpacking: a few hundred kilobytes would become 8 GiB of positions."""
+    """Such a vector is refused first: a few hundred kilobytes would become 8 GiB of positions."""
     bitmap = BitMap64(range(2**20, 2**20 + 2**16))
     bitmap.run_optimize()
     full = bitmap.serialize()[12:]
@@ -83,7 +83,7 @@ def test_a_vector_that_unpacks_to_more_than_it_declares(tmp_path, records):
         read_vector(IO, delete)
 
 
-# --- manifest lists that are truncated but still decode
+# --- Manifest lists that are truncated, but can still be decoded.
 
 
 def cut_after_blocks(path: Path, blocks: int) -> None:
@@ -95,7 +95,7 @@ def cut_after_blocks(path: Path, blocks: int) -> None:
 
 
 def in_many_blocks(path: Path) -> None:
-    """Rewrite a manifest list with one block per manifest; long lists have several blocks."""
+    """Rewrite a manifest list with one block per manifest. Only long lists have several blocks."""
     manifests = read_list(IO, path.as_uri())
     with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
         for manifest in manifests:
@@ -104,7 +104,7 @@ def in_many_blocks(path: Path) -> None:
 
 @pytest.fixture
 def two_lists(catalog):
-    """A table and its two latest manifest lists, with two and three manifests."""
+    """Return a table and its two latest manifest lists, which have two and three manifests."""
     made = create(catalog, SCHEMA, BY_D)
     for _ in range(3):
         append(made, [data_file(made, [row(i)]) for i in range(2)])
@@ -115,7 +115,7 @@ def two_lists(catalog):
 
 
 def with_summaries(table: Table, change: Callable[[dict[str, str]], object], *which: int) -> None:
-    """Change the summaries of snapshots; -1 is the newest."""
+    """Change the summaries of snapshots, given by position. The newest is -1."""
     path = local(table.metadata_location)
     metadata = json.loads(path.read_text())
     for number in which:
@@ -153,7 +153,7 @@ def test_a_list_is_compared_by_rows_where_files_are_not_counted(catalog, two_lis
     "summary",
     [
         {},
-        {"total-data-files": "2", "total-records": "2"},  # totals of the last commit only
+        {"total-data-files": "2", "total-records": "2"},  # some writers count only their own commit
         {"total-data-files": "none"},
         {"total-data-files": "-1"},
     ],
@@ -172,7 +172,10 @@ def test_a_list_with_no_less_than_its_snapshot_says(catalog, two_lists, summary)
 
 
 def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
-    """Writers add to the totals of the previous snapshot, so that a mistake persists."""
+    """Wrong totals do not cause an error if the previous snapshot has the same mistake.
+
+    Writers add to the previous snapshot's totals, so that mistakes persist.
+    """
     table, older, newest = two_lists
 
     def three_more(summary: dict[str, str]) -> None:
@@ -252,7 +255,7 @@ def test_a_manifest_that_is_not_what_its_list_says(catalog, two_lists, changes, 
 
 
 def test_a_manifest_that_is_listed_twice(catalog, two_lists):
-    """One changed letter in a path can cause this: the counts are right, but the rows are not."""
+    """One changed letter in a path can cause this. The counts are right, but the rows are wrong."""
     table, _, newest = two_lists
     _, second, _ = read_list(IO, newest.as_uri())
     of_list(newest, manifest_path=second.manifest_path)
@@ -261,7 +264,7 @@ def test_a_manifest_that_is_listed_twice(catalog, two_lists):
 
 
 def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lists):
-    """A manifest may be pruned by its bounds, but not because its file count is 0."""
+    """A manifest with file count 0 is read if its row count is not 0. Only bounds may prune it."""
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=0)
@@ -272,7 +275,7 @@ def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lis
 @pytest.mark.parametrize(
     "changes",
     [
-        {"manifest_length": 5},  # as written by the procedure rewrite_table_path
+        {"manifest_length": 5},  # the procedure ``rewrite_table_path`` writes a wrong length
         {"manifest_length": 10**6},
         {"added_files_count": 1, "existing_files_count": 1},
         {"added_rows_count": -2},
@@ -287,7 +290,7 @@ def test_what_does_not_matter_is_not_compared(catalog, two_lists, changes):
 
 
 def test_counts_below_zero_are_unknown(catalog):
-    """Some writers store -1 instead of a count."""
+    """Negative counts are ignored, because some writers store -1 for an unknown count."""
     table = create(catalog, SCHEMA, BY_D)
     unknown: dict[str, Any] = {"value_counts": {2: -1}, "null_value_counts": {2: -1}}
     append(table, [data_file(table, [row(1)], **unknown)])

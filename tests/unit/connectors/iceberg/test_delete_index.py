@@ -1,4 +1,4 @@
-"""Which delete files apply to which data file."""
+"""The index that finds the delete files for each data file."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def applies(delete, path, sequence, partition):
 def test_the_rules_of_the_specification(data):
     paths, partitions = ["/a", "/b", "/c"], [(0, (1,)), (0, (2,)), (1, (1,))]
     given_ = data.draw(st.lists(deletes(paths, partitions), max_size=8))
-    vectors = {d.data_file: d for d in given_ if d.file.kind == "vector"}  # one per data file
+    # A data file has at most one deletion vector.
+    vectors = {d.data_file: d for d in given_ if d.file.kind == "vector"}
     given_ = [d for d in given_ if d.file.kind != "vector"] + list(vectors.values())
     index = DeleteIndex(given_)
     assert bool(index) == bool(given_)
@@ -156,7 +157,7 @@ def test_equality_deletes_of_a_partition_and_of_the_whole_table(catalog):
 
 
 def test_an_equality_delete_spares_what_was_added_with_it(catalog, table):
-    """An equality delete's sequence number must be greater, a position delete's may be equal."""
+    """An equality delete does not apply to files of its own commit, but a position delete does."""
     file = data_file(table, [{"d": 1}])
     append(table, [file])
     add_deletes(table, delete_file(table, Record(1), EQUALITY, equality_ids=[1]))
@@ -190,7 +191,7 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
     opened = open_table(catalog, table)
     found, metrics = deletes_by_path(opened, Keys.from_values({"d": [2]}))
     assert [len(deletes) for deletes in found.values()] == [1]
-    assert metrics.storage_requests == 3  # the list, a data manifest and a delete manifest
+    assert metrics.storage_requests == 3  # one manifest list, data manifest and delete manifest
     assert metrics.manifests_total == 1
     found, metrics = deletes_by_path(opened)
     assert [len(deletes) for deletes in found.values()] == [1] * 4

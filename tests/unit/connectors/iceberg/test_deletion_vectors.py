@@ -16,7 +16,7 @@ from splitlib_iceberg.deletion_vectors import read_vector
 
 
 def vector_bytes(positions):
-    """Return a deletion vector in the frame of a Puffin file."""
+    """Return a deletion vector with length, magic number and checksum, as in a Puffin file."""
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
@@ -34,7 +34,7 @@ def test_vectors(tmp_path_factory, positions):
 
 
 def test_a_vector_reads_as_pyiceberg_reads_the_whole_file(tmp_path):
-    # PyIceberg 0.11 does not have this module
+    # PyIceberg 0.11 does not contain this module.
     reading = pytest.importorskip("pyiceberg.table.deletion_vector")
     vector = vector_bytes([1, 5, 2**33])
     properties = '{"referenced-data-file": "/a"}'

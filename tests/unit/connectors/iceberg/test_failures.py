@@ -1,4 +1,4 @@
-"""Exceptions of PyIceberg and storage clients, converted to splitlib's errors."""
+"""Exceptions of PyIceberg and of storage clients are converted to splitlib's errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_decoding():
     found = raised_in(decoding("manifest", "/m"), KeyError("x"))
     assert type(found) is splitlib.CorruptMetadata
     assert "The manifest /m cannot be decoded: KeyError: 'x'" in str(found)
-    # raised by the storage while a file is decoded
+    # An error of the storage is not an error in the file's content, so it is not converted.
     with pytest.raises(TimeoutError), decoding("manifest", "/m"):
         raise TimeoutError
 
@@ -95,7 +95,7 @@ def test_of_a_catalog(error, kind, says):
     found = raised_in(of_catalog(OPTIONS), error)
     assert type(found) is kind
     assert says in str(found)
-    # the text of any exception may contain secrets
+    # The original exception is not attached, because its text may contain secrets.
     assert found.__cause__ is None
 
 

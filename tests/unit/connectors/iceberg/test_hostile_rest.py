@@ -21,7 +21,7 @@ CONFIG = json.dumps({"defaults": {}, "overrides": {}}).encode()
 
 @contextmanager
 def serving(answer, config=CONFIG):
-    """Serve a catalog that responds with bytes or with pieces of them; yields its address."""
+    """Serve a catalog that responds with the given bytes or pieces, and yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -43,7 +43,7 @@ def serving(answer, config=CONFIG):
             self.close_connection = True
 
         def log_message(self, format, *args):
-            """Keep the output of tests clean."""
+            """Do not print requests in the output of tests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -80,7 +80,7 @@ def test_endless_response(small, of_config, named):
 @pytest.mark.parametrize("of_config", [False, True], ids=["table", "config"])
 def test_response_is_not_a_table(body, of_config):
     if of_config and body == b"{}":
-        return  # all fields of a config are optional
+        return  # ``{}`` is a valid config, because all fields are optional
     bodies = {"config": body} if of_config else {}
     with serving(body, **bodies) as uri, pytest.raises(SplitlibError):
         splitlib.load_table("ns.t", "iceberg", type="rest", uri=uri)

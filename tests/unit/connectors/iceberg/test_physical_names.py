@@ -1,4 +1,4 @@
-"""Column names in files without field ids."""
+"""Column names in data files without field ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAPPING = (
 
 
 def real_file(table, name, columns, row):
-    """Write a Parquet file and return its entry for the table's metadata."""
+    """Write a Parquet file, and return its entry for the table's metadata."""
     path = f"{table.location()}/{name}.parquet"
     pq.write_table(columns, path.removeprefix("file://"))
     return data_file(table, [row], file_path=path)
@@ -94,7 +94,7 @@ def test_no_file_is_opened_that_statistics_rule_out(catalog):
 
 @pytest.mark.parametrize("mapping", [MAPPING, None])
 def test_physical_names_on_demand(catalog, mapping):
-    """For readers that cannot match columns by field id."""
+    """Readers that cannot match columns by field id can request each file's column names."""
     properties = {} if mapping is None else {"schema.name-mapping.default": mapping}
     table = create(catalog, SIMPLE, BY_D, properties)
     append(table, write_three(table))

@@ -1,4 +1,4 @@
-"""The snapshot at which an Iceberg table is opened."""
+"""The snapshot, branch or tag at which an Iceberg table is opened."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_way_to_pin_a_version(catalog, table):
 
 
 def test_which_schema_a_version_is_shown_with(catalog, table):
-    """A branch has the table's current schema; snapshots and tags have their own, as in Spark."""
+    """A branch has the table's current schema. Snapshots and tags have their own, as in Spark."""
     old = table.current_snapshot().snapshot_id
     table.manage_snapshots().create_tag(old, "tag").create_branch(old, "branch").commit()
     with table.update_schema() as update:

@@ -1,4 +1,4 @@
-"""Which files of an Iceberg table are selected: earlier bugs and likely mistakes."""
+"""Files that splitlib selects from an Iceberg table, in cases where mistakes are likely."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
 
 
 def test_only_the_files_between_whose_bounds_a_key_lies(catalog):
-    """Above 200 keys, PyIceberg does not use bounds."""
+    """Bounds prune files even with more than 200 keys, for which PyIceberg does not use them."""
     table = create(catalog, SIMPLE)
     files = [
         data_file(table, [{"d": 0, "c": 1000 * i}, {"d": 0, "c": 1000 * i + 500}])
@@ -62,7 +62,7 @@ def test_only_the_files_between_whose_bounds_a_key_lies(catalog):
 
 
 class Counting(PyArrowFileIO):
-    """Records the names of all opened files."""
+    """A FileIO that records the names of all opened files."""
 
     opened: ClassVar[list[str]] = []
 
@@ -83,7 +83,8 @@ def test_only_manifests_with_a_matching_partition_are_opened(catalog):
     keys = Keys.from_values({"d": [310, 330, 777, 780, 95, 905]})
     selected, metrics = select(opened, keys)
     assert len(selected) == 3
-    # 777 and 95 lie in gaps, where one bound alone excludes nothing: 95 > 90, 777 < 780
+    # The keys 777 and 95 lie between files. Comparing them with only one bound excludes no file,
+    # for example because 95 > 90 and 777 < 780.
     assert (metrics.manifests_total, metrics.manifests_opened) == (10, 3)
     assert (metrics.files_total, metrics.files_dropped["manifests"]) == (100, 70)
     assert metrics.storage_requests == len(Counting.opened) == 4
@@ -110,7 +111,7 @@ def test_an_unpartitioned_table_is_one_partition_whose_files_have_bounds(catalog
     assert (len(batch), batch.values.num_columns) == (1, 0)
     assert batch.file_counts is not None
     assert batch.file_counts.to_pylist() == [20]
-    # 48 lies between two files
+    # The key 48 lies between the bounds of two files.
     selected, metrics = select(opened, Keys.from_values({"c": [31, 48, 50, 195]}))
     assert sorted(selected) == sorted(paths_of([files[3], files[5], files[19]]))
     assert (metrics.partitions_matched, metrics.files_dropped["statistics"]) == (1, 17)
@@ -141,7 +142,10 @@ def test_a_partition_is_listed_once_whatever_manifests_it_is_in(catalog):
 
 
 def test_doubles_of_partitions_keep_every_digit(catalog):
-    """PyIceberg rounds doubles to floats: 0.1 changes, and 1e300 is out of range."""
+    """Partition values of type double are exact.
+
+    PyIceberg rounds them to floats, so that 0.1 changes and 1e300 is out of range.
+    """
     schema = Schema(NestedField(1, "f", DoubleType(), required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "f"))
     table = create(catalog, schema, spec)
@@ -209,7 +213,7 @@ def test_a_renamed_column_and_one_of_its_old_name(catalog):
     append(table, [second])
     opened = open_table(catalog, table)
     assert select(opened, Keys.from_values({"old": [5]}))[0] == paths_of([first])
-    # values of a column in files older than the column are unknown
+    # The first file is older than the column, so its values are unknown and it may match.
     assert sorted(select(opened, Keys.from_values({"c": [5]}))[0]) == sorted(
         paths_of([first, second])
     )
@@ -281,14 +285,14 @@ def test_ranges_through_transforms(catalog):
 
 
 def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
-    """Writers disagree on the order of UUIDs, so that their bounds cannot be used."""
+    """Keys prune UUID partitions by text, but never by bounds. Writers sort UUIDs differently."""
     low, high = uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)
     schema = Schema(NestedField(1, "u", UUIDType(), required=False))
     plain = create(catalog, schema)
     signed = data_file(
         plain,
         [],
-        lower_bounds={1: high.bytes},  # the smaller one if the halves are signed numbers
+        lower_bounds={1: high.bytes},  # some writers compare the halves as signed numbers
         upper_bounds={1: low.bytes},
         value_counts={1: 2},
         null_value_counts={1: 0},
@@ -304,5 +308,8 @@ def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
 
 
 def test_threads_that_read_manifests_keep_no_process_alive():
-    """A hanging read cannot be stopped, and Python waits at exit for all threads but daemons."""
+    """Threads that read are daemons, because Python waits at exit for all other threads.
+
+    A read that hangs cannot be stopped.
+    """
     assert in_parallel(lambda _: threading.current_thread().daemon, [1, 2]) == [True, True]

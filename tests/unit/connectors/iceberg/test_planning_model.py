@@ -1,4 +1,4 @@
-"""Which files of random Iceberg tables are selected, compared with a model and with PyIceberg."""
+"""Files selected from random Iceberg tables, compared with a model and with PyIceberg."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_every_transform_type_and_evolution(catalog, data):
         )
         assert not matching or path in selected, (rows, keys)
         if not matching and file.lower_bounds is not None and file.value_counts:
-            # files with statistics are kept only if keys lie between the bounds of both columns
+            # A file with statistics may be kept without a match only if the bounds enclose a key.
             enclosed = any(
                 encloses([r["k"] for r in rows], k)
                 and (not together or encloses([r["v"] for r in rows], v))
@@ -152,7 +152,8 @@ def test_every_transform_type_and_evolution(catalog, data):
     if not together and plain and len(plain) == len(keys) and not isinstance(kind, FixedType):
         among = In(term=Reference("k"), values=set(map(literal, plain)))
         planned = catalog.load_table(table.name()).scan(row_filter=among).plan_files()
-        # PyIceberg converts the partition value 0.1 to a float and therefore drops the partition
+        # PyIceberg wrongly drops files with a match, because it converts 0.1 to a float. So do not
+        # compare these files.
         hits = (file for file, rows in files if any(row["k"] in plain for row in rows))
         holding = {paths_of([file])[0] for file in hits}
         theirs = set(paths_of(task.file for task in planned))
@@ -160,7 +161,11 @@ def test_every_transform_type_and_evolution(catalog, data):
 
 
 def mistaken(files, kind):
-    """Return files without statistics that are kept: old writers rounded times before 1970 up."""
+    """Return files that splitlib keeps, but PyIceberg may drop.
+
+    Old writers rounded times before 1970 up. So without statistics, splitlib does not rely on the
+    partition values of these files.
+    """
     if not isinstance(kind, DateType | TimestampType | TimestamptzType):
         return set()
     return {path for file, _ in files if not file.value_counts for path in paths_of([file])}
@@ -186,6 +191,6 @@ def test_nulls_are_found_as_pyiceberg_finds_them(catalog):
 
 
 def test_internal_values_of_the_model():
-    """A wrong model could agree with a wrong connector."""
+    """The model uses the right values. A wrong model could agree with a wrong connector."""
     assert internal(dt.date(1969, 12, 31)) == -1
     assert internal(dt.datetime(1970, 1, 1, 0, 0, 1)) == 1_000_000

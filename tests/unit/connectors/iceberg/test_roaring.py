@@ -1,4 +1,4 @@
-"""Bitmaps of every container type, compared with pyroaring, and truncated bitmaps."""
+"""Roaring bitmaps of every container type are decoded as by pyroaring. Broken ones are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUNS = [*range(10), *range(50, 2**16)]
 
 
 def in_containers(*kinds):
-    """Return the numbers of several containers, one after the other."""
+    """Return the numbers of successive containers. A container holds 65,536 possible numbers."""
     return [number + (place << 16) for place, kind in enumerate(kinds) for number in kind]
 
 
@@ -28,14 +28,14 @@ def bitmap_of(numbers, runs):
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 9, 17])
 @pytest.mark.parametrize("kinds", [[ARRAY], [BITS], [RUNS], [RUNS, ARRAY, BITS]])
 def test_containers(kinds, count, runs):
-    """Bitmaps with runs have an offset table from four containers on."""
+    """Bitmaps of several containers are decoded. With runs, only four or more have offsets."""
     numbers = in_containers(*(kinds[i % len(kinds)] for i in range(count)))
     assert numbers_of(bitmap_of(numbers, runs), len(numbers)).tolist() == numbers
 
 
 @pytest.mark.parametrize(("expected", "size"), [(None, 1 << 23), (1 << 28, 1 << 27)])
 def test_few_bytes_do_not_become_gigabytes(expected, size):
-    """Four bytes of a run stand for 65,536 consecutive numbers."""
+    """Bitmaps with too many numbers are refused. Four bytes can stand for 65,536 numbers."""
     bitmap = BitMap64()
     for start in range(0, expected or 2 * size, 1 << 16):
         bitmap.add_range(start, start + (1 << 16))
@@ -93,7 +93,8 @@ ONE, COOKIE, COUNT, HIGH, SIZE, NUMBERS = 0, 12, 16, 20, 22, 28
         (changed([1, 2], NUMBERS, b"\x02\x00\x02\x00"), "not in order"),
         (changed([1, 2**16], HIGH + 4, b"\x00\x00"), "not in order"),
         (changed([*BITS], NUMBERS, b"\xff"), "claimed size"),
-        # runs: flags and header, then the number of runs, then starts and lengths minus one
+        # A container of runs has flags, a header, the number of runs, and each run's start and
+        # length minus one.
         (changed([*RUNS], COOKIE + 5 + 4 + 2 + 2, b"\x0a", runs=True), "claimed size"),
         (changed([*RUNS], COOKIE + 5 + 4 + 2 + 4, b"\x33", runs=True), "claimed size"),
     ],

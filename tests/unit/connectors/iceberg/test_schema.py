@@ -1,4 +1,4 @@
-"""Schemas of opened Iceberg tables, and schemas that are refused."""
+"""Arrow schemas of opened Iceberg tables, and schemas that are refused."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _identifiers(fields):
     ids=str,
 )
 def test_initial_defaults_are_json(catalog, kind, value, text):
-    """Defaults are read from the table's metadata in format version 3."""
+    """Initial defaults of columns are read from the metadata of format version 3, as JSON."""
     table = create(catalog, SIMPLE)
 
     def with_default(metadata):
@@ -158,7 +158,7 @@ def test_names_that_differ_in_case_only_are_refused(catalog):
 
 
 def test_columns_that_were_dropped(catalog):
-    """Dropped columns keep their last types, since equality deletes may still compare them."""
+    """Dropped columns keep their last type, because equality deletes may still compare them."""
     fields = [NestedField(i, f"c{i}", IntegerType(), required=False) for i in (1, 2, 3)]
     table = create(catalog, Schema(*fields))
     with table.update_schema() as update:

@@ -1,4 +1,4 @@
-"""PyIceberg properties converted to fsspec options."""
+"""PyIceberg properties are converted to fsspec options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
             {"s3.force-virtual-addressing": "True"},
             {"config_kwargs": {"s3": {"addressing_style": "virtual"}}},
         ),
-        # a signer, a role or a profile is used: the keys alone may not be sufficient
+        # With a signer, a role or a profile, the keys may not be sufficient, so use no options.
         (KEYS | {"s3.signer": "S3V4RestSigner"}, {}),
         (KEYS | {"s3.role-arn": "arn:x"}, {}),
         (KEYS | {"client.profile-name": "p"}, {}),
@@ -70,7 +70,7 @@ HOST = "acc.dfs.core.windows.net"
             {f"adls.sas-token.{HOST}": "one", "adls.sas-token": "own", "adls.account-name": "own"},
             {"account_name": "own", "sas_token": "own"},
         ),
-        # other credentials are used instead of the key
+        # PyIceberg uses other credentials instead of the key, which are not converted.
         ({"adls.account-key": "k", "adls.token": "t"}, {}),
         ({"adls.account-key": "k", "adls.credential": "c"}, {}),
     ],

@@ -1,4 +1,4 @@
-"""Transforms of Arrow arrays, compared with PyIceberg's value by value."""
+"""Transforms of Arrow arrays give the same results as PyIceberg's transforms of single values."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ CASES = [
     )
     for source in VALUES
     if transform.can_transform(source)
-    # PyIceberg treats fixed like binary, and refuses hour for dates
+    # PyIceberg treats FIXED like BINARY, and does not support the hour of a date.
 ]
 
 
 @pytest.mark.parametrize("transform", [*ORDERED, BucketTransform(4)], ids=str)
 def test_which_keep_the_order(transform):
-    """A range of the column becomes a range of the results."""
+    """Transforms that preserve order turn a range of values into a range of results."""
     kind = (
         DateType()
         if isinstance(transform, DayTransform | MonthTransform | YearTransform)
@@ -103,7 +103,7 @@ def test_which_keep_the_order(transform):
 
 
 def adapted_to(source, transform):
-    """Return splitlib's version of a transform, which must be supported."""
+    """Return splitlib's version of a transform. Fail if splitlib does not support it."""
     adapted = adapt(transform, source)
     assert adapted is not None
     return adapted
@@ -180,7 +180,7 @@ def test_the_day_is_that_of_utc_whatever_the_zone():
 
 
 def test_times_before_1970_may_have_been_rounded_up():
-    """Iceberg before 0.11 rounded such times up; later versions and splitlib allow for it."""
+    """Both results of old writers are kept. Iceberg before 0.11 rounded times before 1970 up."""
     day = adapted_to(TimestampType(), DayTransform())
     moments = pa.array([dt.datetime(1969, 12, 30, 12), dt.datetime(1970, 1, 1), None])
     mistaken = day.mistaken(day(moments))
@@ -202,7 +202,7 @@ def test_what_is_not_known_says_nothing():
 
 
 def test_equal_ones_are_one():
-    """Predicates use transforms as cache keys."""
+    """Two transforms of the same kind are equal and have the same hash, as they are cache keys."""
     for transform, source in CASES:
         assert hash(adapt(transform, source)) == hash(adapt(transform, source))
         assert adapt(transform, source) == adapt(transform, source)
@@ -221,20 +221,20 @@ def test_the_least_integers_wrap_as_in_java():
 
 LITTLE = {
     (IntegerType(), -5, struct.pack("<i", -5)),
-    (LongType(), -5, struct.pack("<i", -5)),  # written when the column was an int
+    (LongType(), -5, struct.pack("<i", -5)),  # the column was an int when the file was written
     (LongType(), 2**40, struct.pack("<q", 2**40)),
-    (DoubleType(), 0.5, struct.pack("<f", 0.5)),  # written when the column was a float
+    (DoubleType(), 0.5, struct.pack("<f", 0.5)),  # the column was a float
     (DoubleType(), -0.1, struct.pack("<d", -0.1)),
     (FloatType(), 1.5, struct.pack("<f", 1.5)),
     (DoubleType(), None, struct.pack("<d", float("nan"))),
     (DateType(), dt.date(1969, 12, 31), struct.pack("<i", -1)),
     (TimestampType(), dt.datetime(1969, 12, 31, 23), struct.pack("<q", -3_600_000_000)),
-    (TimestampType(), None, struct.pack("<i", -1)),  # the bytes of a date
+    (TimestampType(), None, struct.pack("<i", -1)),  # the bytes belong to a date
     (BooleanType(), True, b"\x01"),
     (BooleanType(), False, b"\x00"),
     (DecimalType(9, 2), Decimal("-0.01"), b"\xff"),
     (DecimalType(9, 2), Decimal("655.35"), b"\x00\xff\xff"),
-    (DecimalType(2, 0), None, b"\x7f"),  # more digits than the type has
+    (DecimalType(2, 0), None, b"\x7f"),  # 127 has more digits than the type allows
     (StringType(), "é", "é".encode()),
     (StringType(), None, b"\xff"),
     (BinaryType(), b"\xff", b"\xff"),

@@ -1,7 +1,7 @@
-"""Query shapes with the planner's decisions about each, in SQL files.
+"""SQL files with test queries for the planner, called shapes, and the expected decisions.
 
-A shape consists of a line ``-- name``, a query, and lines ``--> decision``. For the words of the
-decisions see :func:`tests.unit.planner.sentences.sentences`.
+A shape consists of a line ``-- name``, a query, and lines ``--> decision``. The function
+:func:`tests.unit.planner.sentences.sentences` documents the notation of decisions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TABLES = _HERE / "tables.sql"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A query and its expected decisions."""
+    """A test query and the planner's expected decisions about it."""
 
     name: str
     sql: str
@@ -30,7 +30,7 @@ def tables() -> list[str]:
 
 
 def shapes() -> Iterator[Shape]:
-    """Yield all shapes."""
+    """Yield the shapes of all SQL files."""
     for path in sorted(_HERE.glob("*.sql")):
         if path != _TABLES:
             for text in path.read_text().removeprefix("-- ").split("\n-- "):

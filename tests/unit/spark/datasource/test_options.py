@@ -53,7 +53,7 @@ def test_every_option_whatever_its_case(spelled):
     assert options.time_zone == "Asia/Tokyo"
     assert options.max_bytes_per_trigger == 3 * 2**20
     assert options.config == SplitConfig.resolve({"target_split_bytes": 1024})
-    # a key that consists of digits stays text
+    # A storage key that consists of digits stays a string.
     assert options.storage == {
         "key": "0123",
         "client_kwargs": {"endpoint_url": "http://localhost:1"},

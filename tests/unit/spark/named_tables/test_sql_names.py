@@ -1,4 +1,4 @@
-"""Table names in a query, and the time to find them."""
+"""Table names in the text of a query, and the time to find them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARKS = [
 
 @given(st.lists(st.sampled_from(MARKS) | st.characters()).map("".join))
 def test_nothing_is_lost(query: str) -> None:
-    """The pieces together are the query, and names keep their spelling."""
+    """The concatenated pieces are the query, and names keep their spelling."""
     pieces = list(pieces_of(query))
     assert "".join(piece.text for piece in pieces) == query
     for piece in pieces:
@@ -41,7 +41,7 @@ def test_nothing_is_lost(query: str) -> None:
 
 
 def names(query: str) -> list[tuple[str, ...]]:
-    """Return the names with several parts."""
+    """Return the names in a query that have several parts, such as ``lake.d.t``."""
     return [piece.parts for piece in pieces_of(query) if len(piece.parts) > 1]
 
 
@@ -63,14 +63,14 @@ def names(query: str) -> list[tuple[str, ...]]:
     ],
 )
 def test_what_is_no_name(other: str) -> None:
-    """Strings and comments of all kinds, including those without an end."""
+    """Strings and comments contain no names, even if they have no end."""
     assert names(f"SELECT {other}") == []
     assert names(f"SELECT x FROM lake.d.t {other}") == [("lake", "d", "t")]
 
 
 @pytest.mark.parametrize("name", ["lake.d.t", "`lake`.d . `t`", "lake\n.\nd.t"])
 def test_names(name: str) -> None:
-    """Spaces, comments and quotes are allowed around the dots."""
+    """Names are found with spaces, comments and quotes around their dots."""
     assert names(f"SELECT * FROM {name}, x") == [("lake", "d", "t")]
     assert names("SELECT `a``b`.`c.d`") == [("a`b", "c.d")]
 
@@ -92,7 +92,7 @@ CHANGED = {
 
 @pytest.mark.parametrize(("query", "changed"), CHANGED.items(), ids=CHANGED)
 def test_names_of_what_is_changed(query: str, changed: bool) -> None:
-    """A statement changes one table and may read others."""
+    """A statement may change one table and read others. Only the first is marked as changed."""
     (piece,) = (piece for piece in pieces_of(query) if len(piece.parts) == 3)
     assert piece.is_changed is changed
 
@@ -103,8 +103,8 @@ def test_names_of_what_is_changed(query: str, changed: bool) -> None:
 )
 @pytest.mark.parametrize("first", ["", "'", '"', "`", "/*", "a"])
 def test_time_is_linear(first: str, unit: str) -> None:
-    """Tried with a long sequence of each kind of token."""
+    """The time is linear in the length of the query, for a long sequence of any kind of token."""
     query = first + unit * (200_000 // len(unit))
     started = time.process_time()
     assert "".join(piece.text for piece in pieces_of(query)) == query
-    assert time.process_time() - started < 5  # a quadratic algorithm takes an hour
+    assert time.process_time() - started < 5  # a quadratic algorithm would take an hour

@@ -1,4 +1,4 @@
-"""If a condition is true (or false) for a row, its value sets contain the row's values."""
+"""Value sets of a condition contain the values of all rows for which it is true (or false)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from splitlib.spark.predicates.value_sets import (
     is_null,
 )
 
-# Conditions on the columns a and b. "?" is an unsupported condition, whose result comes with the
-# row.
+# Conditions on the columns a and b. "?" stands for a condition that value sets do not support. The
+# row contains its result.
 values = st.integers(0, 5) | st.none()
 column = st.sampled_from(["a", "b"])
 leaves = st.one_of(
@@ -71,7 +71,7 @@ def truth_of(condition: Any) -> Truth:
 
 
 def evaluated(condition: Any, row: Any) -> bool | None:
-    """Evaluate a condition by the rules of SQL."""
+    """Evaluate a condition for a row by the rules of SQL. None means null."""
     match condition:
         case ("and", left, right):
             both = {evaluated(left, row), evaluated(right, row)}
@@ -144,7 +144,7 @@ KINDS = [
 
 
 def number_of(value: Any, kind: pa.DataType) -> Any:
-    """Return the value of a literal as Catalyst stores it."""
+    """Return the value of a literal in the form that Catalyst stores."""
     if pa.types.is_date(kind):
         return (value - dt.date(1970, 1, 1)).days
     if pa.types.is_timestamp(kind):
@@ -209,7 +209,7 @@ def test_several_intervals_are_several_ranges() -> None:
     assert ranges(*ints) == ([(None, 2), (5, 5), (7, None)], True)
     texts = pa.string(), ("<", "b"), (">", "b")
     assert ranges(*texts) == ([(None, "b"), ("b\0", None)], False)
-    # no int8 is greater than 127, and a range in Arrow cannot express that
+    # No int8 is greater than 127. A range cannot express that, so it includes all values.
     assert ranges(pa.int8(), ("<", 3), (">", 127)) == ([(None, None)], False)
 
 
