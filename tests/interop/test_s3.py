@@ -41,7 +41,7 @@ def s3():
 
 @pytest.fixture(scope="module")
 def files(s3):
-    """Create a table of directories in Parquet and in CSV, in two buckets."""
+    """Create a Parquet table and a CSV table in each of two buckets."""
     objects = {}
     for k in range(3):
         rows = io.BytesIO()

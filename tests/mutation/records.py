@@ -27,7 +27,7 @@ _SOURCES = ("splitlib", "connectors", "conformance")
 
 
 def test_files(root: Path) -> list[str]:
-    """Return the test files that test mutants. Tests that run code in subprocesses are left out."""
+    """Return the test files with which mutants are tested, without those that use subprocesses."""
     found = (path for folder in TESTS for path in (root / folder).rglob("test_*.py"))
     return sorted({str(path.relative_to(root)) for path in found} - _IN_OTHER_PROCESSES)
 

@@ -74,7 +74,7 @@ class Cluster:
         self.coordinator = DynamicFileSplitEnumerator(enumerator, self._assigner())
 
     def restore(self, state: bytes, snapshot: int) -> None:
-        """Replace the coordinator by one restored from a checkpoint, as after a crash."""
+        """Replace the coordinator with one restored from a checkpoint, as after a crash."""
         scan, enumerator = self.setting.enumerator()
         restored = attempt(
             self.setting,

@@ -71,7 +71,7 @@ class TableModel:
         self.files: dict[str, File] = {}
         """All files that ever existed, by path."""
         self.partitions: dict[int, list[File]] = {}
-        """Files of the current partitions."""
+        """Files of each current partition, by the value of ``k``."""
         self.dropped: dict[int, int] = {}
         """Number of the event that dropped each partition."""
         self.recreated: Event | None = None

@@ -14,7 +14,7 @@ RUNS = 1000
 
 
 def in_a_process(target, tmp_path, *arguments):
-    """Fuzz a target in a new process, so that a crash fails only one test."""
+    """Fuzz a target in a new process, so that a crash does not end all tests."""
     command = [sys.executable, "-m", "tests.fuzzing", target, "--findings", str(tmp_path)]
     return subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=300, check=False

@@ -19,7 +19,7 @@ READERS = 64
 
 
 class Reader(threading.Thread):
-    """A reader that reads until no splits remain. It may fail at random, and then starts again."""
+    """A reader thread that runs until no splits remain. It may fail at random and start again."""
 
     def __init__(self, coordinator, number: int, *, may_fail: bool) -> None:
         super().__init__(name=f"reader-{number}")
