@@ -107,8 +107,7 @@ def open_table(
             and ``name`` does not start with a named catalog.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
         config: Settings for methods of the table that are called without settings.
-        session_settings: Spark settings that affect how Spark reads directories, for callers that
-            do not pass ``spark``.
+        session_settings: Spark's settings for directories, if ``spark`` is not passed.
         options: Options of the connector.
     """
     remember(name, options)
