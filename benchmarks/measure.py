@@ -72,7 +72,7 @@ def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[M
                 continue
             try:
                 samples[name].append(contender.run())
-            except Exception as error:  # A peer may raise any exception.
+            except Exception as error:  # Another tool may raise any exception.
                 if not contender.may_fail:
                     raise
                 errors[name] = str(error).strip().partition("\n")[0]

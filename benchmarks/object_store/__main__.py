@@ -129,7 +129,7 @@ def _run(
         run()
         into.seconds.append(time.perf_counter() - started)
         into.cpu_seconds.append(contender.cpu_seconds() - cpu)
-    except Exception as error:  # A peer may raise any exception.
+    except Exception as error:  # Another tool may raise any exception.
         failed.error = f"{type(error).__name__}: {error}".partition("\n")[0]
         return
     counts = proxy.counts()

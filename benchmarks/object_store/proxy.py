@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Behaviour:
-    """How the proxy answers requests."""
+    """Settings of the proxy: delay, limit of concurrent requests, and caching."""
 
     delay_seconds: float = 0.0
     """Minimum time from a received request to its response, in seconds."""

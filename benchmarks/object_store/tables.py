@@ -1,4 +1,4 @@
-"""The listed table, its matching partitions, and the fewest requests that list them."""
+"""The table to list, its matching partitions, and the fewest requests that list them."""
 
 from __future__ import annotations
 

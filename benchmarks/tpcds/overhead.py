@@ -42,7 +42,7 @@ class Overhead:
 
     @property
     def median(self) -> float:
-        """Median in seconds, without two first repetitions in which the JVM still loads classes."""
+        """Median in seconds, without the first two repetitions (the JVM still loads classes)."""
         return statistics.median(self.seconds[2:])
 
 

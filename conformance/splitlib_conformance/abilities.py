@@ -211,7 +211,7 @@ class AbilitiesTests(KitBase):
                         )
 
     def test_physical_names_of_a_file_that_has_gone(self, simple: Subject) -> None:
-        """``with_physical_names`` raises an error for a missing file, instead of no columns."""
+        """``with_physical_names`` raises an error if a file does not exist."""
         with self._able(simple, SupportsPhysicalNames) as table:
             found = list(self._files(table))
             simple.harness.delete_file(found[0].files["path"][0].as_py())

@@ -168,7 +168,7 @@ class ContentTests(KitBase):
 
 
 def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Return the type with UTC as its time zone, because another zone does not change values."""
+    """Return a type with the zone UTC, because the zone of a type does not affect its values."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind

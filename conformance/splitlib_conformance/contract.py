@@ -136,6 +136,6 @@ def _says_where(error: SplitlibError, connector: str, table: str) -> None:
 
 
 def _parts(split: FileSplit) -> tuple[object, ...]:
-    """Return all fields of a split, in a form in which NaN equals NaN."""
+    """Return all fields of a split, with a text for NaN so that splits can be compared."""
     values = frozen(split.partition_values)
     return (values, *(getattr(split, f.name) for f in fields(split) if f.name != _VALUES))

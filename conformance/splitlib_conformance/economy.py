@@ -93,7 +93,7 @@ class EconomyTests(KitBase):
         calls = SourceCalls()
         with self.open(simple.address) as table, harness.watch(calls):
             whole = enumerator(table)
-            for _ in whole.select_files():  # splits would need hosts, whose requests do not count
+            for _ in whole.select_files():  # splits may also request hosts, which is not counted
                 pass
             said = whole.metrics.storage_requests + whole.metrics.metastore_requests
         expect(

@@ -31,7 +31,7 @@ def expect(holds: object, did: str, expected: str) -> None:
 
 
 def frozen(values: Mapping[str, Any]) -> FrozenValues:
-    """Return partition values in a hashable form in which all NaN are equal."""
+    """Return partition values in a hashable form. NaN becomes a text, so that NaN equals NaN."""
     return tuple((key, "NaN" if is_nan(value) else value) for key, value in values.items())
 
 

@@ -120,7 +120,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return the decimal precision that holds all values of a type; None if there is none."""
+    """Return the precision of a decimal for all values of a type; None for inexact types."""
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)

@@ -60,7 +60,7 @@ def _run(*arguments: str, report: Path) -> tuple[Outcomes, str]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     report = tmp_path_factory.mktemp("kit") / "report.xml"
     files = [str(module.__file__) for module in _MODULES]
-    # parallel, because many bugs make their tests wait until a timeout
+    # in parallel, because many bugs make tests wait for a timeout
     found, _ = _run("-n", "4", *files, report=report)
     return found
 
@@ -82,6 +82,6 @@ def test_example_of_the_documentation_works(tmp_path: Path) -> None:
     _, _, rest = documentation.partition("::\n")
     example = tmp_path / "test_example.py"
     example.write_text(textwrap.dedent(rest.partition("\nA connector that")[0]))
-    # test_files.py runs the slow property tests on the same connector
+    # skip slow property tests, which test_files.py runs on the same connector
     found, output = _run(str(example), "-k", "not no_match_is_lost", report=tmp_path / "report.xml")
     assert set(found["TestFiles"]) == {"passed", "skipped"}, output

@@ -152,7 +152,7 @@ class TakesFilesForOrc(PlainConnector):
 
 
 def _with_column_of(batch: PartitionBatch, key: str, change: Callable[[pa.Array], Any]) -> Any:
-    """Return the batch with one changed column of values, if the batch has that column."""
+    """Return the batch with ``change`` applied to the values of a key, if it has this key."""
     names = batch.values.schema.names
     columns = [
         change(column) if name == key else column

@@ -35,7 +35,7 @@ ABILITIES = frozenset(
         spi.SupportsTableNames,
     }
 )
-# several keys of several types, and a data column of one of these types
+# Names of key cases to test. The case with keys of several types is enough for most bugs.
 FEW_TYPES = frozenset({"several"})
 TEXT = frozenset({"string", "several"})
 
