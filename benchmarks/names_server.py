@@ -49,7 +49,7 @@ def names_server(count: int) -> Iterator[str]:
 
 
 class _Handler:
-    """The two metastore calls that listing partition names needs."""
+    """Handler of the two metastore calls that list partition names."""
 
     def __init__(self, count: int) -> None:
         self._names = [partition_name(i) for i in range(count)]

@@ -248,7 +248,7 @@ def _check_locations(locations: Any) -> None:
         if not is_absolute:
             raise ConfigError(
                 f"allowed_locations must be absolute paths and URIs, not {location!r}.",
-                hint="write /data/sales or s3://bucket/sales; in text, 'none' allows everything.",
+                hint="for example /data/sales or s3://bucket/sales, or 'none' for no limit.",
             )
         if _CONTROL.search(location):
             raise ConfigError(

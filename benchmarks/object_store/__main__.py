@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _peers(proxy: RunningProxy, options: argparse.Namespace) -> Iterator[tuple[Peer, ...]]:
-    """Yield the peers. Spark is one of them if there are jars for S3."""
+    """Yield the libraries to compare with. Spark is one of them if there are jars for S3."""
     if not options.peers:
         yield ()
     elif options.jars is None:

@@ -47,7 +47,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make an Arrow array of Python values; dates are days and timestamps are units since 1970."""
+    """Convert Python values to Arrow. Dates are days since 1970, timestamps units."""
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):

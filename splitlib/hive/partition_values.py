@@ -248,7 +248,7 @@ class ReadNames(NamedTuple):
 
 
 def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
-    """Split names like :func:`split_names`, and check whether they contain the table's keys.
+    """Split names as :func:`split_names` does, and return whether they contain the table's keys.
 
     Raises:
         SourceError: if a name does not have one value per key.

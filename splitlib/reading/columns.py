@@ -18,7 +18,8 @@ from splitlib.errors import UnsupportedTable
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
-# From these dates on, the calendar of old writers and that of Spark agree in every time zone.
+# Old writers used the Julian calendar for early dates, Spark does not. From these dates on, both
+# agree in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 

@@ -17,8 +17,9 @@ _IN_MEMORY = frozenset(
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
 """Leaf of a recursive query that reads the rows of the previous step."""
-# The size estimate of a data source covers only the columns that are read. The size of files covers
-# all columns. So a join side counts as larger than a scan only from this factor on.
+# The size estimate of a data source covers only the columns that are read, but the size of files
+# covers all columns. So a join side counts as larger than a scan only if it is this many times as
+# large.
 _MUCH_SMALLER = 10
 
 

@@ -243,7 +243,7 @@ class _Sides:
         return None if not paths or None in sizes else sum(size or 0 for size in sizes)
 
     def _bytes_at(self, path: Path) -> int | None:
-        """Return the bytes that a scan reads; None if unknown."""
+        """Return the number of bytes that a scan reads; None if unknown."""
         outcome = self._outcomes[path]
         if outcome.instead is not None and outcome.report.nbytes is not None:
             return outcome.report.nbytes

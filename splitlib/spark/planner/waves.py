@@ -96,7 +96,7 @@ def _sources(site: ScanSite) -> set[Path]:
 
 
 def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Path, Any]:
-    """Return the plan nodes of the pruned scans, by path in the optimized plan."""
+    """Return the plan nodes that replace pruned scans, by path in the optimized plan."""
     found = ((path, outcomes.get(one.scan)) for path, one in sites.items())
     return {path: o.instead for path, o in found if o is not None and o.instead is not None}
 

@@ -100,7 +100,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the positions, in the request, of a directory and of all directories above it."""
+        """Return the indexes of a directory and its parents among the requested directories."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)

@@ -35,7 +35,7 @@ _CONVERTED: Final = {
     "parquet": "spark.sql.hive.convertMetastoreParquet",
 }
 _MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
-# Maximum number of prefixes of partition names to request, each with one statement.
+# Maximum number of partition-name prefixes to request. Each prefix needs one statement.
 _MOST_PREFIXES: Final = 4
 # Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")

@@ -118,7 +118,7 @@ def test_many_keys_skip_row_groups_by_range(measured, read, how) -> None:
 
 
 @pytest.mark.parametrize("null_safe", [False, True])
-@pytest.mark.parametrize("how", ["auto"], indirect=True)  # ``paths`` does not filter rows.
+@pytest.mark.parametrize("how", ["auto"], indirect=True)  # a scan by ``paths`` keeps all rows
 def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> None:
     """A range of scattered keys drops no rows. A Bloom filter drops most rows without a key."""
     wanted = set(range(0, 10_000, 2))

@@ -48,7 +48,7 @@ def fact(
     rows.write.mode("overwrite").parquet(f"{root}/dim")
     spark.read.parquet(f"{root}/dim").createOrReplaceTempView("dim")
     if request.param == "database":
-        # Spark would insert a null string with the JDBC type CLOB.
+        # Spark inserts null strings as CLOB, which a VARCHAR column of Derby does not accept.
         rows = rows.withColumn("s", F.coalesce("s", F.lit("")))
         columns = rows.write.option("createTableColumnTypes", "s VARCHAR(32)")
         columns.jdbc(URL, "facts", "overwrite", WHERE)

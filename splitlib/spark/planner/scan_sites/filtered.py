@@ -186,14 +186,14 @@ class FilteredSite:
         return None
 
     def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
-        """Write keys as a condition; return it with its columns and its number of literals.
+        """Return an SQL condition for the keys, its columns, and its number of literals.
 
-        Return None if the condition would be always true.
+        Return None if the condition would always be true.
 
         Args:
-            one: The keys.
-            before: Number of literals in the site's other conditions. For a database, they count
-                towards the limit.
+            one: Keys collected from the other side of the join.
+            before: Number of literals in the scan's other conditions. For a database, they count
+                towards its limit.
         """
         operands: dict[str, Operand] = {}
         columns = []

@@ -13,7 +13,7 @@ RUNS = [*range(10), *range(50, 2**16)]
 
 
 def in_containers(*kinds):
-    """Return the numbers of successive containers. A container holds 65,536 possible numbers."""
+    """Return the numbers of a bitmap. Each container covers a range of 65,536 numbers."""
     return [number + (place << 16) for place, kind in enumerate(kinds) for number in kind]
 
 
