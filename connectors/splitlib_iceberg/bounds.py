@@ -47,7 +47,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to Arrow. Dates are days since 1970, timestamps units."""
+    """Convert Python values to Arrow; dates are days, and timestamps are units, since 1970."""
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
