@@ -1,16 +1,15 @@
-"""The interface that a connector implements.
+"""The interface of a storage backend. A connector only lists; the engine does the matching.
 
-A connector lists the partitions and files of a table; the engine matches them with filters. It is a
-class with four methods and, if it holds resources, ``close``. An entry point of the group
-``splitlib.connectors`` gives it a name. Optional abilities are protocols, detected by
-``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is an example that is small
-enough to copy, and ``splitlib_conformance`` is the test kit. The types in the signatures are
-defined here, in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
+A connector is a class with four methods and, if it holds resources, ``close``. An entry point of
+the group ``splitlib.connectors`` gives it a name. Optional abilities are protocols, detected by
+``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough to copy, and
+``splitlib_conformance`` is the test kit. The types in the signatures are defined here, in
+:mod:`splitlib.model` and in :mod:`splitlib.errors`.
 
 The engine turns every exception into an error of splitlib that names connector and table: a
 ``ConnectionError``, a ``TimeoutError`` or a status such as 503 becomes ``SourceUnavailable``, a
-``PermissionError`` becomes ``AccessDenied``, anything else ``SourceError``. A connector should
-therefore not catch exceptions, and must never return an empty result after a failure.
+``PermissionError`` becomes ``AccessDenied``, anything else ``SourceError``. So let exceptions
+through, and never return an empty result instead of one.
 """
 
 from __future__ import annotations
@@ -41,21 +40,22 @@ __all__ = [
 
 
 class Connector(ABC):
-    """Read-only access to one table, as it was when it was opened. Runs on the driver.
+    """Read-only view of one table, as of when it was opened. Runs on the driver.
 
-    All methods may be called from several threads at once. Calls are independent: the predicate of
-    one call must not affect the next call.
+    All methods may be called from several threads at once. Calls are independent: the filter of one
+    call must not affect the next.
 
     Attributes:
-        partitions_per_listing: Maximum number of partitions in one call to :meth:`list_files`.
-            The engine makes many calls in parallel. Use 1 if each partition needs its own directory
-            listing, and more if one call costs the same for many partitions.
-        files_per_page: Number of files in one page, if one request can list several partitions that
-            are close together in the order of :meth:`list_partitions`; otherwise 0. If it is not 0,
-            :attr:`partitions_per_listing` is ignored. Each call to :meth:`list_files` then gets
-            partitions whose files probably fit in one page, including the files of partitions in
-            between. If these numbers are unknown, a call gets more partitions. A call may always
-            stop after the first page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
+        partitions_per_listing: Maximum number of partitions in one call of :meth:`list_files`.
+            The engine makes many calls in parallel: 1 suits a directory listing. Use more if one
+            call costs the same for many partitions.
+        files_per_page: Number of files in one page, for sources whose requests can list several
+            neighbouring partitions at once, in the order of :meth:`list_partitions`; otherwise 0.
+            If it is not 0, :attr:`partitions_per_listing` is ignored: each call of
+            :meth:`list_files` gets neighbours whose files, with those of the partitions in
+            between, probably fit in a page. If file counts or the partitions in between are
+            unknown, a call gets more partitions. A call may always stop after the first
+            page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
     """
 
     partitions_per_listing: int = 1
@@ -80,16 +80,16 @@ class Connector(ABC):
 
     @abstractmethod
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """Yield all partitions, each once, in an order that is the same for every call.
+        """Yield all partitions, each once, in an order that is always the same.
 
         An unpartitioned table has one partition without values. A connector may use ``predicate``
-        to list fewer partitions, or ignore it. It may yield partitions that do not match, but must
-        yield all that match. The columns must be those that :attr:`PartitionBatch.fields`
-        describes. Send requests lazily, as a generator does, and list no files here.
+        to list less, or ignore it: extra partitions are allowed, missing matches are not. The
+        columns must be those that :attr:`PartitionBatch.fields` describes. Send requests lazily,
+        as a generator does, and list no files here.
 
         Yield one batch per request. Request pages as large as the source offers, thousands of
-        partitions if possible; the conformance kit rejects fewer than 4 partitions per request. If
-        partitions are directories, one request per parent directory is enough.
+        partitions if possible; the conformance kit rejects fewer than 4 partitions per request. A
+        source that lists directories needs one request per directory above the last level.
 
         Raises:
             SourceUnavailable: as in :meth:`open`; the engine retries before the first batch only.
@@ -97,11 +97,11 @@ class Connector(ABC):
 
     @abstractmethod
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions; all files of one batch have the same format.
+        """Yield the data files of some partitions; all files of one batch are read in the same way.
 
-        Skip files and directories whose names start with ``_`` or ``.``. Sizes must be exact.
-        ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the columns whose
-        statistics are useful. The engine checks each batch as far as it can (see
+        Skip names that start with ``_`` or ``.``, and everything below directories of such names.
+        Sizes must be exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
+        columns whose statistics are useful. The engine checks each batch as far as it can (see
         :class:`splitlib.model.ColumnStatistics`), and names the connector in its errors. Wrong
         data that the engine cannot detect loses rows.
 
@@ -129,7 +129,7 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
     """Reject unknown options, so that a misspelled option is not silently ignored.
 
     Raises:
-        ConfigError: if there are unknown options; the error names them.
+        ConfigError: naming the unknown options.
     """
     if unknown := set(given).difference(known):
         raise ConfigError(
@@ -142,7 +142,7 @@ def flag(options: Mapping[str, Any], name: str) -> bool:
     """Return a boolean option, given as a bool or as text in any case; False if missing.
 
     Raises:
-        ConfigError: if the value is neither true nor false.
+        ConfigError: if it is neither true nor false.
     """
     value = options.get(name, False)
     known = {"true": True, "false": False}
@@ -153,14 +153,14 @@ def flag(options: Mapping[str, Any], name: str) -> bool:
 
 @runtime_checkable
 class SupportsPartitionDetails(Protocol):
-    """Optional ability: list partitions by name, and load details only for those that match."""
+    """Listing partition names is cheap; details are loaded for matching partitions only."""
 
     @property
     def partitions_per_details(self) -> int:
-        """Maximum number of partitions in one call to :meth:`load_details`."""
+        """Maximum number of partitions in one call of :meth:`load_details`."""
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Return the same partitions in the same order, with the details that listing files needs.
+        """Return the same partitions in the same order, with the details for ``list_files``.
 
         Leave out partitions that were dropped since they were listed.
         """
@@ -168,7 +168,7 @@ class SupportsPartitionDetails(Protocol):
 
 @runtime_checkable
 class SupportsIdentityCheck(Protocol):
-    """Optional ability: distinguish a table from a later table of the same name."""
+    """The catalog can distinguish a table from a later one of the same name."""
 
     def check_identity(self) -> None:
         """Check that the table is still the one that was opened.
@@ -184,7 +184,7 @@ class SupportsIdentityCheck(Protocol):
 
 @runtime_checkable
 class SupportsTableNames(Protocol):
-    """Optional ability: list the tables of the catalog, without opening one of them."""
+    """The catalog can list its tables. This is a class method because no table is open."""
 
     @classmethod
     def table_names(
@@ -203,18 +203,18 @@ class SupportsTableNames(Protocol):
 
 @runtime_checkable
 class SupportsHosts(Protocol):
-    """Optional ability: report which hosts store a file."""
+    """The storage reports the hosts that store the bytes of a file."""
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return the host names of each file, in the order of ``paths``; empty means unknown.
 
-        The engine calls this method in parallel, once for the files of each listing.
+        Called in parallel, each call with the files of one listing.
         """
 
 
 @runtime_checkable
 class SupportsStorageOptions(Protocol):
-    """Optional ability: provide the storage options, such as credentials, that readers need."""
+    """Reading the table's files needs credentials that readers do not have by default."""
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return fsspec options that give access to the files; empty if none are needed.
@@ -229,13 +229,13 @@ class SupportsStorageOptions(Protocol):
 
 @runtime_checkable
 class SupportsPhysicalNames(Protocol):
-    """Optional ability: look up column names in each file of a table that matches them by id."""
+    """Columns are matched by field id; their names in each file can be looked up."""
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
         """Yield the same files, with pairs of field id and name in ``read_format.columns``.
 
-        Within a yielded batch, all files have the same column names. The engine calls this method
-        for readers that cannot match columns by field id. It may open every file.
+        All files of one batch have the same names. Used for readers that cannot match columns by
+        field id. May open every file.
 
         Raises:
             MissingFile: if a file no longer exists.
@@ -244,7 +244,7 @@ class SupportsPhysicalNames(Protocol):
 
 @runtime_checkable
 class SupportsDeletionVectors(Protocol):
-    """Optional ability: decode the deletion vectors that store which rows are deleted."""
+    """Deleted rows may be stored as a deletion vector, which the connector decodes."""
 
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
         """Return the positions of the deleted rows in their data file, ascending.
