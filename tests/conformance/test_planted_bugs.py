@@ -69,7 +69,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
 @pytest.mark.parametrize("connector", CAUGHT_BY)
 def test_planted_bug_is_caught(outcomes: Outcomes, connector: str) -> None:
     failed, expected = outcomes[connector]["failed"], CAUGHT_BY[connector]
-    # The examples of a drawn test depend on its source text, so other tests decide if there are any.
+    # The examples of a drawn test depend on its source text. Other tests decide if there are any.
     drawn = _DRAWN if expected - _DRAWN else set()
     assert failed - drawn == expected - drawn
     assert outcomes[connector]["passed"]
