@@ -76,9 +76,8 @@ def named_files(relations: Relations, leaf: Any) -> list[str] | None:
 def _files_of_delta(relations: Relations, index: Any) -> list[str]:
     """Return the files of a ``TahoeFileIndex`` and the files of their deletion vectors."""
     scala, functions = relations.scala, relations.scala.functions
-    if (
-        str(index.getClass().getSimpleName()) == _PREPARED
-    ):  # files are already selected by conditions
+    # A prepared index already has the files that the conditions of the query selected.
+    if str(index.getClass().getSimpleName()) == _PREPARED:
         files = index.preparedScan().files()
     else:
         files = index.matchingFiles(scala.nil, scala.nil)
