@@ -79,7 +79,7 @@ def test_a_vector_that_unpacks_to_more_than_it_declares(tmp_path, records):
         [(2**14).to_bytes(8, "little"), *(i.to_bytes(4, "little") + full for i in range(2**14))]
     )
     delete = vector_at(tmp_path / "v.puffin", data, records)
-    with pytest.raises(splitlib.CorruptMetadata, match=f"holds {2**30} numbers, not {records}"):
+    with pytest.raises(splitlib.CorruptMetadata, match=f"has {2**30} numbers, not {records}"):
         read_vector(IO, delete)
 
 
