@@ -64,10 +64,6 @@ _KNOWN: Final = {
         """,
         "DataSource$": "lookupDataSource(String, SQLConf)Class",
         "DataSourceStrategy$": "normalizeExprs(Seq, Seq)Seq",
-        "FileStatusCache": """
-            getLeafFiles(Path)Option
-            putLeafFiles(Path, FileStatus[])void
-        """,
         "FileStatusWithMetadata": "fileStatus()FileStatus",
         "HadoopFsRelation": """
             new(FileIndex, StructType, StructType, Option, FileFormat, Map, SparkSession)

@@ -15,7 +15,6 @@ from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
-from splitlib.spark.jvm.flat_listing import is_on_s3
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable
 from splitlib.spi import Predicate, flag
@@ -86,8 +85,7 @@ class CatalogTable(RelationTable):
     def listed_by_spark(self) -> RelationTable:
         """Return the same table, with the files of all partitions listed and cached by Spark."""
         with errors_of_the_jvm(self._catalyst.spark):
-            in_pages = is_on_s3(self._metadata.location or "")
-            index = self._partitions.listed_by_spark(self._leaf, in_pages=in_pages)
+            index = self._partitions.listed_by_spark(self._leaf)
             return ListedTable(self._catalyst, self._leaf, index).read_by(self._plan)
 
     @property

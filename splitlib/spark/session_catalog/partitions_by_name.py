@@ -26,7 +26,7 @@ from splitlib.hive.partition_values import (
     split_names,
 )
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, fill_listing_cache, flat_listing
+from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
@@ -220,28 +220,16 @@ class PartitionsByName:
                 self._keep_files(new, self._listed(new))
             return [self._files[name] for name in names], self.listings - before
 
-    def listed_by_spark(self, leaf: Any, *, in_pages: bool) -> Any:
+    def listed_by_spark(self, leaf: Any) -> Any:
         """Return Spark's index of the files of all partitions, listed once for all scans.
 
         Args:
             leaf: A scan of the table.
-            in_pages: Whether to try a common listing of all directories first.
         """
         with self._lock:
             if self._whole is None:
-                if in_pages:
-                    self._fill_listing_cache(leaf.relation().location())
                 self._whole = self._catalyst.listed_by_spark(leaf)
             return self._whole
-
-    def _fill_listing_cache(self, index: Any) -> None:
-        """Add all files of the table to Spark's cache, if a listing with few pages returns them."""
-        names, _ = self.names()
-        if self._is_apart or len(names) < _TOGETHER:
-            return
-        catalyst, pages = self._catalyst, self._most_pages(len(names))
-        scala, first = catalyst.scala, names[0].as_py()
-        self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
 
     def statuses(self, paths: Sequence[str]) -> Any:
         """Return the entries of listed files from their filesystem, a ``Seq[FileStatus]``."""
