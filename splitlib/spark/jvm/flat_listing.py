@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import FILE_STATUS, PATH, PATH_FILTER, Listing, files_of, right_in
+from splitlib.spark.jvm.listing import PATH, PATH_FILTER, Listing, files_of, right_in
 from splitlib.spark.jvm.scala import Scala
 from splitlib.storage import is_restricted
 
