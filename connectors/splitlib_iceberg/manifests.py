@@ -197,15 +197,18 @@ def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
     files, rows = live_files(manifest), live_rows(manifest)
     if files is None and size != manifest.manifest_length:
         raise CorruptMetadata(
-            f"The manifest {path} has {size} bytes, but its list says {manifest.manifest_length}."
+            f"The manifest {path} has {size} bytes, but the manifest list gives its size as "
+            f"{manifest.manifest_length}."
         )
     if files is not None and files != len(live):
         raise CorruptMetadata(
-            f"The manifest {path} has {len(live)} files, but its list says {files}."
+            f"The manifest {path} has {len(live)} files, but the manifest list counts {files}."
         )
     found = sum(row[file][_DATA["record_count"]] for row in live)
     if rows is not None and rows != found:
-        raise CorruptMetadata(f"The manifest {path} has {found} rows, but its list says {rows}.")
+        raise CorruptMetadata(
+            f"The manifest {path} has {found} rows, but the manifest list counts {rows}."
+        )
     for row in live:
         if row[status] not in _LIVE or row[file][_DATA["file_size_in_bytes"]] < 0:
             raise CorruptMetadata(

@@ -334,7 +334,9 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
         try:
             columns[name] = pa.array(list(given) if isinstance(given, Set) else given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InvalidFilter(f"The values of {name!r} cannot form a column: {error}") from error
+            raise InvalidFilter(
+                f"Arrow cannot store the values of {name!r} in one column: {error}"
+            ) from error
     return columns
 
 

@@ -115,7 +115,7 @@ def test_a_manifest_cut_between_its_blocks(catalog):
         sync = reader.header.sync
     data = path.read_bytes()
     path.write_bytes(data[: data.rindex(sync, 0, -20) + len(sync)])
-    with pytest.raises(splitlib.CorruptMetadata, match="49 files, but its list says 50"):
+    with pytest.raises(splitlib.CorruptMetadata, match="49 files, but the manifest list counts 50"):
         select(open_table(catalog, table))
 
 

@@ -240,10 +240,10 @@ def of_list(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"added_files_count": 3}, "has 2 files, but its list says 3"),
+        ({"added_files_count": 3}, "has 2 files, but the manifest list counts 3"),
         ({"added_files_count": 0, "existing_files_count": 0}, "fewer than the total-data-files"),
-        ({"added_rows_count": 1}, "has 2 rows, but its list says 1"),
-        ({"added_files_count": -1, "manifest_length": 5}, "bytes, but its list says 5"),
+        ({"added_rows_count": 1}, "has 2 rows, but the manifest list counts 1"),
+        ({"added_files_count": -1, "manifest_length": 5}, "gives its size as 5"),
     ],
     ids=str,
 )
@@ -268,7 +268,7 @@ def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lis
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=0)
-    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, but its list says 0"):
+    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, but the manifest list counts 0"):
         select(open_table(catalog, table))
 
 
