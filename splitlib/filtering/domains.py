@@ -330,7 +330,7 @@ class Ranges:
     def at_most(self, number: int) -> Self:
         """Merge adjacent ranges until there are at most ``number``, and keep the widest gaps.
 
-        For types without a distance, such as strings, groups of equal size are merged.
+        For types without a distance, groups of equal size are merged.
 
         Args:
             number: Maximum number of ranges, at least 1.
@@ -381,13 +381,19 @@ class Ranges:
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
         """Return the approximate gaps between ranges; None if the type does not have a distance."""
-        lower, upper = _numbers(self.lower[1:]), _numbers(self.upper[:-1])
-        return None if lower is None or upper is None else lower - upper
+        numbers = _numbers(pa.concat_arrays([self.lower[1:], self.upper[:-1]]))
+        return None if numbers is None else numbers[: len(self) - 1] - numbers[len(self) - 1 :]
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
     """Return values as approximate numbers; None if their type does not have a distance."""
     kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        # Texts differ after their common prefix. The bytes after it are the digits of a number.
+        texts = values.cast(pa.binary()).to_pylist()
+        pairs = enumerate(zip(min(texts, default=b""), max(texts, default=b""), strict=False))
+        start = next((i for i, (one, other) in pairs if one != other), 0)
+        return np.array([text[start:][:8] for text in texts], "S8").view(">u8").astype(np.float64)
     if pa.types.is_decimal(kind):
         return np.asarray(pc.cast(values, pa.float64(), safe=False))
     if pa.types.is_temporal(kind):

@@ -64,6 +64,7 @@ _KNOWN: Final = {
         """,
         "DataSource$": "lookupDataSource(String, SQLConf)Class",
         "DataSourceStrategy$": "normalizeExprs(Seq, Seq)Seq",
+        "FileStatusCache": "",
         "FileStatusWithMetadata": "fileStatus()FileStatus",
         "HadoopFsRelation": """
             new(FileIndex, StructType, StructType, Option, FileFormat, Map, SparkSession)

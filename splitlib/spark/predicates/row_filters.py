@@ -66,10 +66,13 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "StartsWith": F.startswith,
     "NotStartsWith": lambda column, value: ~F.startswith(column, value),
 }
-# Maximal number of values in a condition. A longer list costs more per row than it saves. Then the
-# condition is a range.
+# Maximal number of values in a condition. A longer list costs more per row than it saves.
 _MANY = 1000
-_MANY_RANGES = 100
+# Maximal number of ranges in a condition.
+_MANY_RANGES = 32
+# Spark passes a longer list of values to the readers of Parquet and ORC as one range, from the
+# least to the greatest value (spark.sql.parquet.pushdown.inFilterThreshold).
+_PUSHED_VALUES = 10
 # File formats with statistics of each part of a file.
 _WITH_STATISTICS = ("parquet", "orc")
 
@@ -318,7 +321,7 @@ def many_keys(
 ) -> Iterator[tuple[str, pa.Array, bool]]:
     """Yield columns with too many keys to list, their keys, and whether null is a key.
 
-    For these columns, :func:`row_conditions` tests only a range.
+    For these columns, :func:`row_conditions` tests only ranges.
 
     Args:
         columns: Columns to test, with the table's types.
@@ -339,19 +342,21 @@ def many_keys(
 def _among(keys: pa.Array, field: pa.Field) -> Column:
     values = pc.unique(keys)
     plain = values.drop_null()
-    if len(plain) > _MANY:
-        ends = pc.min_max(plain)
-        found = _in_ranges(field, Ranges.between(ends["min"], ends["max"]))
-    elif len(plain):
-        # A list of Python values needs fewer calls to the JVM than a literal for each value.
-        simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
-        listed = (
-            plain.to_pylist() if simple else [arrow_literal(value, field.type) for value in plain]
-        )
-        found = _column(field).isin(listed)
+    if len(plain) > _PUSHED_VALUES:
+        ordered = plain.take(pc.sort_indices(plain))
+        found = _in_ranges(field, Ranges.covering(ordered, _MANY_RANGES))
+        if len(plain) <= _MANY:
+            found = _listed(plain, field) & found  # few rows are left for the slower ranges
     else:
-        found = F.lit(False)
+        found = _listed(plain, field) if len(plain) else F.lit(False)
     return found | _column(field).isNull() if values.null_count else found
+
+
+def _listed(values: pa.Array, field: pa.Field) -> Column:
+    # A list of Python values needs fewer calls to the JVM than a literal for each value.
+    if pa.types.is_integer(field.type) or pa.types.is_string(field.type):
+        return _column(field).isin(values.to_pylist())
+    return _column(field).isin([arrow_literal(value, field.type) for value in values])
 
 
 def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
@@ -360,6 +365,8 @@ def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
 
 def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
     """Return a condition for a range that includes both ends; a null end is open."""
+    if low.is_valid and low.equals(high):
+        return _column(field) == arrow_literal(low, field.type)
     found = _column(field).isNotNull()
     if low.is_valid:
         found = found & (_column(field) >= arrow_literal(low, field.type))

@@ -268,7 +268,9 @@ def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lis
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=0)
-    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, but the manifest list counts 0"):
+    with pytest.raises(
+        splitlib.CorruptMetadata, match="has 2 files, but the manifest list counts 0"
+    ):
         select(open_table(catalog, table))
 
 
