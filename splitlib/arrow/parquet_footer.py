@@ -1,23 +1,26 @@
-"""Read the footer of a Parquet file. Python reads the bytes, and Arrow parses them."""
+"""Read the footer of a Parquet file. Python reads the bytes, and Arrow parses them.
+
+Arrow does not get the file itself. If Arrow called back into Python to read, and the storage hung,
+the blocked thread would abort the process at exit.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
-_END_BYTES = 8
+_END_BYTES: Final = 8
 # Number of bytes to read first, as Arrow does; most footers are smaller.
-_FIRST_BYTES = 1 << 16
+_FIRST_BYTES: Final = 1 << 16
 
 
 def read_schema(file: Any) -> pa.Schema:
     """Read the Arrow schema from the footer of a Parquet file, with the file's metadata.
-
-    Arrow gets the bytes, not the file. If Arrow called back into Python to read, and the storage
-    hung, the blocked thread would abort the process at exit.
 
     Args:
         file: File open for reading, with ``seek`` and ``read``.
@@ -27,28 +30,36 @@ def read_schema(file: Any) -> pa.Schema:
     """
     from pyarrow import parquet  # slow to import, and needed only for tables without a schema
 
-    return parquet.read_schema(pa.BufferReader(_footer(file)))
+    return parquet.read_schema(pa.BufferReader(_footer_of(file)))
 
 
 def read_metadata(file: Any) -> Any:
     """Read the whole footer of a Parquet file, as a ``pyarrow.parquet.FileMetaData``."""
     from pyarrow import parquet
 
-    return parquet.read_metadata(pa.BufferReader(_footer(file)))
+    return parquet.read_metadata(pa.BufferReader(_footer_of(file)))
 
 
-def _footer(file: Any) -> bytes:
-    """Return the last bytes of the file, which include the footer."""
+def footer(size: int, last: Callable[[int], bytes]) -> bytes:
+    """Return the last bytes of a Parquet file, which include the footer.
+
+    Args:
+        size: Size of the file, in bytes.
+        last: Function that returns this many bytes from the end of the file. It is called once or,
+            for a large footer, twice.
+    """
+    end = last(min(size, _FIRST_BYTES))
+    wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
+    return last(wanted) if len(end) < wanted <= size else end
+
+
+def _footer_of(file: Any) -> bytes:
     file.seek(0, os.SEEK_END)
     size = file.tell()
-    end = _last(file, size, _FIRST_BYTES)
-    wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
-    if len(end) < wanted <= size:
-        end = _last(file, size, wanted)
-    return end
+    return footer(size, partial(_last, file, size))
 
 
 def _last(file: Any, size: int, wanted: int) -> bytes:
-    file.seek(max(0, size - wanted))
-    data: bytes = file.read(min(size, wanted))
+    file.seek(size - wanted)
+    data: bytes = file.read(wanted)
     return data
