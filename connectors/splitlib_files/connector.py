@@ -153,7 +153,7 @@ class FilesConnector(Connector):
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return the fsspec options that were given for a storage protocol."""
-        return self._storage.given_options(protocol)
+        return self._storage.given_options
 
     def check_identity(self) -> None:
         """Check that the root directory still exists.

@@ -255,7 +255,7 @@ class HiveConnector(Connector):
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return the fsspec options that were given for a storage protocol."""
-        return self._storage.given_options(protocol)
+        return self._storage.given_options
 
     def close(self) -> None:
         """Close the connection to the metastore."""

@@ -21,6 +21,7 @@ from splitlib.model import (
     TableMetadata,
 )
 from splitlib.spi import Connector, Predicate
+from splitlib.storage import AzureSettings, S3Settings
 from splitlib_iceberg.batches import (
     apply_deletes,
     choose,
@@ -44,7 +45,6 @@ from splitlib_iceberg.schema import (
     renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
-from splitlib_iceberg.storage_options import azure_options, s3_options
 
 _BY_ID = ReadFormat.of("parquet", columns="id")
 
@@ -197,8 +197,12 @@ class IcebergConnector(Connector):
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return fsspec options for S3 or Azure; empty for other protocols."""
-        options_of = {"s3": s3_options, "abfss": azure_options}.get(protocol)
-        return {} if options_of is None else options_of(self._io.properties)
+        match protocol:
+            case "s3":
+                return S3Settings.from_pyiceberg(self._io.properties).to_fsspec()
+            case "abfss":
+                return AzureSettings.from_pyiceberg(self._io.properties).to_fsspec()
+        return {}
 
     def close(self) -> None:
         """Close the catalog and release cached metadata."""

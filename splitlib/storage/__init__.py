@@ -1,6 +1,6 @@
 """List the data files of directories as Hive and Spark do, on a local disk or an object store.
 
-Modules that need fsspec are imported on first use, because fsspec is slow to import.
+Modules that need fsspec or PyArrow are imported on first use, because these are slow to import.
 """
 
 import importlib
@@ -23,28 +23,35 @@ from splitlib.storage.locations import (
     refuse_files_outside,
     refuse_outside,
 )
-from splitlib.storage.options import connection_parts, nested_options, option_value
+from splitlib.storage.options import nested_options, option_value
 
 if TYPE_CHECKING:
+    from splitlib.storage.azure import AzureSettings
     from splitlib.storage.filesystems import Links, OptionsByProtocol, modified
-    from splitlib.storage.storage import Storage
+    from splitlib.storage.s3 import S3Settings
+    from splitlib.storage.storage import CLOUDS, Storage
 
-_WITH_FSSPEC = {
+_ON_FIRST_USE = {
+    "CLOUDS": "storage",
+    "AzureSettings": "azure",
     "Links": "filesystems",
     "OptionsByProtocol": "filesystems",
+    "S3Settings": "s3",
     "Storage": "storage",
     "modified": "filesystems",
 }
 
 __all__ = [
+    "CLOUDS",
     "SELECTING_OPTIONS",
     "AllowedLocations",
+    "AzureSettings",
     "Level",
     "Links",
     "OptionsByProtocol",
+    "S3Settings",
     "Storage",
     "StoredFile",
-    "connection_parts",
     "file_batch",
     "is_data",
     "is_restricted",
@@ -61,6 +68,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_FSSPEC:
+    if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WITH_FSSPEC[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)

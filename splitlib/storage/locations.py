@@ -25,12 +25,6 @@ _OBJECT_STORES = {
 _OF_HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "har", "ofs", "o3fs"})
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
-# Different schemes of the same store, mapped to one of them.
-_SAME: Final = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
-    **dict.fromkeys(("gs", "gcs"), "gs"),
-    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "abfs"),
-}
 _WITH_HOSTS: Final = frozenset(
     {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
 )
@@ -254,7 +248,8 @@ def _readings(location: str) -> tuple[_Place, ...]:
             paths += [parsed[2], parsed[1] + parsed[2]]
         read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
-    scheme = _SAME.get(uri[1].lower(), uri[1].lower())
+    scheme = uri[1].lower()
+    scheme, _ = _OBJECT_STORES.get(scheme, (scheme, ""))
     authority = _authority(scheme, uri[2] or "")
     cut = _parsed(f"{scheme}://host/{uri[3].removeprefix('/')}")[2]
     return tuple(
@@ -284,7 +279,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 def _authority(scheme: str, authority: str) -> str:
     """Return the host or bucket of a URI, so that equal stores have equal texts."""
     container, at, host = authority.rpartition("@")
-    if scheme == "abfs" and at:
+    if scheme == "abfss" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)
     if scheme in _WITH_HOSTS:
         return authority.lower().removesuffix(_HDFS_PORT if scheme == "hdfs" else "")

@@ -1,12 +1,26 @@
-"""Parse filesystem options from text, as on the command line and in data source options."""
+"""Parse options of fsspec filesystems: from text, and those that affect listings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, Final
 
 from splitlib.errors import ConfigError
+
+# Options of several filesystems that do not affect listings.
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        "default_block_size",
+        "default_cache_type",
+        "default_fill_cache",
+        "listings_expiry_time",
+        "max_concurrency",
+        "max_paths",
+        "skip_instance_cache",
+        "use_listings_cache",
+    }
+)
 
 
 def option_value(text: str) -> Any:
@@ -39,7 +53,12 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def connection_parts(text: str) -> dict[str, str]:
-    """Parse an Azure connection string; the names in the result are in upper case."""
-    pairs = (part.partition("=") for part in text.rstrip(";").split(";"))
-    return {name.upper(): value for name, _, value in pairs}
+def listing_options(options: Mapping[str, Any], without_meaning: Set[str]) -> dict[str, Any]:
+    """Return the options that may affect listings, without those that are None.
+
+    Args:
+        options: Options of an fsspec filesystem.
+        without_meaning: Names of options of this filesystem that do not affect listings.
+    """
+    ignored = _WITHOUT_MEANING | without_meaning
+    return {k: value for k, value in options.items() if value is not None and k not in ignored}

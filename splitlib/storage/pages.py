@@ -142,7 +142,8 @@ class PagedListing:
         confirm: Confirms that listings are complete; None means that they are not confirmed.
 
     Raises:
-        NotFollowed: if obstore is missing or too old.
+        NotFollowed: if obstore is too old.
+        ImportError: if obstore is missing.
     """
 
     def __init__(
@@ -152,11 +153,9 @@ class PagedListing:
         kind: StoreKind = FLAT,
         confirm: Confirmation | None = None,
     ) -> None:
-        try:
-            import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
-            import obstore
-        except ImportError as error:
-            raise NotFollowed(str(error)) from error
+        import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
+        import obstore
+
         # Users may have installed obstore without the extra of splitlib that requires this version.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
             raise NotFollowed(f"obstore {obstore.__version__} misses keys that contain '%'.")

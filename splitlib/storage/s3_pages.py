@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from typing import Any, Final
-from urllib.parse import quote, unquote_plus, urlsplit
+from urllib.parse import quote, unquote_plus
 from xml.parsers import expat
 
 import pyarrow as pa
@@ -42,9 +42,6 @@ _WANTED: Final = frozenset(
     }
 )
 _PIECE: Final = 1 << 16
-_SECONDS: Final = 30.0
-"""Default timeout of a response in seconds, as in obstore."""
-_CONNECT_SECONDS: Final = 5.0
 # Matches keys that obstore cannot represent either, such as keys with an empty part.
 _UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 
@@ -54,31 +51,20 @@ class S3Pages(ShownPages):
 
     Args:
         bucket: Name of the bucket.
-        settings: Arguments of :class:`obstore.store.S3Store`, with an endpoint.
-        send: Function that sends a request, from :func:`sender`.
+        url: URL of the bucket.
+        get: Function that sends a signed GET request for a URL, and returns the response.
+        seconds: Maximum duration of a request, in seconds.
         retries: Maximum number of retries of a request.
     """
 
     def __init__(
-        self, bucket: str, settings: Mapping[str, Any], send: Callable[[Any], Any], retries: int
+        self, bucket: str, url: str, get: Callable[[str], Any], seconds: float, retries: int
     ) -> None:
-        from botocore.auth import S3SigV4Auth
-
         self._bucket = bucket
-        self._sign: Any = S3SigV4Auth
-        self._region = settings["region"]
-        self._credentials = settings.get("credential_provider")
-        self._headers = {"x-amz-request-payer": "requester"} if settings["request_payer"] else {}
-        self._send = send
+        self._url = url
+        self._get = get
+        self._seconds = seconds
         self._retries = retries
-        timeout = settings["client_options"].get("timeout")
-        self._seconds = timeout.total_seconds() if timeout is not None else _SECONDS
-        endpoint = urlsplit(settings["endpoint"].rstrip("/"))
-        if settings["virtual_hosted_style_request"]:
-            self._url = f"{endpoint.scheme}://{bucket}.{endpoint.netloc}{endpoint.path}/"
-        else:
-            path = f"{endpoint.path}/{quote(bucket, safe='')}"
-            self._url = f"{endpoint.scheme}://{endpoint.netloc}{path}"
 
     def level(self, directory: str) -> tuple[pa.RecordBatch, list[str]]:
         """Return the objects directly in a directory, and the paths of its subdirectories."""
@@ -149,7 +135,8 @@ class S3Pages(ShownPages):
 
         until = time.monotonic() + self._seconds
         try:
-            answer = self._send(self._request(query))
+            asked = "&".join(f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query))
+            answer = self._get(f"{self._url}?{asked}")
             try:
                 pieces = _pieces(answer.raw, until, where)
                 if answer.status_code == 200:
@@ -164,44 +151,6 @@ class S3Pages(ShownPages):
             raise SourceUnavailable(f"{where}: {error}") from error
         text = f"Server returned error status code: {answer.status_code} {text}"
         raise error_of(text, self._bucket, where)
-
-    def _request(self, query: Mapping[str, str]) -> Any:
-        from botocore.awsrequest import AWSRequest
-        from botocore.credentials import Credentials
-
-        asked = "&".join(f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query))
-        request = AWSRequest("GET", f"{self._url}?{asked}", dict(self._headers))
-        request.stream_output = True
-        if self._credentials is not None:
-            given = self._credentials()
-            found = Credentials(
-                given["access_key_id"], given["secret_access_key"], given.get("token")
-            )
-            self._sign(found, "s3", self._region).add_auth(request)
-        return request.prepare()
-
-
-def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], Any]:
-    """Return a function that sends prepared requests of botocore, and reuses connections.
-
-    Args:
-        settings: Settings of :class:`S3Pages`.
-        verify: Whether to verify certificates, or the path of a file with trusted certificates.
-    """
-    from botocore.httpsession import URLLib3Session
-    from botocore.utils import get_environ_proxies
-
-    def seconds(name: str, default: float) -> float:
-        given = settings["client_options"].get(name)
-        return default if given is None else float(given.total_seconds())
-
-    send: Callable[[Any], Any] = URLLib3Session(
-        verify=verify,
-        proxies=get_environ_proxies(settings["endpoint"]),
-        timeout=(seconds("connect_timeout", _CONNECT_SECONDS), seconds("timeout", _SECONDS)),
-        max_pool_connections=64,
-    ).send
-    return send
 
 
 class _Keys:

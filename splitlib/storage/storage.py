@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from splitlib.errors import (
     SourceError,
 )
 from splitlib.redaction import get_logger
-from splitlib.storage.azure_stores import azure_stores
+from splitlib.storage.azure import AzureSettings
 from splitlib.storage.confirmed import confirm_end
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
@@ -27,33 +27,30 @@ from splitlib.storage.filesystems import (
     level_of,
 )
 from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
-from splitlib.storage.gcs_stores import gcs_stores
+from splitlib.storage.gcs import GcsSettings
 from splitlib.storage.locations import Location, is_restricted, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
-    FLAT,
     Bucket,
     NotFollowed,
     NotInOrder,
     OtherRegion,
     PagedListing,
-    StoreKind,
 )
-from splitlib.storage.s3_stores import s3_stores
+from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
 # End of the names of S3's directory buckets, which list keys in no order, and only from the start.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in one call that lists several directories per page.
 _BUCKETS = 4
-_AZURE = StoreKind(names_per_request=5000, is_flat=False)
-# For each protocol of fsspec, the function that creates obstore's stores, and their kind.
-_STORES = {
-    "s3": (s3_stores, FLAT),
-    "gs": (gcs_stores, FLAT),
-    "abfss": (azure_stores, _AZURE),
-    "az": (azure_stores, _AZURE),
+CLOUDS: Final[Mapping[str, type[S3Settings | GcsSettings | AzureSettings]]] = {
+    "s3": S3Settings,
+    "gs": GcsSettings,
+    "abfss": AzureSettings,
+    "az": AzureSettings,
 }
+"""Settings of the clients of each cloud, by fsspec's protocol."""
 
 
 class Storage:
@@ -247,8 +244,9 @@ class Storage:
                 return Level(files, shown, requests, frozenset(directories).difference(shown))
         return level_of(*self.filesystem(location), location)
 
-    def given_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the options that the user passed; empty if they come from a Spark session."""
+    @property
+    def given_options(self) -> Mapping[str, Any]:
+        """Options that the user passed; empty if they come from a Spark session."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
 
     def _listing(self, place: Location) -> PagedListing | None:
@@ -256,20 +254,19 @@ class Storage:
         with self._lock:
             if group not in self._listings:
                 self._listings[group] = None
-                if place.protocol in _STORES:
+                if place.protocol in CLOUDS:
                     try:
                         self._listings[group] = self._paged_listing(place.protocol, group)
-                    except NotFollowed as reason:
+                    except (NotFollowed, ImportError) as reason:
                         _log.info("%s:// is listed with fsspec: %s", place.protocol, reason)
             return self._listings[group]
 
     def _paged_listing(self, protocol: str, group: str) -> PagedListing:
         if native_threads_are_lost():
             raise NotFollowed("This process was forked from one that had used obstore.")
-        make, kind = _STORES[protocol]
-        options = self._filesystems.options_of(group)
+        settings = CLOUDS[protocol].from_fsspec(self._filesystems.options_of(group))
         confirmed = _Confirmed(self._filesystems, protocol)
-        return PagedListing(protocol, make(options), kind, confirmed)
+        return PagedListing(protocol, settings.stores(), settings.kind, confirmed)
 
     def _listed_first(
         self, locations: Sequence[str], below: bool

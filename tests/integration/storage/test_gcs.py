@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.storage import Storage
-from splitlib.storage.gcs_stores import gcs_stores
+from splitlib.storage.gcs import GcsSettings
 from splitlib.storage.pages import NotFollowed
 from tests.support.s3_server import S3Server
 
@@ -124,13 +124,13 @@ def test_credentials_are_those_of_gcsfs(
 )
 def test_what_obstore_cannot_follow_is_left_to_gcsfs(options: dict[str, Any]) -> None:
     with pytest.raises(NotFollowed):
-        gcs_stores(options)
+        GcsSettings.from_fsspec(options).stores()
 
 
 def test_an_emulator_is_left_to_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://localhost:4443")
     with pytest.raises(NotFollowed):
-        gcs_stores({"token": "anon"})
+        GcsSettings.from_fsspec({"token": "anon"}).stores()
 
 
 def test_options_that_say_nothing_about_a_listing(here: S3Server) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from splitlib.spark.jvm.hadoop import abfs_settings, s3a_settings, scan_options
+from splitlib.spark.jvm.hadoop import scan_options
 
 S3A = "org.apache.hadoop.fs.s3a"
 ABFS = "org.apache.hadoop.fs.azurebfs"
@@ -16,58 +14,6 @@ SIMPLE = {
     "secret.key": "s",
     "aws.credentials.provider": f"{S3A}.SimpleAWSCredentialsProvider",
 }
-
-
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        ({}, {}),
-        ({"use_listings_cache": False, "anon": False, "profile": "p"}, {}),
-        ({"key": "k"}, {}),
-        ({"key": "k", "secret": "s"}, SIMPLE),
-        ({"username": "k", "password": "s"}, SIMPLE),
-        ({"client_kwargs": {"aws_access_key_id": "k", "aws_secret_access_key": "s"}}, SIMPLE),
-        ({"key": "k", "secret": "s", "client_kwargs": {"aws_access_key_id": "x"}}, SIMPLE),
-        (
-            {"key": "k", "secret": "s", "token": "t"},
-            SIMPLE
-            | {
-                "session.token": "t",
-                "aws.credentials.provider": f"{S3A}.TemporaryAWSCredentialsProvider",
-            },
-        ),
-        (
-            {"anon": "true", "key": "k", "secret": "s"},
-            {"aws.credentials.provider": f"{S3A}.AnonymousAWSCredentialsProvider"},
-        ),
-        (
-            {"client_kwargs": {"endpoint_url": "http://minio:9000"}},
-            {
-                "endpoint": "http://minio:9000",
-                "connection.ssl.enabled": "false",
-                "endpoint.region": "us-east-1",
-                "path.style.access": "true",
-            },
-        ),
-        (
-            {
-                "endpoint_url": "https://store",
-                "client_kwargs": {"region_name": "eu-west-1"},
-                "config_kwargs": {"s3": {"addressing_style": "virtual"}},
-            },
-            {
-                "endpoint": "https://store",
-                "connection.ssl.enabled": "true",
-                "endpoint.region": "eu-west-1",
-                "path.style.access": "false",
-            },
-        ),
-        ({"use_ssl": False}, {"connection.ssl.enabled": "false"}),
-        ({"requester_pays": True}, {"requester.pays.enabled": "true"}),
-    ],
-)
-def test_settings(options, settings):
-    assert s3a_settings(options) == settings
 
 
 def test_a_scan_without_settings_is_the_sessions():
@@ -94,56 +40,6 @@ def test_scans_share_options_only_if_they_share_settings():
     name = "fs.viewfs.mounttable.b.linkFallback"
     assert one == same
     assert one[name] != other[name]
-
-
-KEY = {
-    "account.auth.type": "SharedKey",
-    "account.keyprovider": f"{ABFS}.services.SimpleKeyProvider",
-    "account.key": "k==",
-}
-SIGNED = {"account.auth.type": "SAS", "sas.fixed.token": "sv=1&sig=a%3D"}
-
-
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        ({}, {}),
-        ({"anon": True, "account_name": "acc", "use_listings_cache": False}, {}),
-        ({"account_key": "k=="}, KEY),
-        ({"account_key": "k==", "sas_token": "s", "client_id": "c"}, KEY),
-        ({"account_key": None, "account_name": None, "sas_token": "?sv=1&sig=a%3D"}, SIGNED),
-        ({"account_name": "acc", "account_key": "k=="}, KEY),
-        ({"account_name": "other", "account_key": "k=="}, {}),
-        ({"client_id": "c", "client_secret": "s"}, {}),
-        (
-            {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
-            {
-                "account.auth.type": "OAuth",
-                "account.oauth.provider.type": f"{ABFS}.oauth2.ClientCredsTokenProvider",
-                "account.oauth2.client.endpoint": "https://login.microsoftonline.com/t/oauth2/token",
-                "account.oauth2.client.id": "c",
-                "account.oauth2.client.secret": "s",
-            },
-        ),
-        ({"connection_string": "AccountName=acc;AccountKey=k==;", "account_key": "x"}, KEY),
-        ({"connection_string": "AccountName=other;AccountKey=k=="}, {}),
-        (
-            {"connection_string": "BlobEndpoint=h;SharedAccessSignature=sv=1&sig=a%3D"},
-            SIGNED,
-        ),
-    ],
-    ids=str,
-)
-def test_settings_of_a_container(options, settings):
-    expected = {}
-    for name, value in settings.items():
-        for place in (HOST, f"lake.{HOST}"):
-            expected[f"fs.azure.{name}.{place}"] = value
-    assert abfs_settings(options, AT) == expected
-
-
-def test_a_container_of_no_account_is_the_sessions():
-    assert abfs_settings({"account_key": "k=="}, "lake") == {}
 
 
 def test_containers_are_reached_as_securely_as_their_paths_say():

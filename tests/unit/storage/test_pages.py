@@ -20,10 +20,9 @@ from splitlib import (
     SourceUnavailable,
     SplitConfig,
 )
-from splitlib.storage import Storage, is_data, pages
+from splitlib.storage import S3Settings, Storage, is_data, pages
 from splitlib.storage import storage as storage_module
 from splitlib.storage.pages import FILES_PER_PAGE, NotInOrder, PagedListing
-from splitlib.storage.s3_stores import s3_stores
 
 PAGE = 4
 
@@ -54,7 +53,7 @@ def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
 
 def pages_of(prefixes: list[str]) -> list[pa.RecordBatch]:
     """List directories until all are complete, and return the pages."""
-    listing, found = PagedListing("s3", s3_stores(OPTIONS)), []
+    listing, found = PagedListing("s3", S3Settings.from_fsspec(OPTIONS).stores()), []
     while prefixes:
         pages, complete = listing.first_pages("lake", prefixes, below=False)
         found += pages

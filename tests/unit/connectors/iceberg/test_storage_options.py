@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg import io
 
-from splitlib_iceberg.storage_options import azure_options, s3_options
+from splitlib.storage import AzureSettings, S3Settings
 
 KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 
@@ -42,7 +43,7 @@ KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
     ],
 )
 def test_s3(properties, options):
-    assert s3_options(properties) == options
+    assert S3Settings.from_pyiceberg(properties).to_fsspec() == options
 
 
 HOST = "acc.dfs.core.windows.net"
@@ -76,4 +77,40 @@ HOST = "acc.dfs.core.windows.net"
     ],
 )
 def test_azure(properties, options):
-    assert azure_options(properties) == options
+    assert AzureSettings.from_pyiceberg(properties).to_fsspec() == options
+
+
+@pytest.mark.parametrize(
+    ("cloud", "name"),
+    [
+        *((S3Settings, name) for name in ("S3_SIGNER", "S3_ROLE_ARN", "AWS_ROLE_ARN")),
+        *((S3Settings, name) for name in ("S3_PROFILE_NAME", "AWS_PROFILE_NAME")),
+        *((AzureSettings, name) for name in ("ADLS_TOKEN", "ADLS_CREDENTIAL")),
+    ],
+)
+def test_properties_that_exclude_others(cloud, name):
+    given = KEYS | {"adls.account-key": "k"}
+    assert cloud.from_pyiceberg(given) != cloud()
+    assert cloud.from_pyiceberg(given | {getattr(io, name): "x"}) == cloud()
+
+
+@pytest.mark.parametrize("kind", ["S3", "AWS"])
+def test_names_of_pyiceberg_for_s3(kind):
+    names = {"key": "ACCESS_KEY_ID", "secret": "SECRET_ACCESS_KEY", "token": "SESSION_TOKEN"}
+    given = {getattr(io, f"{kind}_{name}"): option for option, name in names.items()}
+    given |= {getattr(io, f"{kind}_REGION"): "r", io.S3_ENDPOINT: "e", io.S3_ANONYMOUS: "true"}
+    given |= {io.S3_FORCE_VIRTUAL_ADDRESSING: "true"}
+    assert S3Settings.from_pyiceberg(given).to_fsspec() == {
+        **{option: option for option in names},
+        "anon": True,
+        "endpoint_url": "e",
+        "client_kwargs": {"region_name": "r"},
+        "config_kwargs": {"s3": {"addressing_style": "virtual"}},
+    }
+
+
+def test_names_of_pyiceberg_for_azure():
+    names = ["account_name", "account_host", "account_key", "connection_string", "sas_token"]
+    names += ["client_id", "client_secret", "tenant_id"]
+    given = {getattr(io, f"ADLS_{name.upper()}"): name for name in names}
+    assert AzureSettings.from_pyiceberg(given).to_fsspec() == {name: name for name in names}

@@ -14,8 +14,7 @@ import pytest
 from azure.core.credentials import AccessToken
 
 from splitlib import AccessDenied, SourceError, SourceUnavailable
-from splitlib.storage import Storage
-from splitlib.storage.azure_stores import azure_stores
+from splitlib.storage import AzureSettings, Storage
 from splitlib.storage.pages import Bucket, NotFollowed
 
 KEY = base64.b64encode(b"key of an account").decode()
@@ -38,7 +37,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("obstore.store.AzureStore", lambda container, **with_: (container, with_))
 
     def make(options: dict[str, Any], bucket: str = AT) -> tuple[str, dict[str, Any]]:
-        container, told = azure_stores(options)(bucket, retry_config=None)
+        store = AzureSettings.from_fsspec(options).stores()
+        container, told = store(bucket, retry_config=None)
         return container, told
 
     return make
@@ -165,7 +165,7 @@ def test_without_credentials_it_is_who_is_logged_in(made, monkeypatch):
 )
 def test_what_obstore_cannot_follow_is_left_to_adlfs(options):
     with pytest.raises(NotFollowed):
-        azure_stores(options)
+        AzureSettings.from_fsspec(options).stores()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""Credentials and options of clients of Azure Blob Storage: adlfs, obstore, ABFS and PyIceberg."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Self
+
+from splitlib.storage.options import listing_options
+from splitlib.storage.pages import NotFollowed, StoreKind, StoreOf
+
+# Options of adlfs that do not affect listings. Its timeouts apply to reads and writes.
+_WITHOUT_MEANING: Final = {
+    "assume_container_exists",
+    "blocksize",
+    "connection_timeout",
+    "read_timeout",
+    "timeout",
+}
+# Options that adlfs reads from environment variables ``AZURE_STORAGE_*`` if they are not given.
+_CLIENT: Final = ("tenant_id", "client_id", "client_secret")
+_AMBIENT: Final = ("account_name", "account_key", "connection_string", "sas_token", *_CLIENT)
+_NAMES: Final = (*_AMBIENT, "account_host")
+_SCOPE: Final = "https://storage.azure.com/.default"
+_LOGIN: Final = "https://login.microsoftonline.com"
+_PUBLIC: Final = re.compile(r"([\w-]+)\.(?:dfs|blob)\.core\.windows\.net")
+_ABFS: Final = "fs.azure."
+_CLASSES: Final = "org.apache.hadoop.fs.azurebfs"
+_CLIENT_CLASS: Final = "ClientCredsTokenProvider"
+# Settings of a single Azure account end with the account's host.
+_ACCOUNT: Final = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.core\.[a-z.]+$")
+_TENANT: Final = re.compile(r"https://[^/]+/([^/]+)/oauth2/")
+
+
+@dataclass(frozen=True, repr=False)
+class AzureSettings:
+    """Credentials and options of a client of Azure. The fields have the names of adlfs."""
+
+    account_name: str | None = None
+    """Name of the account; None means that each location contains it."""
+    account_host: str | None = None
+    """Host of the endpoint, or its URL; None means Azure's public cloud."""
+    account_key: str | None = None
+    connection_string: str | None = None
+    """A text with the account and its credentials, which overrides the other fields."""
+    sas_token: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    tenant_id: str | None = None
+    anon: bool | None = None
+    others: tuple[str, ...] = ()
+    """Names of options that only adlfs supports."""
+
+    kind: ClassVar = StoreKind(names_per_request=5000, is_flat=False)
+    hadoop_names: ClassVar = ()
+    # Names of these settings contain an account or more parts.
+    hadoop_prefixes: ClassVar = (f"{_ABFS}account.", f"{_ABFS}sas.fixed.token")
+
+    @classmethod
+    def from_fsspec(cls, options: Mapping[str, Any]) -> Self:
+        """Return the settings in options of adlfs."""
+        given = listing_options(options, _WITHOUT_MEANING)
+        known: dict[str, Any] = {name: given.pop(name, None) for name in (*_NAMES, "anon")}
+        return cls(**known, others=tuple(given))
+
+    @classmethod
+    def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
+        """Return the settings of ABFS by store: of all accounts, and of each that has its own."""
+        general: dict[str, str] = {}
+        accounts: dict[str, dict[str, str]] = {}
+        for name, value in settings.items():
+            if name.startswith(_ABFS):
+                own = _ACCOUNT.search(name)
+                into = accounts.setdefault(own[1], {}) if own else general
+                into[name[len(_ABFS) : own.start() if own else None]] = value.strip()
+        return {"abfss": cls._from_abfs(general)} | {
+            f"abfss://{account}": cls._from_abfs(general | given)
+            for account, given in accounts.items()
+        }
+
+    @classmethod
+    def _from_abfs(cls, given: Mapping[str, str]) -> Self:
+        """Return an account key, else a SAS token, else the secret of a client."""
+        if key := given.get("account.key"):
+            return cls(account_key=key)
+        if signature := given.get("sas.fixed.token"):
+            return cls(sas_token=signature)
+        is_client = given.get("account.oauth.provider.type", "").endswith(_CLIENT_CLASS)
+        tenant = _TENANT.match(given.get("account.oauth2.client.endpoint", ""))
+        client, secret = (given.get(f"account.oauth2.client.{name}") for name in ("id", "secret"))
+        if is_client and tenant and client and secret:
+            return cls(tenant_id=tenant[1], client_id=client, client_secret=secret)
+        return cls()
+
+    @classmethod
+    def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
+        """Return the settings in properties of PyIceberg; none if adlfs cannot express them."""
+        if properties.get("adls.token") or properties.get("adls.credential"):
+            return cls()
+        found: dict[str, Any] = {n: properties.get(f"adls.{n.replace('_', '-')}") for n in _NAMES}
+        for name, value in properties.items():
+            # Catalogs issue a SAS token for each account host. Like PyIceberg, use the first one.
+            if name.startswith("adls.sas-token."):
+                found["account_name"] = found["account_name"] or name.split(".")[2]
+                found["sas_token"] = found["sas_token"] or value
+        return cls(**found)
+
+    def to_fsspec(self) -> dict[str, Any]:
+        """Return options of adlfs, for settings of Hadoop or PyIceberg."""
+        return {name: value for name in _NAMES if (value := getattr(self, name))}
+
+    def to_hadoop(self, authority: str) -> dict[str, str]:
+        """Return settings of ABFS for one container.
+
+        Options without a counterpart in ABFS are ignored. If the options name another account, the
+        result is empty, and the session's own settings apply.
+
+        Args:
+            authority: ``container@host``, as in the paths of the files.
+        """
+        own = self._connected()
+        container, _, host = authority.partition("@")
+        account = host.partition(".")[0]
+        if not host or (own.account_name or account) != account:
+            return {}
+        # Set each setting for the account and for the container, since ABFS prefers the more
+        # specific name, and the session may have set either of them.
+        return {
+            f"{_ABFS}{name}.{place}": str(value)
+            for name, value in own._abfs_identity().items()
+            for place in (host, f"{container}.{host}")
+        }
+
+    def _abfs_identity(self) -> dict[str, str]:
+        """Return the settings for authentication, by the first method that adlfs would use."""
+        if self.account_key:
+            return {
+                "account.auth.type": "SharedKey",
+                "account.keyprovider": f"{_CLASSES}.services.SimpleKeyProvider",
+                "account.key": self.account_key,
+            }
+        if self.sas_token:
+            # A class that provides SAS tokens, if the session sets one, has precedence in ABFS.
+            token = self.sas_token.removeprefix("?")
+            return {"account.auth.type": "SAS", "sas.fixed.token": token}
+        if not (self.tenant_id and self.client_id and self.client_secret):
+            return {}
+        return {
+            "account.auth.type": "OAuth",
+            "account.oauth.provider.type": f"{_CLASSES}.oauth2.{_CLIENT_CLASS}",
+            "account.oauth2.client.endpoint": f"{_LOGIN}/{self.tenant_id}/oauth2/token",
+            "account.oauth2.client.id": self.client_id,
+            "account.oauth2.client.secret": self.client_secret,
+        }
+
+    def _connected(self) -> AzureSettings:
+        """Return the settings in the connection string; without one, these settings."""
+        if not self.connection_string:
+            return self
+        pairs = (part.partition("=") for part in self.connection_string.rstrip(";").split(";"))
+        told = {name.upper(): value for name, _, value in pairs}
+        name, scheme = told.get("ACCOUNTNAME"), told.get("DEFAULTENDPOINTSPROTOCOL", "https")
+        host = f"{scheme}://{name}.blob.{told.get('ENDPOINTSUFFIX', 'core.windows.net')}"
+        return AzureSettings(
+            account_name=name,
+            account_host=told.get("BLOBENDPOINT") or host,
+            account_key=told.get("ACCOUNTKEY"),
+            sas_token=told.get("SHAREDACCESSSIGNATURE"),
+        )
+
+    def stores(self) -> StoreOf:
+        """Return a function that creates stores of obstore which list as adlfs does.
+
+        Raises:
+            NotFollowed: if obstore does not support an option, or there are no credentials.
+            ImportError: if a package is missing.
+        """
+        from obstore.store import AzureStore
+
+        if self.others:
+            raise NotFollowed(", ".join(self.others))
+        ambient: dict[str, Any] = {n: getattr(self, n) or _ambient(n) for n in _AMBIENT}
+        whole = replace(self, **ambient)
+        account = self.account_name
+        if whole.connection_string:
+            whole = whole._connected()
+            account = whole.account_name
+            if not (account and (whole.account_key or whole.sas_token)):
+                raise NotFollowed("a connection string without account or credentials")
+        credentials = whole._credentials()
+        settings: dict[str, Any] = {"skip_signature": credentials is None}
+        settings |= {"credential_provider": credentials} if credentials else {}
+        host = whole.account_host or ""
+        endpoint = host if "://" in host or not host else f"https://{host}"
+
+        def store(bucket: str, *, retry_config: Any) -> Any:
+            container, _, authority = bucket.partition("@")
+            named = _PUBLIC.fullmatch(authority)
+            name = account or (named[1] if named else whole.account_name)
+            if not name or "." in container or ":" in bucket:
+                raise NotFollowed(bucket)
+            return AzureStore(
+                container,
+                account_name=name,
+                endpoint=endpoint or f"https://{name}.blob.core.windows.net",
+                client_options={"allow_http": True},
+                retry_config=retry_config,
+                use_emulator=False,  # ignore environment variables for emulators, as adlfs does
+                **settings,
+            )
+
+        return store
+
+    def _credentials(self) -> Callable[[], dict[str, Any]] | None:
+        """Return a function that gets the first credentials of adlfs; None for anonymous access.
+
+        Raises:
+            NotFollowed: if a part of the credentials is missing.
+            ImportError: if the package ``azure-identity`` is missing.
+        """
+        if self.account_key:
+            return lambda: {"access_key": self.account_key, "expires_at": None}
+        if self.sas_token:
+            signature = self.sas_token.removeprefix("?")
+            return lambda: {"sas_token": signature, "expires_at": None}
+        anonymous = self.anon
+        if anonymous is None:
+            anonymous = (_ambient("anon") or "false").lower() not in ("false", "0", "f")
+        if anonymous and not self.client_id:
+            return None
+        from azure.identity import ClientSecretCredential, DefaultAzureCredential
+
+        client = tuple(getattr(self, name) or "" for name in _CLIENT)
+        try:
+            found: Any = (
+                ClientSecretCredential(*client) if self.client_id else DefaultAzureCredential()
+            )
+        except ValueError as error:
+            raise NotFollowed(str(error)) from error
+        lock = threading.Lock()
+
+        def give() -> dict[str, Any]:
+            with lock:
+                token = found.get_token(_SCOPE)
+            expires = datetime.fromtimestamp(token.expires_on, UTC)
+            return {"token": token.token, "expires_at": expires}
+
+        return give
+
+
+def _ambient(name: str) -> str | None:
+    return os.environ.get(f"AZURE_STORAGE_{name.upper()}")

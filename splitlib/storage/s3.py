@@ -1,0 +1,309 @@
+"""Credentials and options of S3 clients: s3fs, obstore, botocore, Hadoop's S3A and PyIceberg."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import quote, urlsplit
+
+from splitlib.storage.options import listing_options, nested_options
+from splitlib.storage.pages import FLAT, NotFollowed, StoreOf
+from splitlib.storage.s3_pages import S3Pages
+
+# For each field of `S3Settings`, the options of s3fs that set it. The first one takes precedence.
+_OPTIONS: Final = {
+    "key": ("key", "username", "client_kwargs.aws_access_key_id"),
+    "secret": ("secret", "password", "client_kwargs.aws_secret_access_key"),
+    "token": ("token", "client_kwargs.aws_session_token"),
+    "anon": ("anon",),
+    "endpoint_url": ("endpoint_url", "client_kwargs.endpoint_url"),
+    "use_ssl": ("use_ssl", "client_kwargs.use_ssl"),
+    "region": ("client_kwargs.region_name", "region", "config_kwargs.region_name"),
+    "addressing_style": ("config_kwargs.s3.addressing_style",),
+    "requester_pays": ("requester_pays",),
+    "connect_timeout": ("config_kwargs.connect_timeout",),
+    "read_timeout": ("config_kwargs.read_timeout",),
+}
+# Options that do not affect listings; obstore has no limit of connections.
+_WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
+_SECONDS: Final = 30.0
+"""Default timeout of a response in seconds, as in obstore."""
+_CONNECT_SECONDS: Final = 5.0
+_DEFAULT_REGION: Final = "us-east-1"
+_S3A: Final = "fs.s3a."
+_S3A_NAMES: Final = (
+    "access.key",
+    "aws.credentials.provider",
+    "connection.ssl.enabled",
+    "endpoint",
+    "endpoint.region",
+    "path.style.access",
+    "requester.pays.enabled",
+    "secret.key",
+    "session.token",
+)
+_OF_A_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({'|'.join(map(re.escape, _S3A_NAMES))})")
+_PROVIDER: Final = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
+# Credential providers that use access.key and secret.key.
+_WITH_KEYS: Final = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
+# If one of these properties is set, PyIceberg does not use the access key and the secret key.
+_NOT_BY_KEYS: Final = re.compile(r"(s3|client)\.(signer|role-arn|profile-name)")
+_TRUE: Final = ("true", "1", "yes", "y", "t", "on")
+_PYICEBERG: Final = {
+    "key": "access-key-id",
+    "secret": "secret-access-key",
+    "token": "session-token",
+    "region": "region",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class S3Settings:
+    """Credentials and options of a client of S3. The fields have the names of s3fs and botocore."""
+
+    key: str | None = None
+    secret: str | None = None
+    token: str | None = None
+    anon: bool = False
+    endpoint_url: str | None = None
+    """URL of the server; None means AWS."""
+    use_ssl: bool = True
+    region: str | None = None
+    addressing_style: str = "auto"
+    requester_pays: bool = False
+    connect_timeout: float | None = None
+    read_timeout: float | None = None
+    others: tuple[str, ...] = ()
+    """Names of options that only s3fs supports."""
+
+    kind: ClassVar = FLAT
+    hadoop_names: ClassVar = tuple(_S3A + name for name in _S3A_NAMES)
+    hadoop_prefixes: ClassVar = (f"{_S3A}bucket.",)
+
+    @classmethod
+    def from_fsspec(cls, options: Mapping[str, Any]) -> Self:
+        """Return the settings in options of s3fs."""
+        given = listing_options(dict(_flat(options)), _WITHOUT_MEANING)
+        found: dict[str, Any] = {}
+        for field, names in _OPTIONS.items():
+            if values := [given.pop(name) for name in names if name in given]:
+                found[field] = values[0]
+        return cls(**found, others=tuple(given))
+
+    @classmethod
+    def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
+        """Return the settings of S3A by store: of all buckets, and of each that has its own."""
+        general = {name: settings.get(_S3A + name, "").strip() for name in _S3A_NAMES}
+        stores = {"s3": general}
+        for name, value in settings.items():
+            if own := _OF_A_BUCKET.fullmatch(name):
+                stores.setdefault(f"s3://{own[1]}", dict(general))[own[2]] = value.strip()
+        return {store: cls._from_s3a(given) for store, given in stores.items()}
+
+    @classmethod
+    def _from_s3a(cls, given: Mapping[str, str]) -> Self:
+        provider, endpoint = given["aws.credentials.provider"], given["endpoint"]
+        key, secret, token = map(given.get, ("access.key", "secret.key", "session.token"))
+        found: dict[str, Any] = {"anon": "Anonymous" in provider}
+        if key and secret and (not provider or any(kind in provider for kind in _WITH_KEYS)):
+            found = {"key": key, "secret": secret, "token": token}
+        # The global endpoint is the default. If it is set, s3fs treats it as a server other than
+        # AWS.
+        if endpoint.rpartition("/")[2] == "s3.amazonaws.com":
+            endpoint = ""
+        if endpoint and "://" not in endpoint:
+            is_secure = given["connection.ssl.enabled"].lower() in ("", "true")
+            endpoint = f"{'https' if is_secure else 'http'}://{endpoint}"
+        return cls._of(
+            **found,
+            endpoint_url=endpoint,
+            region=given["endpoint.region"],
+            addressing_style="path" if given["path.style.access"].lower() == "true" else None,
+            requester_pays=given["requester.pays.enabled"].lower() == "true",
+        )
+
+    @classmethod
+    def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
+        """Return the settings in properties of PyIceberg; none if s3fs cannot express them."""
+        given = {name: value for name, value in properties.items() if value}
+        if any(_NOT_BY_KEYS.fullmatch(name) for name in given):
+            return cls()
+        is_set = {name for name, value in given.items() if str(value).lower() in _TRUE}
+        return cls._of(
+            **{k: given.get(f"s3.{v}", given.get(f"client.{v}")) for k, v in _PYICEBERG.items()},
+            endpoint_url=given.get("s3.endpoint"),
+            anon="s3.anonymous" in is_set,
+            addressing_style="virtual" if "s3.force-virtual-addressing" in is_set else None,
+        )
+
+    @classmethod
+    def _of(cls, **fields: Any) -> Self:
+        """Return settings with these fields; empty text means the default."""
+        return cls(**{name: value for name, value in fields.items() if value})
+
+    def to_fsspec(self) -> dict[str, Any]:
+        """Return options of s3fs, without those that have their default."""
+        fields = {name: getattr(self, name) for name in _OPTIONS}
+        changed = {name: v for name, v in fields.items() if v != getattr(S3Settings, name)}
+        return nested_options({_OPTIONS[name][0]: value for name, value in changed.items()})
+
+    def to_hadoop(self, bucket: str) -> dict[str, str]:
+        """Return settings of S3A for one bucket.
+
+        Options without a counterpart in S3A are ignored, and the session's settings apply instead.
+        """
+        found: dict[str, str | bool] = {}
+        if self.anon:
+            found["aws.credentials.provider"] = _PROVIDER.format("Anonymous")
+        elif self.key and self.secret:
+            kind = "Temporary" if self.token else "Simple"
+            found["aws.credentials.provider"] = _PROVIDER.format(kind)
+            found |= {"access.key": self.key, "secret.key": self.secret}
+            found |= {"session.token": self.token} if self.token else {}
+        if self.endpoint_url:
+            found["endpoint"] = self.endpoint_url
+        if self.endpoint_url or not self.use_ssl:
+            is_secure = not (self.endpoint_url or "http://").startswith("http://")
+            found["connection.ssl.enabled"] = is_secure
+        if self.endpoint_url or self.region:
+            # For servers other than AWS, botocore signs requests with the default region.
+            found["endpoint.region"] = self.region or _DEFAULT_REGION
+        if self.endpoint_url or self.addressing_style != "auto":
+            found["path.style.access"] = self.addressing_style != "virtual"
+        if self.requester_pays:
+            found["requester.pays.enabled"] = True
+        texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in found.items()}
+        return {f"{_S3A}bucket.{bucket}.{name}": text for name, text in texts.items()}
+
+    def stores(self) -> StoreOf:
+        """Return a function that creates stores which list as s3fs does with these settings.
+
+        Raises:
+            NotFollowed: if obstore does not support an option, or there are no credentials.
+            ImportError: if a package is missing.
+        """
+        from botocore.session import get_session
+        from obstore.store import S3Store
+
+        if self.others:
+            raise NotFollowed(", ".join(self.others))
+        session = get_session()
+        region = self.region or session.get_config_variable("region") or _DEFAULT_REGION
+        endpoint = self.endpoint_url or _endpoint(session)
+        whole = replace(self, endpoint_url=endpoint, region=region)
+        if whole.endpoint_url is not None:
+            return whole._shown_pages(session)
+        if not self.use_ssl:
+            raise NotFollowed("use_ssl")
+        return partial(S3Store, **whole._to_obstore(session))
+
+    def _to_obstore(self, session: Any) -> dict[str, Any]:
+        """Return arguments of obstore's ``S3Store`` for AWS."""
+        seconds = {"connect_timeout": self.connect_timeout, "timeout": self.read_timeout}
+        timeouts = {k: timedelta(seconds=float(v)) for k, v in seconds.items() if v is not None}
+        settings = {
+            "region": self.region,
+            "virtual_hosted_style_request": True,
+            "request_payer": self.requester_pays,
+            "client_options": {"allow_http": True, **timeouts},
+        }
+        credentials = self._credentials(session)
+        if credentials is None:
+            return settings | {"skip_signature": True}
+
+        def give() -> dict[str, Any]:
+            now = credentials.get_frozen_credentials()
+            return {
+                "access_key_id": now.access_key,
+                "secret_access_key": now.secret_key,
+                "token": now.token,
+                # obstore calls this again when credentials expire. botocore renews them before.
+                "expires_at": getattr(credentials, "_expiry_time", None),
+            }
+
+        return settings | {"credential_provider": give}
+
+    def _shown_pages(self, session: Any) -> StoreOf:
+        """Return a function that creates stores on servers other than AWS, without obstore."""
+        get = self._sender(session)
+        endpoint = urlsplit((self.endpoint_url or "").rstrip("/"))
+        seconds = _SECONDS if self.read_timeout is None else float(self.read_timeout)
+
+        def store(bucket: str, *, retry_config: Any) -> Any:
+            url = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/{quote(bucket, safe='')}"
+            if self.addressing_style == "virtual":
+                url = f"{endpoint.scheme}://{bucket}.{endpoint.netloc}{endpoint.path}/"
+            return S3Pages(bucket, url, get, seconds, retry_config["max_retries"])
+
+        return store
+
+    def _sender(self, session: Any) -> Callable[[str], Any]:
+        """Return a function that sends a signed GET request for a URL, and reuses connections."""
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.httpsession import URLLib3Session
+        from botocore.utils import get_environ_proxies
+
+        credentials = self._credentials(session)
+        certificates = session.get_config_variable("ca_bundle")
+        headers = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
+        seconds = ((self.connect_timeout, _CONNECT_SECONDS), (self.read_timeout, _SECONDS))
+        client = URLLib3Session(
+            verify=certificates or os.environ.get("REQUESTS_CA_BUNDLE") or True,
+            proxies=get_environ_proxies(self.endpoint_url),
+            timeout=tuple(float(default if given is None else given) for given, default in seconds),
+            max_pool_connections=64,
+        )
+
+        def get(url: str) -> Any:
+            request = AWSRequest("GET", url, dict(headers))
+            request.stream_output = True
+            if credentials is not None:
+                now = credentials.get_frozen_credentials()
+                S3SigV4Auth(now, "s3", self.region).add_auth(request)
+            return client.send(request.prepare())
+
+        return get
+
+    def _credentials(self, session: Any) -> Any:
+        """Return credentials of botocore; None for anonymous access.
+
+        Raises:
+            NotFollowed: if there are no credentials, or a part of them is missing.
+        """
+        from botocore.credentials import Credentials
+
+        if self.anon:
+            return None
+        if self.key and self.secret:
+            return Credentials(self.key, self.secret, self.token)
+        if self.key or self.secret or self.token:
+            raise NotFollowed("a key without its secret")
+        if (found := session.get_credentials()) is None:
+            raise NotFollowed("there are no credentials")
+        return found
+
+
+def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield options with dotted names, such as ``client_kwargs.endpoint_url``."""
+    for name, value in options.items():
+        if isinstance(value, Mapping) and name in ("client_kwargs", "config_kwargs", "s3"):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _endpoint(session: Any) -> str | None:
+    """Return the URL of the endpoint from environment variables, as botocore; None means AWS.
+
+    Raises:
+        NotFollowed: if the profile in AWS's configuration file may set the endpoint.
+    """
+    if {"endpoint_url", "services", "s3"} & set(session.get_scoped_config()):
+        raise NotFollowed("the profile sets endpoint_url, services or s3")
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
