@@ -34,7 +34,7 @@ def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> Partit
         _refuse(f"A batch of {len(batch)} partitions has {values.num_rows} rows of values.")
     if batch.file_counts is not None and len(batch.file_counts) != len(batch):
         _refuse(f"A batch of {len(batch)} partitions has {len(batch.file_counts)} file counts.")
-    check_value_types(batch, metadata.filterable)
+    check_value_types(batch, metadata.filter_schema)
     return batch
 
 
@@ -82,7 +82,7 @@ def checked_files(
         _check_deletes(batch)
     if not batch.statistics:
         return batch
-    columns = {field.name.lower(): field for field in metadata.filterable}
+    columns = {field.name.lower(): field for field in metadata.filter_schema}
     return replace(batch, statistics=_checked_statistics(batch, columns))
 
 

@@ -249,11 +249,6 @@ class TableMetadata:
             object.__setattr__(self, "filter_schema", keys)
 
     @property
-    def filterable(self) -> pa.Schema:
-        """The columns that join keys can prune on."""
-        return self.filter_schema
-
-    @property
     def partition_schema(self) -> pa.Schema:
         """The partition columns alone, including those inside structs."""
         return pa.schema([self.filter_schema.field(key) for key in self.partition_keys])
@@ -361,8 +356,8 @@ class FileBatch:
             ``partition`` is the row of the file's partition in the batch that was listed.
         read_format: How to read all of these files.
         requests: Number of requests that listing these files took.
-        statistics: Statistics by column name, as in :attr:`TableMetadata.filterable`; one row per
-            file.
+        statistics: Statistics by column name, as in :attr:`TableMetadata.filter_schema`, with one
+            row per file.
         deletes: For each file, the index of its set in :attr:`delete_sets`; null means no deletes.
         delete_sets: Sets of delete files that apply together.
         partitions_listed: Number of requested partitions, counted from the first, whose files are

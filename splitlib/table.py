@@ -92,7 +92,7 @@ class Table:
 
     def list_accepted_filter_fields(self) -> tuple[str, ...]:
         """Return the columns that join keys can prune on."""
-        return tuple(self.metadata.filterable.names)
+        return tuple(self.metadata.filter_schema.names)
 
     def in_time_zone(self, zone: str) -> Table:
         """Return the same table with time zone ``zone`` for its timestamps.

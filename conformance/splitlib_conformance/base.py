@@ -180,7 +180,7 @@ def _pieces(partitions: PartitionBatch, step: int) -> Iterator[PartitionBatch]:
 
 def everything(table: Table) -> Predicate:
     """Return the predicate that keeps all partitions and files."""
-    return Predicate(table.metadata.filterable)
+    return Predicate(table.metadata.filter_schema)
 
 
 def enumerator(

@@ -27,7 +27,7 @@ class PagesTests(KitBase):
                     listed_values(table, table.list_partitions(everything(table))) for _ in range(2)
                 ]
                 some = DynamicFilteringData.from_range({"k": (5, 40)})
-                filtered = Predicate(table.metadata.filterable, [some])
+                filtered = Predicate(table.metadata.filter_schema, [some])
                 narrower = listed_values(table, table.list_partitions(filtered))
         for order in orders[1:]:
             expect(

@@ -47,7 +47,7 @@ class Column:
 
     def everything(self, table: Table) -> Predicate:
         """Return a predicate that keeps every file and needs statistics of every column."""
-        known = table.metadata.filterable
+        known = table.metadata.filter_schema
         names = {name.lower() for name in known.names}
         filters = [
             DynamicFilteringData.from_arrow(_distinct(self.field.with_name(name), values))
@@ -177,7 +177,7 @@ class StatisticsTests(KitBase):
     def _described(self, column: Column) -> Table:
         """Open the table, and skip the test if the connector has no statistics of the column."""
         table = self.open(column.subject.address)
-        if _COLUMN in table.metadata.filterable.names and table.metadata.has_statistics:
+        if _COLUMN in table.metadata.filter_schema.names and table.metadata.has_statistics:
             return table
         table.close()
         pytest.skip("not tried: the connector's filter_schema has no data column")

@@ -295,7 +295,7 @@ def _from_stream(
     if len(known) == len(fields):
         checked_partitions(partitions, metadata)
     elif {name for name, _, _ in fields} <= set(values.schema.names):
-        check_value_types(partitions, metadata.filterable)
+        check_value_types(partitions, metadata.filter_schema)
     else:
         raise ipc.Unreadable(f"partitions have the columns {values.schema.names}")
     columns = [own["path"], own["file_size"], own["modified"], every]

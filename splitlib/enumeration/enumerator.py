@@ -321,7 +321,7 @@ class DynamicFileEnumerator:
     def _predicate_of(self, filters: Sequence[DynamicFilteringData]) -> Predicate:
         dynamic = filters if self.config.dynamic_filtering_enabled else []
         return Predicate(
-            self.table.metadata.filterable, [*self._static_data, *dynamic], self._static
+            self.table.metadata.filter_schema, [*self._static_data, *dynamic], self._static
         )
 
 

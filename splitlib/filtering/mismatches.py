@@ -32,7 +32,7 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     A column that exists but cannot prune, because it is not a partition key and does not have
     statistics, is not a problem of the filter.
     """
-    filterable = {field.name.lower(): field for field in metadata.filterable}
+    filterable = {field.name.lower(): field for field in metadata.filter_schema}
     columns = {name.lower() for name in metadata.schema.names}
     found = [
         _no_column(name, metadata.schema.names)

@@ -19,7 +19,7 @@ from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector
 
 SOURCE = Path(__file__).parents[2] / "splitlib"
-DOOR = {"table.py", "spark/session_catalog/relation_table.py"}
+DOOR = {"table.py", "spark/session_catalog/connector.py"}
 ASKED_AS_A_CLASS = "SupportsTableNames"  # its methods are called before a table is open
 OTHERS = {"self", "args", "error"}  # their attribute ``connector`` is only a connector's name
 

@@ -192,7 +192,7 @@ class ReadOptions:
         if self.time_zone is not None:
             return table.in_time_zone(self.time_zone)
         named = {name.lower() for data in self.filters for name in data.fields}
-        columns = (*table.metadata.schema, *table.metadata.filterable)
+        columns = (*table.metadata.schema, *table.metadata.filter_schema)
         compared = [column for column in columns if column.name.lower() in named]
         filters = [column for data in self.filters for column in data.schema]
         schemas = (table.metadata.partition_schema, filters, compared)

@@ -50,10 +50,19 @@ class Costs:
     def why_not_run(self, node: Node) -> str | None:
         """Return the reason not to run a part of the plan for its keys; None if it may be run."""
         if node.path not in self._reasons:
-            self._reasons[node.path] = self._why_not_run(node)
+            self._reasons[node.path] = self.why_never_run(node) or self._why_too_large(node)
         return self._reasons[node.path]
 
-    def _why_not_run(self, node: Node) -> str | None:
+    def _why_too_large(self, node: Node) -> str | None:
+        total = self.bytes_read(node)
+        if total is None:
+            return "the dimension reads a table of unknown size"
+        if total > self._limit:
+            return f"the dimension reads {total:,} bytes, more than {self._limit:,}"
+        return None
+
+    def why_never_run(self, node: Node) -> str | None:
+        """Return the reason not to run a part of the plan, however small; None if there is none."""
         if any(part.path in self._copied_rdds for part in node.walk()):
             # Spark may compute the RDD again for the keys, with other rows than the query reads.
             return "the dimension reads an RDD that is also read elsewhere"
@@ -61,11 +70,6 @@ class Costs:
             return "the dimension has observe(), and reading its keys would count its rows"
         if any(_is_step_of_loop(part, node) for part in node.walk()):
             return "the dimension is a step of a recursive query"
-        total = self.bytes_read(node)
-        if total is None:
-            return "the dimension reads a table of unknown size"
-        if total > self._limit:
-            return f"the dimension reads {total:,} bytes, more than {self._limit:,}"
         return None
 
     def bytes_read(self, node: Node) -> int | None:
@@ -132,7 +136,8 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
     too_much = False
     for join_filter in site.filters:
         reason = costs.why_not_run(join_filter.dimension.node)
-        too_much = too_much or reason is not None
+        if reason is not None and costs.why_never_run(join_filter.dimension.node) is None:
+            too_much = True
         dimension = _selective_part(join_filter.dimension)
         if reason is None and wants_selective and not is_selective(dimension):
             reason = "the dimension has no condition that drops rows"

@@ -7,7 +7,7 @@ reads the same files. Pruned scans always have fixed files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +20,9 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import leaf_ids
-from splitlib.spark.planner.prune import PrunedSites, ScanOutcome, conditions_of
+from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
-from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
+from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
 
 _log = get_logger(__name__)
 
@@ -81,7 +80,7 @@ def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
         return None
 
 
-def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
+def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> Any:
     """Return a scan with fixed files for a partitioned table that no keys prune.
 
     Return None if its files cannot be fixed.
@@ -91,18 +90,12 @@ def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
         MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
             set to ``error``.
     """
-    own = [s for s in sites.values() if isinstance(s, PrunedSite) and s.scan is scan]
-    if not own:
+    if not sites:
         return None  # the optimizer has dropped the scan
     if not sampled_leaves(query.analyzed_tree).isdisjoint(scan.paths):
         return None  # a sample depends on the order of the files
-    reads_all = any(one.site.reads_all for one in own)
     try:
-        if reads_all:
-            return scan.fixed((), reads_all=True)
-        # Add the query's conditions. Sites that keys may prune already have them.
-        known = [s if s.site.may_have_keys else s.with_conditions(query.optimized) for s in own]
-        return scan.fixed(conditions_of(known), reads_all=False)
+        return scan.fixed(sites, query.optimized)
     except (LocationNotAllowed, MissingPartition):
         raise
     except (SplitlibError, RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
@@ -122,9 +115,7 @@ def listed_later(
     found = [
         outcome.scan.name
         for outcome in outcomes
-        if isinstance(outcome.scan, PrunableScan)
-        and outcome.instead is None
-        and outcome.scan in read
+        if outcome.scan.is_listed and outcome.instead is None and outcome.scan in read
     ]
     catalyst = query.catalyst
     sampled = sampled_leaves(query.analyzed_tree)

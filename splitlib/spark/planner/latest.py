@@ -10,9 +10,9 @@ the same is done from the first partition on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -32,10 +32,8 @@ from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
 from splitlib.spark.planner.materializable import Leaves, Materializable
 from splitlib.spark.planner.materialize import shown
-from splitlib.spark.planner.prune import counted
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan
-from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
+from splitlib.spark.planner.scan_sites.pruned_site import PrunableScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.sql_text import quoted
 
@@ -183,10 +181,15 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Sca
         return query, ()
     leaves = Leaves(query.optimized_tree, query.analyzed_tree)
     searches = []
-    for extreme in extremes(query.optimized_tree, query.partition_columns, leaves):
+    columns = query.partition_columns
+    conditions = list(partition_conditions(query.optimized_tree, columns))
+    for extreme in extremes(query.optimized_tree, columns, leaves):
         scan = query.scan_of(extreme.table.leaf)
-        if isinstance(scan, PrunableScan) and scan.paths == [extreme.table.place]:
-            searches.append(_Search(query, extreme, scan))
+        if scan is not None and scan.is_listed and scan.paths == [extreme.table.place]:
+            leaf = extreme.table.leaf
+            own = tuple(c for c in conditions if c.lineage.leaf.path == leaf.path)
+            site = scan.at(ScanSite(leaf, conditions=own), query.optimized)
+            searches.append(_Search(query, extreme, site, site.scan))
     found = [one for one in executor.map(_Search.found, searches) if one is not None]
     if not found:
         return query, ()
@@ -203,6 +206,8 @@ class _Search:
 
     query: Query
     extreme: Extreme
+    site: PrunedSite
+    """The place that reads the table."""
     scan: PrunableScan
     reports: list[ScanReport] = field(default_factory=list)
     """Reports on the partitions that were read."""
@@ -219,23 +224,20 @@ class _Search:
         top = catalyst.node(self.query.optimized, table.top.path)
         if not catalyst.is_deterministic(top):
             return None  # a later run of the filter may keep other rows
-        conditions = partition_conditions(self.query.optimized_tree, self.query.partition_columns)
-        own = tuple(c for c in conditions if c.lineage.leaf.path == table.leaf.path)
-        site = PrunedSite(scan=self.scan, site=ScanSite(table.leaf, conditions=own))
-        _, static = site.with_conditions(self.query.optimized).needed
-        values = self._values(static)
+        self.site = self.site.with_conditions(self.query.optimized)
+        values = self._values()
         if values is None or len(values) <= self.scan.config.planner_small_fact_partitions:
             return None
         if self.extreme.rows is None:
-            return self._row(top, values, static)
-        return self._rows(top, values, static, self.extreme.rows)
+            return self._row(top, values)
+        return self._rows(top, values, self.extreme.rows)
 
-    def _values(self, static: Sequence[Any]) -> pa.Array | None:
+    def _values(self) -> pa.Array | None:
         """Return the sorted values of the partitions that meet the conditions; None if unknown."""
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order
-        kept = self.scan.kept_values((), static, [self.column])
+        kept = self.scan.kept_values(self.site.needed, [self.column])
         typed = None if kept is None else parse(kept[self.column], key)
         if typed is None or typed.undecided is not None:
             return None
@@ -246,7 +248,7 @@ class _Search:
         order = "descending" if self.extreme.is_greatest else "ascending"
         return values.take(pc.sort_indices(values, sort_keys=[("", order)]))
 
-    def _row(self, top: Any, values: pa.Array, static: Sequence[Any]) -> _Found | None:
+    def _row(self, top: Any, values: pa.Array) -> _Found | None:
         """Return a leaf with one row that has the greatest or least value.
 
         The leaf is empty if the table has no matching row. Return None if the partitions of all
@@ -255,7 +257,7 @@ class _Search:
         table, catalyst = self.extreme.table, self.query.catalyst
         start = 0
         for number in _VALUES:
-            scan = self._scan(values[start : start + number], static)
+            scan = self._scan(values[start : start + number])
             rows = catalyst.dataframe(self._kept(top, scan))
             if number > 1:
                 key = F.col(quoted(self.column))
@@ -270,16 +272,14 @@ class _Search:
                 return self._found(catalyst.local_relation(output, row))
         return None
 
-    def _rows(
-        self, top: Any, values: pa.Array, static: Sequence[Any], wanted: int
-    ) -> _Found | None:
+    def _rows(self, top: Any, values: pa.Array, wanted: int) -> _Found | None:
         """Return a scan of the first partitions in ``values`` that together have ``wanted`` rows.
 
         Return None if all partitions may be needed, or if all attempts find too few rows.
         """
         counted = start = 0
         for number in _VALUES:
-            scan = self._scan(values[start : start + number], static)
+            scan = self._scan(values[start : start + number])
             rows = self.query.catalyst.dataframe(self._kept(top, scan))
             some = rows.limit(wanted - counted)
             counted += interruptibly(some.sparkSession, some.count)
@@ -289,7 +289,7 @@ class _Search:
             if counted >= wanted:
                 if len(self.reports) > 1:
                     self.reports.clear()  # the scan below reads the partitions of all attempts
-                    scan = self._scan(values[:start], static)
+                    scan = self._scan(values[:start])
                 return self._found(scan)
         return None
 
@@ -299,10 +299,10 @@ class _Search:
         inside = table.leaf.path[len(table.top.path) :]
         return self.query.catalyst.replaced(top, {inside: scan})
 
-    def _scan(self, values: pa.Array, static: Sequence[Any]) -> Any:
+    def _scan(self, values: pa.Array) -> Any:
         """Return a scan of the partitions with the given values."""
         keys = DynamicFilteringData.from_arrow(pa.table({self.column: values}))
-        node, report = self.scan.pruned([keys], static)
+        node, report = self.scan.pruned(replace(self.site, data=(keys,)).needed)
         self.reports.append(report)
         return node
 
@@ -317,4 +317,4 @@ class _Search:
         seconds = time.perf_counter() - self.started
         used = FilterUse((self.column,), told, 0, seconds)
         report = ScanPruning(self.scan.name, filters=(used,))
-        return _Found(self.extreme, node, counted(report, self.scan, self.reports))
+        return _Found(self.extreme, node, self.scan.counted(report, self.reports))

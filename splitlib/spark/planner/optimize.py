@@ -29,23 +29,17 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.plan_report import PlanReport
+from splitlib.spark.plan_report import PlanReport, ScanPruning
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
 from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
-from splitlib.spark.planner.prune import (
-    PrunedSites,
-    ScanOutcome,
-    scan_of_sites,
-    unpruned,
-)
+from splitlib.spark.planner.prune import PrunedSites, named_tables, scan_of_sites, unpruned
 from splitlib.spark.planner.query import Query, is_command, rewritten_query
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
-from splitlib.spark.planner.scan_sites.filtered import FilteredScan
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
-from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite, named_tables
+from splitlib.spark.planner.scan_sites.prunable import prunable_scans
+from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome
 from splitlib.spark.planner.waves import pruned_in_waves
 from splitlib.spark.session import settings_of
 
@@ -151,8 +145,7 @@ def target_condition(
             if isinstance(query, str):
                 return None, PlanReport(reasons=(query,))
             for scan in query.scans:
-                if isinstance(scan, FilteredScan):
-                    scan.qualifier = tuple(qualifier)
+                scan.qualifier = tuple(qualifier)
             pruned = _pruned(query, executor)
         report = _report(query, pruned)
         of_target = [o.report for o in pruned.outcomes if target in o.scan.paths]
@@ -260,12 +253,12 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     sites: PrunedSites = unpruned(query, decisions.sites)
     materialized = Materialized(query.optimized, {})
     if decisions.dimensions:
-        prunable = [(s.scan, s.site) for s in sites.values() if isinstance(s, PrunedSite)]
-        named = named_tables(prunable)
+        listed = [one for one in sites.values() if one.scan.is_listed]
+        named = named_tables(listed)
         fetching = [
-            executor.submit(scan.prepare, by_name=scan.name in named)
-            for scan, site in prunable
-            if site.filters
+            executor.submit(one.scan.prepare, by_name=one.scan.name in named)
+            for one in listed
+            if one.site.filters
         ]
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         # Metadata that could not be fetched here is requested again later, with retries.
@@ -274,15 +267,14 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 
     def outcome(scan: Scan, sites: PrunedSites) -> ScanOutcome:
         if not dead.keys().isdisjoint(scan.paths):
-            return ScanOutcome.not_read(scan)
+            return ScanOutcome(scan, None, ScanPruning(scan.name, partitions_kept=0))
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
-        if not isinstance(scan, PrunableScan) or found.instead is not None or is_copied:
+        # A command runs right after planning, so its files need not be fixed.
+        if found.instead is not None or is_copied or query.is_command:
             return found
-        if not query.is_command:  # a command runs right after planning: no need to fix files
-            found = replace(found, instead=fixed_scan(query, scan, sites))
-        return found
+        return replace(found, instead=fixed_scan(query, scan, own))
 
     plan = materialized.optimized
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
@@ -303,7 +295,7 @@ def _report(query: Query, pruned: _Pruned) -> PlanReport:
 def _tells_something(outcome: ScanOutcome) -> bool:
     """Return whether to report on a scan: not if it could get a condition but no join has one."""
     told = outcome.report
-    return isinstance(outcome.scan, PrunableScan) or bool(told.filters or told.reasons)
+    return outcome.scan.is_listed or bool(told.filters or told.reasons)
 
 
 def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
@@ -316,7 +308,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     narrowed: dict[Path, Any] = {}
     for outcome in pruned.outcomes:
         scan, node, nodes = outcome.scan, outcome.instead, new
-        if isinstance(scan, FilteredScan) and outcome.report.condition is not None:
+        if outcome.report.condition is not None:
             node, nodes = scan.where(outcome.report.condition), narrowed
         if outcome.rows is not None:
             if node is None:
@@ -329,7 +321,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
     # A placeholder's columns are nullable even if the table's columns are NOT NULL. So queries on
     # such tables are compared without nullability.
-    of_named = any(isinstance(s, PrunableScan) and s.is_placeholder for s in query.scans)
+    of_named = any(scan.is_placeholder for scan in query.scans)
     if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
     return planned
@@ -340,9 +332,9 @@ def _with_same_rows(query: Query) -> DataFrame | None:
     costs = Costs(query.size_in_analyzed, query.dimension_bytes)
 
     def usable(node: Node) -> bool:
-        leaves = [part for part in node.walk() if part.is_leaf]
-        listed = (isinstance(query.scan_of(leaf), PrunableScan) for leaf in leaves)
-        return not any(listed) and costs.may_run(node)
+        scans = (query.scan_of(part) for part in node.walk() if part.is_leaf)
+        listed = any(scan is not None and scan.is_listed for scan in scans)
+        return not listed and costs.may_run(node)
 
     inputs = checkpointed_inputs(query, usable)
     if not inputs:
@@ -359,6 +351,6 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     tree = catalyst.tree(analyzed)
     new: dict[Path, Any] = {}
     for scan in prunable_scans(catalyst, analyzed, tree, None, named).by_columns.values():
-        if isinstance(scan, PrunableScan):
-            new |= dict.fromkeys(scan.paths, scan.pruned()[0])
+        whole = scan.left_alone(ScanPruning(scan.name))
+        new |= dict.fromkeys(scan.paths, whole.instead)
     return rewritten_query(catalyst, df, analyzed, new)

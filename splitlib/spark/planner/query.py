@@ -16,7 +16,8 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans, Scan
+from splitlib.spark.planner.scan_sites.prunable import PrunableScans
+from splitlib.spark.planner.scan_sites.scan import Scan
 
 
 def rewritten_query(
@@ -143,7 +144,7 @@ class Query:
 
     def is_listed(self, scan: Scan) -> bool:
         """Return whether splitlib lists the partitions of a scan. Other scans get a condition."""
-        return isinstance(scan, PrunableScan)
+        return scan.is_listed
 
     def places_of(self, scan: Scan) -> frozenset[str]:
         """Return the tables and directories that a scan reads."""
@@ -163,7 +164,7 @@ class Query:
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
-        if any(isinstance(scan, PrunableScan) and scan.is_placeholder for scan in scans):
+        if any(scan is not None and scan.is_placeholder for scan in scans):
             return None  # Spark cannot run a placeholder
         return self._size(self.catalyst.node(self.optimized, leaf.path))
 

@@ -34,9 +34,8 @@ from splitlib.spark.planner.join_graph import (
 )
 from splitlib.spark.planner.keys import plan_of_dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
-from splitlib.spark.planner.prune import ScanOutcome
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
+from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome
 from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, share_of_bits
 
 _log = get_logger(__name__)
@@ -60,7 +59,7 @@ _HASHED: Final = frozenset(
 class _Side:
     """The smaller side of a join, and the larger scan that it may filter."""
 
-    scan: PrunableScan
+    scan: Scan
     """The larger scan."""
     join_filter: JoinFilter
     """Comparisons of the scan with the smaller side."""
@@ -135,7 +134,7 @@ class _Sides:
         larger = {
             path: o.scan
             for path, o in self._outcomes.items()
-            if isinstance(o.scan, PrunableScan) and self._is_larger(path, o.scan.config)
+            if o.scan.is_listed and self._is_larger(path, o.scan.config)
         }
         if not (larger and self._query.deterministic):
             return {}

@@ -16,13 +16,11 @@ from splitlib.spark.planner.decide import decide
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.prune import (
     PrunedSites,
-    ScanOutcome,
-    Site,
     pruned_by_keys,
     unpruned,
 )
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.prunable import Scan
+from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]

@@ -44,7 +44,7 @@ from splitlib.spark.predicates.row_filters import (
 )
 from splitlib.spark.scan import FileGroup, scan_files, verified
 from splitlib.spark.schema import partition_fields, spark_schema
-from splitlib.spark.session_catalog.relation_table import public_name_of, relation_of
+from splitlib.spark.session_catalog.connector import relation_of, session_connector
 from splitlib.spark.time_zones import jvm_time_zone, session_time_zone
 from splitlib.table import Table
 
@@ -94,18 +94,13 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None)
 def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
     """Give ``rows`` the table's name as qualifier of their columns, as ``spark.table`` does.
 
-    With Spark's public API, an alias has only one part: ``t.a`` works, ``db.t.a`` does not.
-
     Args:
         rows: Rows of the table.
         table: The table. If it is in none of the session's catalogs, ``rows`` is returned
             unchanged.
     """
-    own = relation_of(table)
-    if own is not None:
-        return own.named(rows)
-    name = public_name_of(table)
-    return rows if name is None else rows.alias(name)
+    connector = session_connector(table)
+    return rows if connector is None else connector.named(rows)
 
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:
@@ -239,8 +234,9 @@ def pruned_scan(
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
     relation = relation_of(table)
-    if relation is not None and not relation.names_files:
-        rows = relation.scan_of_partitions(enumerator.select_partitions())
+    partitions = enumerator.select_partitions()
+    rows = None if relation is None else relation.scan_of_partitions(partitions)
+    if rows is not None:
         report = enumerator.explain()
         notes = (_LISTED_LATER, *((_NOT_VERIFIED,) if config.verify_files else ()))
         return rows, replace(report, notes=(*report.notes, *notes))

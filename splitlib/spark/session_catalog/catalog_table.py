@@ -16,7 +16,7 @@ from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable
+from splitlib.spark.session_catalog.relation import ListedTable, Relation
 from splitlib.spi import Predicate, flag
 
 # Maximum number of prefixes to request. Each takes several metastore calls, since Spark looks up
@@ -26,7 +26,7 @@ _MOST_PREFIXES: Final = 4
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
-class CatalogTable(RelationTable):
+class CatalogTable(Relation):
     """A partitioned table of the session's catalog.
 
     One request lists all partition names, a second one loads the matching partitions, and one JVM
@@ -79,10 +79,10 @@ class CatalogTable(RelationTable):
         return flag({} if said is None else {CANONICAL_VALUES: said}, CANONICAL_VALUES)
 
     def prepare(self, *, by_name: bool) -> None:
-        """Make catalog requests ahead of time, as described in :class:`RelationTable`."""
+        """Make catalog requests ahead of time, as described in :class:`Relation`."""
         self._partitions.prepare(by_name=by_name)
 
-    def listed_by_spark(self) -> RelationTable:
+    def listed_by_spark(self) -> Relation:
         """Return the same table, with the files of all partitions listed and cached by Spark."""
         with errors_of_the_jvm(self._catalyst.spark):
             index = self._partitions.listed_by_spark(self._leaf)
@@ -179,8 +179,10 @@ class CatalogTable(RelationTable):
         with errors_of_the_jvm(self._catalyst.spark):
             self._partitions.check_identity()
 
-    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """Return the rows of the selected partitions, with the attributes of the relation."""
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
+        """Return the rows of the selected partitions; None if scans can be limited to files."""
+        if self.names_files:
+            return None
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
         rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))

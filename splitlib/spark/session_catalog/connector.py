@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
-from splitlib.spark.jvm.active_session import in_its_session
+from splitlib.model import FileBatch, PartitionBatch, TableMetadata
+from splitlib.registry import SESSION
+from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -19,8 +21,10 @@ from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_table import PublicTable
-from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable, WholeTable
-from splitlib.spi import Connector, check_options, flag
+from splitlib.spark.session_catalog.relation import ListedTable, Relation, WholeTable
+from splitlib.spark.time_zones import session_time_zone
+from splitlib.spi import Connector, Predicate, check_options, flag
+from splitlib.table import Table
 
 _QUERY_OF_VIEW: Final = (
     "query it with splitlib.sql(spark, 'SELECT … JOIN …'), which prunes the tables that it uses."
@@ -64,7 +68,17 @@ class SessionConnector(Connector):
             writes them (``5``, never ``05``). Then partitions can be requested by name. If this is
             not true for the table, partitions are missed. String keys do not need this option. The
             default is the table's property ``splitlib.canonical_values``.
+
+    Args:
+        lists: The table, which lists its partitions and files.
+        relation: Spark's relation that reads the table; None with Spark's public API alone.
     """
+
+    def __init__(self, lists: Relation | PublicTable, relation: Relation | None = None) -> None:
+        self._lists = lists
+        self.relation = relation
+        self.partitions_per_listing = lists.partitions_per_listing
+        self.partitions_per_details = lists.partitions_per_details
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
@@ -74,7 +88,11 @@ class SessionConnector(Connector):
         how = str(options.get("spark_scan") or config.spark_scan)
         given = "canonical_values" in options
         canonical = flag(options, "canonical_values") if given else None
-        return cast("Self", _opened(spark, name, threads, how, canonical=canonical))
+        with active(spark):
+            if internals_unavailable(spark, how) is not None:
+                return cls(PublicTable(spark, name, threads, canonical=canonical))
+            relation = _relation(spark, name, threads, canonical=canonical)
+        return cls(relation, relation)
 
     @classmethod
     def table_names(
@@ -85,16 +103,58 @@ class SessionConnector(Connector):
         with errors_of_the_jvm():
             yield from names_of_tables(spark, database)
 
+    def describe(self) -> TableMetadata:
+        """Return the metadata of the table."""
+        return self._lists.describe()
 
-def relation_table(
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """Yield the partitions that may match the predicate."""
+        return self._lists.list_partitions(predicate)
+
+    def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
+        """Return the partitions that still exist, with what :meth:`list_files` needs."""
+        return self._lists.load_details(partitions)
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """Yield the files of partitions."""
+        return self._lists.list_files(partitions, predicate)
+
+    def check_identity(self) -> None:
+        """Check that the table was not dropped or recreated since it was opened."""
+        self._lists.check_identity()
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """Qualify the columns of rows with the table's name, as ``spark.table`` does."""
+        return self._lists.named(rows)
+
+
+def session_connector(table: Table) -> SessionConnector | None:
+    """Return the connector of a table of the session; None for a table of another connector."""
+    connector = table.connector
+    return connector if isinstance(connector, SessionConnector) else None
+
+
+def relation_of(table: Table) -> Relation | None:
+    """Return the relation with which Spark reads a table; None if there is none."""
+    connector = session_connector(table)
+    return None if connector is None else connector.relation
+
+
+def table_of(spark: SparkSession, name: str, relation: Relation, config: SplitConfig) -> Table:
+    """Return the table that a relation reads, in the session's time zone."""
+    table = Table(name, SESSION, SessionConnector(relation, relation), config)
+    return table.in_time_zone(session_time_zone(spark))
+
+
+def relation_of_leaf(
     catalyst: Catalyst,
     leaf: Any,
     threads: int,
     known: dict[str, PartitionsByName] | None = None,
     *,
     canonical: bool | None = None,
-) -> RelationTable | None:
-    """Return the table that a leaf reads; None if splitlib cannot list its partitions.
+) -> Relation | None:
+    """Return the relation of a leaf; None if splitlib cannot list its partitions.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -128,26 +188,21 @@ def _session(options: Mapping[str, Any]) -> Any:
     return spark
 
 
-@in_its_session
-def _opened(
-    spark: SparkSession, name: str, threads: int, how: str, *, canonical: bool | None
-) -> Connector:
-    if internals_unavailable(spark, how) is not None:
-        return PublicTable(spark, name, threads, canonical=canonical)
+def _relation(spark: SparkSession, name: str, threads: int, *, canonical: bool | None) -> Relation:
     catalyst = Catalyst(spark)
     with errors_of_the_jvm(spark):
         read = read_of_table(catalyst, name)
     if read is None:
         raise TableNotFound("The session has no such table.", hint="check the name.")
     leaf = read.leaf
-    table: RelationTable | None = None
+    relation: Relation | None = None
     if catalyst.is_table(leaf):
         has_keys = not catalyst.partition_schema(leaf).isEmpty()
         if has_keys or not catalyst.is_of_hive(leaf):
-            table = relation_table(catalyst, leaf, threads, canonical=canonical)
+            relation = relation_of_leaf(catalyst, leaf, threads, canonical=canonical)
         else:
-            table = WholeTable(catalyst, leaf, threads)
-    if table is None:
+            relation = WholeTable(catalyst, leaf, threads)
+    if relation is None:
         kind = catalyst.kind(leaf)
         if kind == "View":
             raise UnsupportedTable("The table is a view.", hint=_QUERY_OF_VIEW)
@@ -155,4 +210,4 @@ def _opened(
             f"Spark reads the table with {kind}, not from files.",
             hint="query it with splitlib.sql.",
         )
-    return table.read_by(read.plan).named_by(read.alias)
+    return relation.read_by(read.plan, read.alias)

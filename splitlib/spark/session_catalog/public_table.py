@@ -7,11 +7,11 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
@@ -26,7 +26,7 @@ from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, Tabl
 from splitlib.spark.session_catalog.directory_files import Below, files_by_directory
 from splitlib.spark.session_catalog.public_statements import PublicStatements
 from splitlib.spark.sql_text import quoted
-from splitlib.spi import Connector, Predicate, flag
+from splitlib.spi import Predicate, flag
 from splitlib.storage import refuse_outside
 
 # For each format, the setting that makes Spark read Hive tables with its own reader.
@@ -44,7 +44,7 @@ _REDACTED = "*********(redacted)"
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
-class PublicTable(Connector):
+class PublicTable:
     """A table whose partitions come from SQL statements, and whose files a Spark query lists.
 
     Args:
@@ -95,19 +95,16 @@ class PublicTable(Connector):
             spark_schema=json.dumps(schema),
         )
 
-    @classmethod
-    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Not supported. Use :class:`splitlib.spark.session_catalog.SessionConnector`."""
-        raise NotImplementedError
-
     def describe(self) -> TableMetadata:
         """Return the metadata of the table."""
         return self._metadata
 
-    @property
-    def name_in_catalog(self) -> str:
-        """Name of the table, without its database."""
-        return str(self._described["table_name"])
+    def named(self, rows: DataFrame) -> DataFrame:
+        """Qualify the columns of rows with the table's name, without its database.
+
+        An alias has only one part, so ``t.a`` works, but ``db.t.a`` does not.
+        """
+        return rows.alias(str(self._described["table_name"]))
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield the partitions that may match the predicate.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -11,38 +11,30 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from splitlib.config import SplitConfig
-from splitlib.spark.join_condition import ConditionWriter, Operand
-from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_of
 from splitlib.spark.jvm.relations import Source
-from splitlib.spark.logical_plan import Path
-from splitlib.spark.plan_report import FilterUse
-from splitlib.spark.planner.join_graph import Comparison
-from splitlib.spark.planner.keys import Collected, Keys, Unusable
-from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
+from splitlib.spark.plan_report import FilterUse, ScanPruning
+from splitlib.spark.planner.keys import Collected
+from splitlib.spark.planner.scan_sites.scan import (
+    ALSO_WITHOUT_KEYS,
+    PlannedScan,
+    ScanOutcome,
+    Site,
+)
+from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.schema import char_length, is_char_or_varchar
 from splitlib.spark.sql_text import column_text, has_variable, sql_type
 
 _COMPUTED: Final = "keys are compared with a computed value."
-TOO_MANY_KEYS: Final = "too many keys."
+_TOO_MANY_KEYS: Final = "too many keys."
 
 
-@dataclass(eq=False)
-class FilteredScan:
-    """A scan that gets a condition. Its leaf may occur several times in the analyzed plan."""
+@dataclass(eq=False, kw_only=True)
+class FilteredScan(PlannedScan["FilteredSite"]):
+    """A scan that gets a condition."""
 
-    catalyst: Catalyst
-    leaf: Any
-    """The leaf in the JVM."""
-    ids: Ids
     source: Source
     """Kind of the data source: ``database``, ``table`` or ``files``."""
-    config: SplitConfig
-    paths: list[Path] = field(default_factory=list)
-    """Paths of the leaf in the analyzed plan."""
-    qualifier: tuple[str, ...] = ()
-    """Qualifier of columns in conditions. It is empty, except for the target of a command."""
 
     @cached_property
     def name(self) -> str:
@@ -75,11 +67,6 @@ class FilteredScan:
         """Schema of the leaf."""
         return self.catalyst.dataframe(self.leaf).schema
 
-    @cached_property
-    def names(self) -> Mapping[int | None, str]:
-        """Names of the leaf's columns by id."""
-        return {i: name for name, i in self.ids.items()}
-
     def operand(self, column: str, kind: pa.DataType) -> Operand | None:
         """Return the operand to compare a column with keys of a type.
 
@@ -101,13 +88,20 @@ class FilteredScan:
         # The join has the same cast. For integers, Spark's optimizer removes it.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
-    def reading_nothing(self) -> Any:
-        """Return None: the optimizer may recognize that a scan of a data source is empty."""
-        return None
+    def at(self, site: ScanSite, plan: Any) -> FilteredSite:
+        """Return a site of the scan before any keys are collected."""
+        return FilteredSite(scan=self, site=site)
 
-    def where(self, condition: str) -> Any:
-        """Return a plan of the rows that meet a SQL condition with unqualified columns."""
-        return analyzed_plan(self.catalyst.dataframe(self.leaf).where(condition))
+    def pruned_for(self, sites: Sequence[FilteredSite], report: ScanPruning) -> ScanOutcome:
+        """Return the outcome of the scan, with the condition for it in the report."""
+        keyed = [site for site in sites if site.has_keys]
+        if keyed and len(keyed) < len(sites):
+            report = report.because(ALSO_WITHOUT_KEYS)
+        elif self.is_database and sum(site.literals for site in keyed) > self.most_literals:
+            report = report.because(_TOO_MANY_KEYS)
+        elif keyed:
+            report = replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
+        return self.left_alone(report)
 
 
 def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
@@ -124,42 +118,27 @@ def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FilteredSite:
-    """A place in the plan that reads a :class:`FilteredScan`, with the conditions from its keys."""
+class FilteredSite(Site):
+    """A site of a :class:`FilteredScan`, with the conditions from its keys.
+
+    Spark passes the query's own conditions to the data source. The values that are left at the site
+    are unknown until Spark reads the table.
+    """
 
     scan: FilteredScan
-    """The scan at the site."""
-    site: ScanSite
-    """The place in the optimized plan."""
     conditions: tuple[str, ...] = ()
     """SQL conditions that all rows needed at this site meet."""
     literals: int = 0
     """Number of literals in these conditions."""
-    used: tuple[FilterUse, ...] = ()
-    """The keys that prune the site, as shown in the report."""
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether the site has join keys."""
-        return bool(self.conditions)
-
-    def with_conditions(self, plan: Any) -> Self:
-        """Return the same site: Spark passes the query's own conditions to the data source."""
-        return self
 
     def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
-        """Return the site with conditions for more keys.
-
-        Args:
-            plan: The optimized plan that contains the comparisons.
-            collected: Keys to add. Later calls may add more.
-        """
+        """Return the site with conditions for more keys."""
         conditions, used, reasons = list(self.conditions), list(self.used), []
         literals = self.literals
         for one in collected:
             written = self._written(one, literals)
             if written is None:
-                reasons.append(_COMPUTED if one.keys.data.domains else TOO_MANY_KEYS)
+                reasons.append(_COMPUTED if one.keys.data.domains else _TOO_MANY_KEYS)
                 continue
             condition, columns, number = written
             literals += number
@@ -174,16 +153,6 @@ class FilteredSite:
             literals=literals,
             used=tuple(used),
         )
-
-    def without_keys(self, reason: Unusable) -> Self:
-        """Return the site with the reason why some keys cannot prune it."""
-        wants_same_rows = reason.not_deterministic
-        site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
-        return replace(self, site=site)
-
-    def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return None: the values that are left are unknown until Spark reads the table."""
-        return None
 
     def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
         """Return an SQL condition for the keys, its columns, and its number of literals.

@@ -5,208 +5,125 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.report import ScanReport
-from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.predicate import PartitionFilter
-from splitlib.model import PartitionBatch
-from splitlib.registry import SESSION
+from splitlib.filtering.predicate import AnyOf
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.logical_plan import Expression, Node, Path
+from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.planner.lineage import RELATIONS, TABLES, Step, leaf_columns, leaf_ids
-from splitlib.spark.planner.scan_sites.evaluated_filter import evaluate, partition_rows
+from splitlib.spark.plan_report import ScanPruning, strip
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
-from splitlib.spark.planner.scan_sites.scan_site import Ids
-from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
-from splitlib.spark.schema import spark_schema
-from splitlib.spark.session_catalog.connector import relation_table
+from splitlib.spark.planner.scan_sites.pruned_site import Needed, PrunableScan, PrunedSite
+from splitlib.spark.planner.scan_sites.scan import ALSO_WITHOUT_KEYS, Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
+from splitlib.spark.read.pruned_rows import pruned_scan
+from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.spark.session_catalog.relation_table import RelationTable, relation_of
 from splitlib.spark.time_zones import session_time_zone
-from splitlib.table import Table
+
+_EVERYTHING: Final[Needed] = ((), ())
 
 
-@dataclass(eq=False)
-class PrunableScan:
-    """A leaf whose partitions splitlib lists. It may occur several times in the analyzed plan."""
+@dataclass(eq=False, kw_only=True)
+class SessionScan(PrunableScan):
+    """A scan of a table of the session. It stays unchanged if keys prune nothing."""
 
-    catalyst: Catalyst
-    leaf: Any
-    """The leaf in the JVM."""
-    ids: Ids
-    table: Table
-    config: SplitConfig
-    is_placeholder: bool
-    """Whether the leaf is a placeholder for a table of a named catalog, which Spark cannot read."""
-    paths: list[Path] = field(default_factory=list)
-    """Paths of the leaf in the analyzed plan."""
+    def at(self, site: ScanSite, plan: Any) -> PrunedSite:
+        """Return a site of the scan before any keys are collected."""
+        return PrunedSite(scan=self, site=site)
 
-    @property
-    def name(self) -> str:
-        """Name of the table."""
-        return self.table.name
+    def pruned_for(self, sites: Sequence[PrunedSite], report: ScanPruning) -> ScanOutcome:
+        """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
+        keyed = [site for site in sites if site.has_keys]
+        if not keyed:
+            because = "no join compares the table's partition columns."
+            return self.left_alone(report.because(because, if_first=True))
+        if len(keyed) == len(sites) and self._is_asked_by_name(_needed(sites)):
+            # The report has no total: counting all partitions would need a request for their names.
+            node, found = self.pruned(_needed(sites))
+            # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
+            found = found if found.asked_for else replace(found, asked_for="by name")
+            return ScanOutcome(self, node, self.counted(report, [found]))
+        total = len(self._mask(_EVERYTHING))
+        report = replace(report, partitions_total=total)
+        if total <= self.config.planner_small_fact_partitions:
+            return self.left_alone(report.because(f"the table has only {total} partitions."))
+        if len(keyed) < len(sites):
+            return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
+        kept = self._mask(_needed(sites))
+        if kept.true_count == self._mask(_read(sites)).true_count:
+            return self.left_alone(report.because("the keys match every partition that is read."))
+        node, found = self.pruned(_needed(sites))
+        report = replace(self.counted(report, [found]), strip=strip(kept.to_pylist()))
+        return ScanOutcome(self, node, report)
 
-    @cached_property
-    def schema(self) -> StructType:
-        """Columns by which the scan can be pruned."""
-        accepted = set(self.table.list_accepted_filter_fields())
-        columns = spark_schema(self.table.metadata)
-        return StructType([column for column in columns if column.name in accepted])
-
-    @cached_property
-    def names(self) -> Mapping[int | None, str]:
-        """Names of the leaf's columns by id."""
-        return {i: name for name, i in self.ids.items()}
-
-    @property
-    def relation(self) -> RelationTable | None:
-        """The session table that the leaf reads; None for a placeholder."""
-        return relation_of(self.table)
-
-    @property
-    def may_ask_by_name(self) -> bool:
-        """Whether single partitions can be requested without listing all partitions."""
-        return self.relation is not None and not self.relation.has_names
-
-    @property
-    def has_canonical_values(self) -> bool:
-        """Whether the table declares one spelling per integer or date partition value."""
-        return self.relation is not None and self.relation.has_canonical_values
-
-    def prepare(self, *, by_name: bool) -> None:
-        """Fetch the metadata of the table in advance, while join keys are collected.
-
-        Args:
-            by_name: Whether the needed partitions can be requested by name later.
-        """
-        if self.relation is not None:
-            self.relation.prepare(by_name=by_name)
-
-    def fixed(
-        self, conditions: Sequence[PartitionFilter | DynamicFilteringData], *, reads_all: bool
-    ) -> Any:
-        """Return an unpruned scan with a fixed list of files: the files that exist now.
-
-        Return None if Spark cannot read a fixed list of files of this table.
-
-        Args:
-            conditions: Conditions in the query on the partitions.
-            reads_all: Whether there are no such conditions.
-        """
-        relation, table = self.relation, self.table
+    def fixed(self, sites: Sequence[PrunedSite], plan: Any) -> Any:
+        """Return a scan of the files that exist now, as :meth:`PlannedScan.fixed` describes."""
+        relation, table, spark = self.relation, self.table, self.catalyst.spark
         if relation is None or not relation.names_files:
             return None
+        needed = _EVERYTHING
+        reads_all = any(one.site.reads_all for one in sites)
         if reads_all:
-            table = Table(self.name, SESSION, relation.listed_by_spark(), self.config)
-            table = table.in_time_zone(session_time_zone(self.catalyst.spark))
+            table = table_of(spark, self.name, relation.listed_by_spark(), self.config)
+        else:
+            # Add the query's conditions. Sites that keys may prune already have them.
+            known = [s if s.site.may_have_keys else s.with_conditions(plan) for s in sites]
+            needed = _read(known)
         # ``max_partitions`` applies only to scans that keys prune, and keys do not prune this scan.
         config = replace(self.config, max_partitions=sys.maxsize)
-        rows, _ = pruned_scan(self.catalyst.spark, table, config, (), conditions)
+        rows, _ = pruned_scan(spark, table, config, *needed)
         node = analyzed_plan(rows)
         if reads_all and self.catalyst.is_table(node):
             node = self.catalyst.with_entry_of(node, self.leaf)
         return node
 
-    def evaluated(
-        self,
-        values: pa.RecordBatch,
-        columns: Collection[str],
-        plan: Any,
-        steps: Sequence[Step],
-        wanted: Mapping[str, Expression],
-    ) -> pa.Table:
-        """Compute expressions over partition values in Spark, with :func:`evaluate`.
+    def _is_asked_by_name(self, needed: Needed) -> bool:
+        """Return whether the needed partitions can be requested by name."""
+        if self.relation is None or self.relation.has_names:
+            return False
+        return any(batch.has_gaps for batch, _ in self.match(needed))
 
-        Args:
-            values: Partition values, a row per partition.
-            columns: Names of the columns that the expressions read.
-            plan: The plan that contains the expressions.
-            steps: Named expressions that the expressions read, in order.
-            wanted: Expressions to compute, by the name of their result column.
-        """
-        schema = StructType([column for column in self.schema if column.name in columns])
-        positions = list(self.ids)
-        attributes = self.catalyst.attributes(
-            self.leaf, [positions.index(name) for name in schema.names]
-        )
-        rows = partition_rows(self.catalyst, values, schema, attributes)
-        return evaluate(self.catalyst, rows, plan, steps, wanted)
-
-    def match(
-        self,
-        filters: Sequence[DynamicFilteringData],
-        conditions: Sequence[PartitionFilter | DynamicFilteringData],
-    ) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Return all partitions, with a mask that is true if join keys and conditions match."""
-        enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
-        for data in filters:
-            enumerator.set_dynamic_filtering_data(data)
-        return list(enumerator.match_partitions())
-
-    def kept_values(
-        self,
-        filters: Sequence[DynamicFilteringData],
-        conditions: Sequence[PartitionFilter | DynamicFilteringData],
-        columns: Sequence[str],
-    ) -> pa.RecordBatch | None:
-        """Return ``columns`` of the matching partitions; None if one is not a partition value."""
-        found = []
-        for batch, mask in self.match(filters, conditions):
-            sources = {f.source: f.name for f in batch.fields if f.transform is None}
-            if not set(columns) <= sources.keys():
-                return None
-            kept = batch.values.filter(mask)
-            found.append(pa.table({name: kept[sources[name]] for name in columns}))
-        if not found:
-            return None
-        together = pa.concat_tables(found)
-        return pa.record_batch({name: together[name].combine_chunks() for name in columns})
-
-    def pruned(
-        self,
-        filters: Sequence[DynamicFilteringData] = (),
-        conditions: Sequence[PartitionFilter | DynamicFilteringData] = (),
-    ) -> tuple[Any, ScanReport]:
-        """Return a scan of the matching partitions to replace the leaf, and a report.
-
-        Args:
-            filters: Join keys.
-            conditions: Other conditions on the partitions.
-        """
-        reading = pruned_rows if self.is_placeholder else pruned_scan
-        rows, report = reading(self.catalyst.spark, self.table, self.config, filters, conditions)
-        return self._under_own_columns(analyzed_plan(rows)), report
-
-    def reading_nothing(self) -> Any:
-        """Return a scan without files to replace the leaf.
-
-        The optimizer cannot see that this scan is empty, and cannot merge it with other scans of
-        the table. Return None if such a scan is not possible, or if it saves nothing.
-        """
-        if self.relation is None or not self.relation.can_read_nothing:
-            return None
-        return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
-
-    def _under_own_columns(self, node: Any) -> Any:
-        """Return ``node`` with the attributes of the leaf; unchanged for a session table."""
-        if not self.is_placeholder:
-            return node
-        own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
-        renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
-        return self.catalyst.projected(node, renamed)
+    def _mask(self, needed: Needed) -> pa.BooleanArray:
+        """Return, for each partition, whether it is needed."""
+        masks = [mask for _, mask in self.match(needed)]
+        return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
-Scan = PrunableScan | FilteredScan
-"""A scan whose partitions splitlib lists, or one that gets a condition."""
+class NamedScan(PrunableScan):
+    """A scan of a table of a named catalog. Spark cannot read it, so it is always replaced."""
+
+    is_placeholder: ClassVar[bool] = True
+
+    def at(self, site: ScanSite, plan: Any) -> PrunedSite:
+        """Return a site of the scan, with the query's own conditions."""
+        return PrunedSite(scan=self, site=site).with_conditions(plan)
+
+    def pruned_for(self, sites: Sequence[PrunedSite], report: ScanPruning) -> ScanOutcome:
+        """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
+        node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
+        return ScanOutcome(self, node, self.counted(report, [found]))
+
+    def left_alone(self, report: ScanPruning) -> ScanOutcome:
+        """Return the outcome of the scan of all partitions."""
+        return self.pruned_for((), replace(report, filters=()))
+
+
+def _needed(sites: Sequence[PrunedSite]) -> Needed:
+    """Return keys and conditions that select the partitions that at least one site needs."""
+    if len(sites) == 1:
+        return sites[0].needed
+    return (), (AnyOf([site.predicate for site in sites]),)
+
+
+def _read(sites: Sequence[PrunedSite]) -> Needed:
+    """Return the same as :func:`_needed`, without join keys."""
+    return _needed([replace(site, data=(), computed=()) for site in sites])
 
 
 @dataclass(slots=True)
@@ -291,44 +208,20 @@ def _scan(
     named: Mapping[str, NamedTable],
     partitions: dict[str, PartitionsByName],
 ) -> Scan | None:
-    scan: Scan | None = None
-    if catalyst.is_table(leaf):
-        scan = _named_scan(catalyst, leaf, ids, named)
-        if scan is None and config is not None:
-            scan = _session_scan(catalyst, leaf, ids, config, partitions)
-    if scan is None and config is not None:
-        source = catalyst.source_of(leaf)
-        if source is not None:
-            scan = FilteredScan(catalyst, leaf, ids, source, config)
-    return scan
-
-
-def _named_scan(
-    catalyst: Catalyst, leaf: Any, ids: Ids, named: Mapping[str, NamedTable]
-) -> PrunableScan | None:
-    """Return the scan of a placeholder; None if the leaf is not a placeholder."""
-    if not named or catalyst.is_of_hive(leaf):
+    """Return the scan of a leaf; None if it has no partitions, and accepts no conditions."""
+    own: dict[str, Any] = {"catalyst": catalyst, "leaf": leaf, "ids": ids}
+    is_table = catalyst.is_table(leaf)
+    if is_table and named and not catalyst.is_of_hive(leaf):
+        known = named.get(catalyst.root_of(leaf) or "")
+        if known is not None:
+            table = known.table.in_time_zone(session_time_zone(catalyst.spark))
+            return NamedScan(**own, config=known.config, table=table, relation=relation_of(table))
+    if config is None:
         return None
-    known = named.get(catalyst.root_of(leaf) or "")
-    if known is None:
-        return None
-    table = known.table.in_time_zone(session_time_zone(catalyst.spark))
-    return PrunableScan(catalyst, leaf, ids, table, known.config, is_placeholder=True)
-
-
-def _session_scan(
-    catalyst: Catalyst,
-    leaf: Any,
-    ids: Ids,
-    config: SplitConfig,
-    partitions: dict[str, PartitionsByName],
-) -> PrunableScan | None:
-    """Return the scan of a session table; None if it has no partitions that splitlib can list."""
-    if catalyst.partition_schema(leaf).isEmpty():
-        return None
-    connector = relation_table(catalyst, leaf, config.listing_threads, partitions)
-    if connector is None:
-        return None
-    table = Table(connector.name, SESSION, connector, config)
-    table = table.in_time_zone(session_time_zone(catalyst.spark))
-    return PrunableScan(catalyst, leaf, ids, table, config, is_placeholder=False)
+    if is_table and not catalyst.partition_schema(leaf).isEmpty():
+        relation = relation_of_leaf(catalyst, leaf, config.listing_threads, partitions)
+        if relation is not None:
+            table = table_of(catalyst.spark, relation.name, relation, config)
+            return SessionScan(**own, config=config, table=table, relation=relation)
+    source = catalyst.source_of(leaf)
+    return None if source is None else FilteredScan(**own, config=config, source=source)

@@ -1,153 +1,204 @@
-"""Scan sites with the join keys that prune their partitions.
+"""Scans whose partitions splitlib lists, and their sites with the join keys that prune them.
 
-A scan site is a place in the optimized plan where a prunable scan is read. If the keys determine
-the names of its partitions, only these partitions are requested from the catalog.
+If the keys determine the names of the partitions, only these partitions are requested from the
+catalog.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Self
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.report import ScanReport
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.partition_names import has_one_spelling
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.hive.partition_values import parse
+from splitlib.model import PartitionBatch
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Expression
-from splitlib.spark.plan_report import FilterUse
+from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
-from splitlib.spark.planner.keys import Collected, Keys, Unusable
+from splitlib.spark.planner.keys import Collected, Keys
 from splitlib.spark.planner.lineage import Lineage, Step
 from splitlib.spark.planner.scan_sites.evaluated_filter import (
     UNDECIDED,
     EvaluatedFilter,
+    evaluate,
     named_step,
+    partition_rows,
 )
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+from splitlib.spark.planner.scan_sites.scan import PlannedScan, Site
 from splitlib.spark.predicates.domains import known_of
+from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
+from splitlib.spark.schema import spark_schema
+from splitlib.spark.session_catalog.relation import Relation
 from splitlib.spark.time_zones import session_time_zone
+from splitlib.table import Table
+
+Needed: TypeAlias = tuple[
+    Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]
+]
+"""Join keys, and other conditions, that select the needed partitions."""
 
 # Conditions that can be converted with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
-def named_tables(sites: Collection[tuple[PrunableScan, ScanSite]]) -> frozenset[str]:
-    """Return the names of the tables whose partitions can be requested by name at all their sites.
+@dataclass(eq=False, kw_only=True)
+class PrunableScan(PlannedScan["PrunedSite"]):
+    """A scan whose partitions splitlib lists."""
 
-    Args:
-        sites: Scan sites of a query, each with its scan.
-    """
-    times = Counter(scan for scan, _ in sites)
-    others = {
-        scan.name
-        for scan, site in sites
-        if (not are_named(scan, site) if site.may_have_keys else times[scan] > 1)
-    }
-    return frozenset(scan.name for scan, _ in sites) - others
+    is_listed: ClassVar[bool] = True
 
+    table: Table
+    relation: Relation | None
+    """The relation with which Spark reads the table; None if it has none."""
 
-def are_named(scan: PrunableScan, site: ScanSite) -> bool:
-    """Return whether the partitions that a site needs can be requested by name.
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.table.name
 
-    This is possible if joins and conditions compare every partition key with values that have one
-    spelling. It is also possible if a condition compares the first key with a literal, because the
-    first key is the start of each partition name.
+    @cached_property
+    def schema(self) -> StructType:
+        """Columns by which the scan can be pruned."""
+        accepted = set(self.table.list_accepted_filter_fields())
+        columns = spark_schema(self.table.metadata)
+        return StructType([column for column in columns if column.name in accepted])
 
-    Args:
-        scan: The scan at the site.
-        site: The site, with the filters that prune it.
-    """
-    keys = scan.table.metadata.partition_schema
-    conditions = [c.condition for c in site.conditions if not c.lineage.steps]
-    by_value = {key_with_values(scan, one) for one in conditions if one.kind == "EqualTo"}
-    if keys.names[0] in by_value:
-        return True
-    bound = {key_with_values(scan, one) for one in conditions}
-    bound |= {
-        scan.names.get(comparison.lineage.column)
-        for join_filter in (*site.filters, *site.from_sites)
-        for comparison in join_filter.comparisons
-        if comparison.operator == "="
-    }
-    return all(key.name in bound and _has_one_spelling(scan, key) for key in keys)
+    def has_one_spelling(self, key: pa.Field) -> bool:
+        """Return whether each value of a partition key has only one spelling."""
+        # `has_canonical_values` calls the JVM, so it comes last.
+        return has_one_spelling(key) or (
+            has_one_spelling(key, canonical=True)
+            and self.relation is not None
+            and self.relation.has_canonical_values
+        )
 
+    def prepare(self, *, by_name: bool) -> None:
+        """Fetch the metadata of the table in advance, as :meth:`PlannedScan.prepare` describes."""
+        if self.relation is not None:
+            self.relation.prepare(by_name=by_name)
 
-def _has_one_spelling(scan: PrunableScan, key: pa.Field) -> bool:
-    # `has_canonical_values` calls the JVM, so it comes last.
-    return has_one_spelling(key) or (
-        has_one_spelling(key, canonical=True) and scan.has_canonical_values
-    )
+    def match(self, needed: Needed) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
+        """Return all partitions, with a mask that is true for the needed ones."""
+        filters, conditions = needed
+        enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
+        for data in filters:
+            enumerator.set_dynamic_filtering_data(data)
+        return list(enumerator.match_partitions())
 
+    def kept_values(self, needed: Needed, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """Return ``columns`` of the needed partitions; None if one is not a partition value."""
+        found = []
+        for batch, mask in self.match(needed):
+            sources = {f.source: f.name for f in batch.fields if f.transform is None}
+            if not set(columns) <= sources.keys():
+                return None
+            kept = batch.values.filter(mask)
+            found.append(pa.table({name: kept[sources[name]] for name in columns}))
+        if not found:
+            return None
+        together = pa.concat_tables(found)
+        return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
-def key_with_values(scan: PrunableScan, condition: Expression) -> str | None:
-    """Return the partition key that a condition compares with literals.
+    def pruned(self, needed: Needed) -> tuple[Any, ScanReport]:
+        """Return a scan of the needed partitions to replace the leaf, and a report."""
+        reading = pruned_rows if self.is_placeholder else pruned_scan
+        rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
+        return self._under_own_columns(analyzed_plan(rows)), report
 
-    Return None for other conditions, and for keys whose values have several spellings.
-    """
-    if condition.kind not in ("EqualTo", "In"):
-        return None
-    column, *values = sorted(condition.children, key=lambda side: side.kind == "Literal")
-    if any(value.kind != "Literal" for value in values):
-        return None
-    name = scan.names.get(column.attribute_id) if column.kind == "AttributeReference" else None
-    keys = scan.table.metadata.partition_schema
-    return name if name in keys.names and _has_one_spelling(scan, keys.field(name)) else None
+    def counted(self, report: ScanPruning, looks: Sequence[ScanReport]) -> ScanPruning:
+        """Return the report on the scan with the summed counts of its enumerations."""
+        metrics, relation = [look.metrics for look in looks], self.relation
+        counts_files = relation is None or relation.names_files
+        files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
+        totals = [look.metrics.partitions_total for look in looks if not look.asked_for]
+        totals += [] if report.partitions_total is None else [report.partitions_total]
+        return replace(
+            report,
+            partitions_total=max(totals, default=None),
+            asked_for="" if totals else looks[0].asked_for,
+            partitions_kept=sum(m.partitions_matched for m in metrics),
+            files=sum(m.files_selected for m in metrics) if counts_files else None,
+            nbytes=sum(m.bytes_selected for m in metrics) if counts_files else None,
+            files_total=files_total,
+            nbytes_total=nbytes_total,
+        )
+
+    def reading_nothing(self) -> Any:
+        """Return a scan without files, as :meth:`PlannedScan.reading_nothing` describes."""
+        if self.relation is None or not self.relation.can_read_nothing:
+            return None
+        return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
+
+    def _under_own_columns(self, node: Any) -> Any:
+        """Return ``node`` with the attributes of the leaf; unchanged for a session table."""
+        if not self.is_placeholder:
+            return node
+        own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
+        renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
+        return self.catalyst.projected(node, renamed)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PrunedSite:
-    """A scan site with the join keys that have been collected for it so far."""
+class PrunedSite(Site):
+    """A site of a scan whose partitions splitlib lists, with the join keys that prune them."""
 
     scan: PrunableScan
-    """The scan at the site."""
-    site: ScanSite
-    """The place in the optimized plan."""
     static: tuple[PartitionFilter | DynamicFilteringData, ...] = ()
     """Conditions in the query on the partitions."""
     data: tuple[DynamicFilteringData, ...] = ()
     """Join keys that are compared with partition columns."""
     computed: tuple[PartitionFilter, ...] = ()
     """Join keys that are compared with expressions over partition columns."""
-    used: tuple[FilterUse, ...] = ()
-    """The keys that prune the site, as shown in the report."""
 
     @property
-    def has_keys(self) -> bool:
-        """Whether the site has join keys."""
-        return bool(self.used)
+    def is_named(self) -> bool:
+        """Whether the partitions that the site needs can be requested by name.
+
+        This is possible if joins and conditions compare every partition key with values that have
+        one spelling. It is also possible if a condition compares the first key with a literal,
+        because the first key is the start of each partition name.
+        """
+        keys = self.scan.table.metadata.partition_schema
+        conditions = [c.condition for c in self.site.conditions if not c.lineage.steps]
+        by_value = {self._key_with_values(one) for one in conditions if one.kind == "EqualTo"}
+        if keys.names[0] in by_value:
+            return True
+        bound = {self._key_with_values(one) for one in conditions}
+        bound |= {
+            self.scan.names.get(comparison.lineage.column)
+            for join_filter in (*self.site.filters, *self.site.from_sites)
+            for comparison in join_filter.comparisons
+            if comparison.operator == "="
+        }
+        return all(key.name in bound and self.scan.has_one_spelling(key) for key in keys)
 
     @property
     def predicate(self) -> Predicate:
         """The predicate that all rows needed at this site meet."""
         data = [part for part in self.static if isinstance(part, DynamicFilteringData)]
         conditions = [part for part in self.static if not isinstance(part, DynamicFilteringData)]
-        columns = self.scan.table.metadata.filterable
+        columns = self.scan.table.metadata.filter_schema
         return Predicate(columns, (*data, *self.data), (*conditions, *self.computed))
 
     def with_conditions(self, plan: Any) -> Self:
-        """Return the site with the conditions of the query.
-
-        Args:
-            plan: The optimized plan that contains the conditions.
-        """
+        """Return the site with the conditions of the query."""
         static = [part for one in self.site.conditions for part in self._static(plan, one)]
         return replace(self, static=tuple(static))
 
     def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
-        """Return the site pruned by more keys.
-
-        Args:
-            plan: The optimized plan that contains the comparisons.
-            collected: Keys to add. Later calls may add more.
-        """
+        """Return the site pruned by more keys."""
         data, computed = list(self.data), list(self.computed)
         used, reasons = list(self.used), []
         for one in collected:
@@ -171,44 +222,47 @@ class PrunedSite:
             used=tuple(used),
         )
 
-    def without_keys(self, reason: Unusable) -> Self:
-        """Return the site with the reason why some keys cannot prune it."""
-        wants_same_rows = reason.not_deterministic
-        site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
-        return replace(self, site=site)
-
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return the partition values left at this site as keys for another site; None if unknown.
-
-        Args:
-            plan: The plan that contains the comparisons.
-            comparisons: Comparisons whose keys come from this site only.
-        """
+        """Return the partition values left at this site as keys for another site."""
         if not self.has_keys or any(c.operator != "=" for c in comparisons):
             return None
         started = time.perf_counter()
         steps = _steps([c.key_lineage for c in comparisons if c.key_lineage is not None])
         columns = self._read_by(plan, steps, [c.key for c in comparisons])
-        kept = None if columns is None else self.scan.kept_values(*self.needed, columns)
+        kept = None if columns is None else self.scan.kept_values(self.needed, columns)
         if columns is None or kept is None:
             return None
         wanted = {f"k{i}": c.key for i, c in enumerate(comparisons)}
         found = self._plain(kept, wanted)
         if found is None:
-            found = self.scan.evaluated(kept, columns, plan, steps, wanted)
+            found = self._evaluated(kept, columns, plan, steps, wanted)
             if pc.any(found[UNDECIDED]).as_py():
                 return None
         data = DynamicFilteringData.from_arrow(found.select(list(wanted))).without_nulls()
         return Keys(data, time.perf_counter() - started)
 
     @property
-    def needed(
-        self,
-    ) -> tuple[
-        tuple[DynamicFilteringData, ...], tuple[PartitionFilter | DynamicFilteringData, ...]
-    ]:
+    def needed(self) -> Needed:
         """Join keys, and other conditions, that select the partitions needed at this site."""
         return self.data, (*self.static, *self.computed)
+
+    def _key_with_values(self, condition: Expression) -> str | None:
+        """Return the partition key that a condition compares with literals.
+
+        Return None for other conditions, and for keys whose values have several spellings.
+        """
+        if condition.kind not in ("EqualTo", "In"):
+            return None
+        column, *values = sorted(condition.children, key=lambda side: side.kind == "Literal")
+        if any(value.kind != "Literal" for value in values):
+            return None
+        name = (
+            self.scan.names.get(column.attribute_id)
+            if column.kind == "AttributeReference"
+            else None
+        )
+        keys = self.scan.table.metadata.partition_schema
+        return name if name in keys.names and self.scan.has_one_spelling(keys.field(name)) else None
 
     def _static(
         self, plan: Any, condition: PartitionCondition
@@ -218,13 +272,13 @@ class PrunedSite:
         is_read = (
             scan.is_placeholder
             or expression.kind in _QUICKLY_READ
-            or key_with_values(scan, expression) is not None
+            or self._key_with_values(expression) is not None
         )
         if not steps and is_read:
             catalyst = scan.catalyst
             read = catalyst.expression_at(plan, expression.place)
             read = catalyst.named_as(read, scan.leaf.output())
-            known = known_of(read, scan.table.metadata.filterable)
+            known = known_of(read, scan.table.metadata.filter_schema)
             if known is not None:
                 yield known.data
                 if known.is_exact:
@@ -234,7 +288,7 @@ class PrunedSite:
             text = scan.catalyst.sql(scan.catalyst.expression_at(plan, expression.place))
             yield EvaluatedFilter(
                 partial(
-                    scan.evaluated,
+                    self._evaluated,
                     columns=columns,
                     plan=plan,
                     steps=steps,
@@ -262,7 +316,7 @@ class PrunedSite:
             return None, None
         data = one.keys.data.renamed(names)
         data = data.in_time_zone(session_time_zone(self.scan.catalyst.spark))
-        (applied,) = Predicate(self.scan.table.metadata.filterable, [data]).filters
+        (applied,) = Predicate(self.scan.table.metadata.filter_schema, [data]).filters
         return (data if applied.used_fields else None), applied.unused_because
 
     def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
@@ -279,11 +333,27 @@ class PrunedSite:
             return Predicate(batch.schema, [keys.data]).match(batch)
 
         return EvaluatedFilter(
-            partial(self.scan.evaluated, columns=columns, plan=plan, steps=steps, wanted=wanted),
+            partial(self._evaluated, columns=columns, plan=plan, steps=steps, wanted=wanted),
             columns,
             test,
             keys.data.describe(),
         )
+
+    def _evaluated(
+        self,
+        values: pa.RecordBatch,
+        columns: Collection[str],
+        plan: Any,
+        steps: Sequence[Step],
+        wanted: Mapping[str, Expression],
+    ) -> pa.Table:
+        """Compute expressions over ``columns`` of partition values, with :func:`evaluate`."""
+        catalyst, positions = self.scan.catalyst, list(self.scan.ids)
+        schema = StructType([column for column in self.scan.schema if column.name in columns])
+        read = [positions.index(name) for name in schema.names]
+        attributes = catalyst.attributes(self.scan.leaf, read)
+        rows = partition_rows(catalyst, values, schema, attributes)
+        return evaluate(catalyst, rows, plan, steps, wanted)
 
     def _read_by(
         self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]

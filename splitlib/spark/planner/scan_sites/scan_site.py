@@ -30,7 +30,7 @@ class ScanSite:
     wants_same_rows: bool = False
     """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
-    """Whether a dimension must not run for its keys, for example because it is too large."""
+    """Whether a dimension does not run for its keys because it is too large, or of unknown size."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:

@@ -63,7 +63,7 @@ def test_every_type(catalog):
     identifiers = list(_identifiers(metadata.schema))
     assert len(identifiers) == len(set(identifiers)) == 16 + 2 + 1 + 2 + 2
     assert metadata.read_format == ReadFormat.of("parquet", columns="id")
-    assert metadata.filterable.names == [f"c{i}" for i in range(13)] + ["c13.x", "c13.y"]
+    assert metadata.filter_schema.names == [f"c{i}" for i in range(13)] + ["c13.x", "c13.y"]
 
 
 def _identifiers(fields):

@@ -1,13 +1,10 @@
-"""Tables that Spark reads with its own relation, limited to the selected files or partitions.
-
-:class:`RelationTable` is the base class of such tables.
-"""
+"""Spark's own relations over files: their partitions and files, and scans of selected ones."""
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -35,22 +32,26 @@ from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.scan import FileGroup
-from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.sql_text import quoted
-from splitlib.spi import Connector, Predicate
-from splitlib.table import Table
+from splitlib.spi import Predicate
 
 _REF = "ref"
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
-class RelationTable(Connector):
-    """Base class of tables that Spark reads with a relation over their files.
+class Relation(ABC):
+    """A relation of Spark's over the files of a table.
+
+    Listings and scans belong together: a scan uses the JVM's objects from the listing. The listing
+    methods are those of :class:`splitlib.spi.Connector`, and the connector ``session`` calls them.
 
     Args:
         catalyst: Access to the plans of the session.
         leaf: The relation, a leaf of a plan. Scans of the table have the same attributes.
     """
+
+    partitions_per_listing = 1
+    partitions_per_details = 10_000
 
     def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
         self._catalyst = catalyst
@@ -58,24 +59,16 @@ class RelationTable(Connector):
         self._alias: Any = None
         self._metadata = _metadata(catalyst, leaf)
 
-    def read_by(self, plan: Any) -> Self:
-        """Set the plan through which rows of the relation are read, and return the table.
+    def read_by(self, plan: Any, alias: Any = None) -> Self:
+        """Set the plan through which rows of the relation are read, and return the relation.
 
         Spark adds such a plan, for example, to pad CHAR columns.
 
         Args:
             plan: A plan over the relation, in which each node has one child.
+            alias: ``SubqueryAlias`` by which :meth:`named` qualifies columns; None to not qualify.
         """
-        self._plan = plan
-        return self
-
-    def named_by(self, alias: Any) -> Self:
-        """Set the ``SubqueryAlias`` by which :meth:`named` qualifies columns; None to not qualify.
-
-        Returns:
-            The table itself.
-        """
-        self._alias = alias
+        self._plan, self._alias = plan, alias
         return self
 
     def named(self, rows: DataFrame) -> DataFrame:
@@ -85,14 +78,24 @@ class RelationTable(Connector):
         plan = self._catalyst.scala.seq([analyzed_plan(rows)])
         return self._catalyst.dataframe(self._alias.withNewChildren(plan))
 
-    @classmethod
-    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Not supported. Use :class:`splitlib.spark.session_catalog.SessionConnector`."""
-        raise NotImplementedError
-
     def describe(self) -> TableMetadata:
         """Return the metadata of the table."""
         return self._metadata
+
+    @abstractmethod
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """Yield the partitions that may match the predicate."""
+
+    def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
+        """Return the partitions that still exist, with what :meth:`list_files` needs."""
+        return partitions
+
+    @abstractmethod
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """Yield the files of partitions."""
+
+    def check_identity(self) -> None:  # noqa: B027 - files have no identity
+        """Check that the table was not dropped or recreated, if the catalog can tell."""
 
     @property
     @abstractmethod
@@ -117,7 +120,7 @@ class RelationTable(Connector):
         """Whether a query does less work if its scan is replaced by a scan without files."""
         return False
 
-    def prepare(self, *, by_name: bool) -> None:
+    def prepare(self, *, by_name: bool) -> None:  # noqa: B027 - most make no catalog requests
         """Make catalog requests ahead of time. May be called in any thread.
 
         Tables without catalog requests do nothing.
@@ -126,8 +129,8 @@ class RelationTable(Connector):
             by_name: Whether the filters will imply the names of the partitions.
         """
 
-    def listed_by_spark(self) -> RelationTable:
-        """Return the same table with the files of all partitions listed and cached by Spark."""
+    def listed_by_spark(self) -> Relation:
+        """Return the same relation with the files of all partitions listed and cached by Spark."""
         return self
 
     @property
@@ -169,12 +172,12 @@ class RelationTable(Connector):
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
         )
 
-    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
         """Return the rows of the selected partitions, with the attributes of the relation.
 
-        Only called if :attr:`names_files` is false.
+        Return None, and use no partitions, if scans can be limited to single files.
         """
-        raise NotImplementedError
+        return None
 
     def _rows_of(self, relation: Any) -> DataFrame:
         """Return a DataFrame of the table's plan, with another relation in place of its own."""
@@ -185,31 +188,16 @@ class RelationTable(Connector):
             self._catalyst.replaced(self._plan, {(0,) * depth: relation})
         )
 
-    @abstractmethod
     def _rows(self, refs: pa.Array) -> Any:
-        """Return the values of partitions, an ``Array[InternalRow]``."""
+        """Return the values of partitions, an ``Array[InternalRow]``; None without keys."""
+        return None
 
-    @abstractmethod
     def _statuses(self, files: pa.Table) -> Any:
         """Return the entries of files from their filesystem, a ``Seq[FileStatus]``.
 
         The result is None if the entries were not kept.
         """
-
-
-def relation_of(table: Table) -> RelationTable | None:
-    """Return the table as a :class:`RelationTable`; None if Spark has no relation for it."""
-    connector = table.connector
-    return connector if isinstance(connector, RelationTable) else None
-
-
-def public_name_of(table: Table) -> str | None:
-    """Return the name, without database, of a table that is read with Spark's public API.
-
-    The result is None for any other table.
-    """
-    connector = table.connector
-    return connector.name_in_catalog if isinstance(connector, PublicTable) else None
+        return None
 
 
 def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
@@ -232,7 +220,7 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
     )
 
 
-class ListedTable(RelationTable):
+class ListedTable(Relation):
     """A table whose partitions and files Spark has already listed. It makes no further requests.
 
     Args:
@@ -311,7 +299,7 @@ class ListedTable(RelationTable):
         return pa.record_batch(arrays, names=keys.names)
 
 
-class WholeTable(RelationTable):
+class WholeTable(Relation):
     """A Hive table without partitions, treated as one partition without values.
 
     Args:
@@ -350,9 +338,3 @@ class WholeTable(RelationTable):
         """Return all rows of the table, or no rows if its only partition is not selected."""
         rows = self._rows_of(self._leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
-
-    def _rows(self, refs: pa.Array) -> Any:
-        return None
-
-    def _statuses(self, files: pa.Table) -> Any:
-        return None
