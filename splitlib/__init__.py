@@ -16,8 +16,6 @@ from splitlib._version import __version__
 from splitlib.config import SplitConfig
 from splitlib.coordination import DynamicFileSplitEnumerator
 from splitlib.enumeration.enumerator import DynamicFileEnumerator, paths
-from splitlib.enumeration.report import ScanMetrics as ScanMetrics
-from splitlib.enumeration.report import ScanReport as ScanReport
 from splitlib.errors import ConnectorNotInstalled as _ConnectorNotInstalled
 from splitlib.errors import SplitlibError
 from splitlib.filtering.collector import DynamicFilteringDataCollector
@@ -27,6 +25,8 @@ from splitlib.loading import load_table
 from splitlib.model import FileSplit
 from splitlib.model import ReadFormat as ReadFormat
 from splitlib.registry import connector_names, register
+from splitlib.report import Report
+from splitlib.report import ScanMetrics as ScanMetrics
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from splitlib.spark.read.reader import TableReader, read
     from splitlib.spark.sql import optimize, sql
 
+ScanReport = Report  # its former name
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",
@@ -56,6 +57,7 @@ __all__ = [
     "DynamicFilteringData",
     "DynamicFilteringDataCollector",
     "FileSplit",
+    "Report",
     "SplitConfig",
     "SplitlibDataSource",
     "SplitlibError",

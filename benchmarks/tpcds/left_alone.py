@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.answers import difference
-from benchmarks.tpcds.explained import explained, reasons_not_to_prune
+from benchmarks.tpcds.explained import reasons_not_to_prune
 from benchmarks.tpcds.modes import TUNED
 from benchmarks.tpcds.settings import changed
 from splitlib.testing.spark_counts import measure
@@ -154,7 +154,7 @@ def _count(spark: SparkSession, join: Join, partitions: int) -> JoinCounts:
         partitions=partitions,
         read_by_spark=theirs.files_read,
         read_by_splitlib=ours.files_read,
-        reasons=reasons_not_to_prune(explained(optimized)),
+        reasons=reasons_not_to_prune(splitlib.explain(optimized)),
     )
     print(counts, file=sys.stderr)
     return counts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 import splitlib
-from benchmarks.tpcds.explained import explained, is_pruned, reasons_not_to_prune
+from benchmarks.tpcds.explained import is_pruned, reasons_not_to_prune
 
 _TIMES = 7
 QUERIES = {
@@ -63,7 +63,7 @@ def _measure(spark: SparkSession, title: str, query: str) -> Overhead:
         plain = time.perf_counter()
         planned = splitlib.sql(spark, query)
         seconds.append(time.perf_counter() - plain - (plain - started))
-    report = explained(planned)
+    report = splitlib.explain(planned)
     if is_pruned(report):
         raise RuntimeError(f"{title}: {report}")
     overhead = Overhead(title, seconds, reasons_not_to_prune(report))

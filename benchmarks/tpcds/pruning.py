@@ -12,13 +12,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+import splitlib
 from benchmarks.tpcds.answers import difference
-from benchmarks.tpcds.explained import explained
 from benchmarks.tpcds.metering import Cost, Meter
 from benchmarks.tpcds.modes import MODES, SPLITLIB, SPLITLIB_TUNED, TUNED, Mode
 from benchmarks.tpcds.queries import Query
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.plan_report import PlanReport
+from splitlib.report import Report
 
 # fmt: off
 NUMBERS = (
@@ -45,7 +45,7 @@ class QueryRuns:
     name: str
     rows: int
     runs: tuple[Run, ...]
-    report: PlanReport
+    report: Report
     """splitlib's report on the query."""
 
     def costs(self, mode: Mode, *, warm: bool) -> list[Cost]:
@@ -75,7 +75,7 @@ class PruningBenchmark:
             self.measure(mode, query)
         runs: list[Run] = []
         expected: list[Any] = []
-        report = PlanReport()
+        report = Report()
         for turn in range(rounds):
             modes = [mode for mode in MODES if turn == 0 or not mode.once]
             for mode in modes if turn % 2 == 0 else reversed(modes):
@@ -87,7 +87,7 @@ class PruningBenchmark:
                     if wrong := difference(rows, expected):
                         raise RuntimeError(f"{query.name}, {mode.name}: {wrong}")
                     if mode is SPLITLIB:
-                        report = explained(df)
+                        report = splitlib.explain(df)
                     print(
                         f"{query.name}, round {turn + 1} of {rounds}, {mode.name}, "
                         f"{'warm' if warm else 'cold'}: {cost.seconds:.2f} s",

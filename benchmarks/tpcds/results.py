@@ -52,7 +52,10 @@ class Results:
             "targets": [{**asdict(target), "reached": target.reached} for target in self.targets],
             "queries": [
                 {
-                    **asdict(query),
+                    "name": query.name,
+                    "rows": query.rows,
+                    "runs": [asdict(run) for run in query.runs],
+                    "report": query.report.to_dict(),
                     "pruned": is_pruned(query.report),
                     "reasons": reasons_not_to_prune(query.report),
                 }
@@ -135,10 +138,10 @@ def _kept(query: QueryRuns) -> str:
     kept = (
         # Partitions are not counted for a scan that is not read at all.
         "not read"
-        if scan.partitions_total is None
-        else f"{scan.partitions_kept:,} of {scan.partitions_total:,}"
+        if scan.partitions.total is None
+        else f"{scan.partitions.matched:,} of {scan.partitions.total:,}"
         for scan in query.report.scans
-        if scan.partitions_kept is not None
+        if scan.partitions.matched is not None
     )
     return ", ".join(dict.fromkeys(kept)) or "-"
 

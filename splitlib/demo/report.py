@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from splitlib.demo.data import QUERY, DemoData
 from splitlib.demo.run import Run
+from splitlib.report import size_text, strip
 
 _CELLS = 60
 _NOTES = """\
@@ -16,14 +17,14 @@ files       files read from the fact table, and their size; a count(*) reads onl
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
     """Return a table of the runs. For runs that list their partitions, add a strip of them."""
-    head = ("", "partitions", "listed", "files", "KiB", "seconds")
+    head = ("", "partitions", "listed", "files", "bytes", "seconds")
     rows = [
         (
             run.name,
             f"{run.partitions_fetched:,}",
             f"{run.directories_listed:,}",
             f"{run.files_read:,}",
-            f"{run.bytes_read / 1024:,.0f}",
+            size_text(run.bytes_read),
             f"{run.seconds:.1f}",
         )
         for run in runs
@@ -34,18 +35,11 @@ def report(data: DemoData, runs: Sequence[Run]) -> str:
     lines += ["", _NOTES]
     for run in runs:
         if run.partitions is not None:
-            lines += ["", strip(data.keys, run.partitions)]
+            lines += ["", strip([key in run.partitions for key in data.keys], _CELLS)]
             lines.append(
                 f"{run.name} kept {len(run.partitions):,} of {len(data.keys):,} partitions (█)"
             )
     return "\n".join([*lines, "", verdict(data, runs)])
-
-
-def strip(keys: Sequence[str | None], kept: Collection[str]) -> str:
-    """Return one line of text that shows all partitions in order; kept ones are filled cells."""
-    cells = min(_CELLS, len(keys))
-    marked = {i * cells // len(keys) for i, key in enumerate(keys) if key in kept}
-    return "".join("█" if cell in marked else "·" for cell in range(cells))
 
 
 def wrong(data: DemoData, runs: Sequence[Run]) -> list[Run]:

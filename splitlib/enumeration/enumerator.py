@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
-from splitlib.enumeration.report import ScanMetrics, ScanReport, ScanTally
 from splitlib.enumeration.splitting import SplitMaker
+from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.mismatches import Mismatch, mismatches
@@ -26,6 +26,7 @@ from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.redaction import without_credentials
 from splitlib.remote.calls import FOREVER_SECONDS, BoundedCalls, UnforkedCondition
+from splitlib.report import Report, ScanMetrics
 from splitlib.table import Table
 
 
@@ -223,7 +224,7 @@ class DynamicFileEnumerator:
         """Counts of the latest enumeration; available while it runs."""
         return self._tally.metrics()
 
-    def explain(self) -> ScanReport:
+    def explain(self) -> Report:
         """Return how each filter pruned in the latest enumeration, or why it did not prune."""
         return self._tally.report(self.table, self.predicate, self.config)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.enumeration.report import ScanTally
+from splitlib.enumeration.tally import ScanTally
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionBatch
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from splitlib.arrow.values import python_value, python_values
 from splitlib.config import SplitConfig
 from splitlib.enumeration.neighbours import MatchedPartitions, Neighbours, Places
-from splitlib.enumeration.report import ScanTally
+from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import parse, partition_name, table_fields

@@ -7,7 +7,6 @@ match is never dropped by mistake. :attr:`Predicate.filters` gives the reasons f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final, NamedTuple, Protocol
 
@@ -22,6 +21,7 @@ from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain,
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
+from splitlib.report import FilterUse
 
 _COLLATED: Final = "its collation may treat different bytes as equal"
 
@@ -42,25 +42,6 @@ class PartitionFilter(Protocol):
 
     def describe(self) -> str:
         """Return a short description for reports."""
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedFilter:
-    """One filter, and which parts of it are used.
-
-    Attributes:
-        fields: Fields of the filter.
-        description: Short description of the filter.
-        nbytes: Size of the filter's values, in bytes.
-        used_fields: Columns that the filter prunes on; empty if it prunes nothing.
-        unused_because: Why the filter, or a part of it, does not prune; None if all is used.
-    """
-
-    fields: tuple[str, ...]
-    description: str
-    nbytes: int
-    used_fields: tuple[str, ...]
-    unused_because: str | None
 
 
 class Matches(NamedTuple):
@@ -96,7 +77,7 @@ class Predicate:
         self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
         self.static = tuple(static)
         """Conditions other than join keys."""
-        self.filters: tuple[AppliedFilter, ...]
+        self.filters: tuple[FilterUse, ...]
         """How each filter is used: join keys in the given order, then other conditions."""
         applied = []
         empty = False
@@ -107,7 +88,7 @@ class Predicate:
             empty = empty or data.is_empty
         self.matches_nothing = empty
         """Whether a filter has no keys, so that nothing matches and nothing needs to be listed."""
-        applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self.static]
+        applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
         self.filters = tuple(applied)
 
     @property
@@ -212,7 +193,7 @@ class Predicate:
             ]
         return self._derived[fields]
 
-    def _compile(self, data: DynamicFilteringData) -> tuple[list[Matcher], AppliedFilter]:
+    def _compile(self, data: DynamicFilteringData) -> tuple[list[Matcher], FilterUse]:
         reasons: list[str] = []
         matchers: list[Matcher] = []
         foreign = [f for f in data.fields if f.lower() not in self._schema]
@@ -227,8 +208,12 @@ class Predicate:
         used = tuple(
             dict.fromkeys(self._schema[key].name for matcher in matchers for key in matcher.keys)
         )
-        return matchers, AppliedFilter(
-            data.fields, data.describe(), data.nbytes, used, "; ".join(reasons) or None
+        return matchers, FilterUse(
+            data.fields,
+            data.describe(),
+            data.nbytes,
+            used_fields=used,
+            unused_because="; ".join(reasons) or None,
         )
 
     def _compile_domain(self, domain: Domain, reasons: list[str]) -> Matcher | None:

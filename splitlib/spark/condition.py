@@ -12,7 +12,13 @@ from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.spark.allowed_scans import refuse_dataframe
 from splitlib.spark.arguments import given_dataframe, given_pairs
-from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operand, has_literals
+from splitlib.spark.join_condition import (
+    ConditionWriter,
+    JoinCondition,
+    Operand,
+    has_literals,
+    without_condition,
+)
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys, key_columns
 from splitlib.spark.schema import char_length
@@ -105,7 +111,7 @@ def _condition(
     }
     usable = {name: c for name, c in pairs.items() if has_literals(operands[name].kind)}
     if not usable:
-        return JoinCondition("true", False, tuple(f"{name}: no condition" for name in pairs))
+        return JoinCondition("true", False, tuple(map(without_condition, pairs)))
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)

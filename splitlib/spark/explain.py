@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
+from splitlib.report import Count, Report
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.pinned_relation import planned_files
-from splitlib.spark.plan_report import PlanReport, plan_again_by, reports
+from splitlib.spark.planned import plan_again_by, reports
 from splitlib.spark.planner.optimize import plan
 
 
@@ -51,17 +51,15 @@ def replan(df: DataFrame) -> DataFrame:
 
 
 @in_its_session
-def explain(df: DataFrame) -> Any:
+def explain(df: DataFrame) -> Report:
     """Return a report on the pruned partitions and files, and on why scans were not pruned.
 
-    ``str()`` formats the report. Its type depends on the DataFrame:
+    ``str()`` formats the report. Its contents depend on the DataFrame:
 
-    - Result of :meth:`splitlib.spark.read.reader.TableReader.load`: a
-      :class:`~splitlib.enumeration.report.ScanReport` on the selected files.
-    - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: a
-      :class:`~splitlib.spark.plan_report.PlanReport` on the pruned scans.
-    - Any other DataFrame: a ``PlanReport`` on the scans that :func:`splitlib.optimize` would
-      prune. To create it, this call collects the keys of the dimensions.
+    - Result of :meth:`splitlib.spark.read.reader.TableReader.load`: the table and its files.
+    - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: the scans of the query.
+    - Any other DataFrame: the scans that :func:`splitlib.optimize` would prune. To find them, this
+      call collects the keys of the dimensions.
 
     Some tables are pruned by a condition instead of a list of files. This call plans their scans,
     to report the number of matching files if the data source provides it. After a command the
@@ -73,12 +71,10 @@ def explain(df: DataFrame) -> Any:
         df, report = plan(df)
     elif df not in plan_again_by:  # the result of a command
         return report
-    if isinstance(report, PlanReport) and any(scan.condition for scan in report.scans):
-        return _with_files(df, report)
-    return report
+    return _with_files(df, report) if any(scan.condition for scan in report.scans) else report
 
 
-def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
+def _with_files(df: DataFrame, report: Report) -> Report:
     """Add file counts to the report, for the tables that are pruned by a condition.
 
     Each of these tables is planned twice, with its condition and without.
@@ -102,10 +98,8 @@ def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
         scans.append(
             replace(
                 scan,
-                files=left.files,
-                nbytes=left.nbytes,
-                files_total=whole.files,
-                nbytes_total=whole.nbytes,
+                files=Count(left.files, whole.files),
+                nbytes=Count(left.nbytes, whole.nbytes),
             )
         )
     return replace(report, scans=tuple(scans))

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from splitlib.arrow.values import shown
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
+from splitlib.report import FilterUse, Report
 from splitlib.spark.sql_text import collation_of, sql_literal
 
 _NO_LITERALS = (
@@ -62,7 +63,8 @@ class JoinCondition:
 
     sql: str
     is_exact: bool
-    _told: tuple[str, ...] = ()
+    _filters: tuple[FilterUse, ...] = ()
+    _notes: tuple[str, ...] = ()
 
     @property
     def column(self) -> Column:
@@ -71,12 +73,12 @@ class JoinCondition:
 
     def inexact(self, why: str) -> JoinCondition:
         """Return the same condition, marked as inexact, with a reason for :meth:`explain`."""
-        return replace(self, is_exact=False, _told=(*self._told, why))
+        return replace(self, is_exact=False, _notes=(*self._notes, why))
 
-    def explain(self) -> str:
-        """Describe the condition, with one line per column."""
-        kind = "exact" if self.is_exact else "may keep more rows than the join"
-        return "\n".join([f"Condition of a join ({kind})", *(f"  {line}" for line in self._told)])
+    def explain(self) -> Report:
+        """Return a report on the condition, with a filter for each column."""
+        kind = "is exact" if self.is_exact else "may keep more rows than the join"
+        return Report(filters=self._filters, condition=self.sql, notes=(f"it {kind}", *self._notes))
 
 
 class Operand(NamedTuple):
@@ -86,6 +88,11 @@ class Operand(NamedTuple):
     """SQL text of a column, or of an expression over a column."""
     kind: DataType
     """Type of the literals that are written for the keys."""
+
+
+def without_condition(name: str) -> FilterUse:
+    """Return the entry of a report for a column that gets no condition."""
+    return FilterUse((name,), "keys", unused_because="no condition")
 
 
 def has_literals(kind: DataType) -> bool:
@@ -135,19 +142,19 @@ class ConditionWriter:
         columns = tuple(self._operands)
         if data.is_empty:
             never = self._never(data) if self._for_command else "false"
-            return JoinCondition(never, True, ("there are no keys",))
+            return JoinCondition(never, True, _notes=("there are no keys",))
         match data.domains:
             case (ValueDomain(rows=rows),) if data.is_exact and self._can_list(rows):
                 exact = set(columns) == set(data.fields)
-                told = [f"{', '.join(data.fields)}: {data.describe()}"]
-                told += [f"{name}: no condition" for name in columns if name not in data.fields]
-                return JoinCondition(self._any_of(rows), exact, tuple(told))
-        parts, told = [], []
+                used = FilterUse(data.fields, data.describe(), data.nbytes)
+                others = (without_condition(n) for n in columns if n not in data.fields)
+                return JoinCondition(self._any_of(rows), exact, (used, *others))
+        parts, filters = [], []
         for name in columns:
             part, what = self._of_column(name, data)
             parts += [part] if part else []
-            told.append(f"{name}: {what}")
-        return JoinCondition(all_of(parts), False, tuple(told))
+            filters.append(FilterUse((name,), what) if part else without_condition(name))
+        return JoinCondition(all_of(parts), False, tuple(filters))
 
     def _never(self, data: DynamicFilteringData) -> str:
         """Return a condition that is always false, but which Spark does not fold to a constant."""
@@ -191,7 +198,7 @@ class ConditionWriter:
             ordered = plain.take(pc.sort_indices(plain))
             ranges = Ranges.covering(ordered, self._alternatives)
             return self._ranges(name, ranges, bool(values.null_count))
-        return "", "no condition"
+        return "", ""
 
     def _ranges(self, name: str, ranges: Ranges, includes_null: bool) -> tuple[str, str]:
         found = [self._between(name, low, high, ranges.brackets) for low, high in ranges]

@@ -22,12 +22,12 @@ from pyspark.sql.types import StructType
 
 from splitlib.catalogs import named_catalogs
 from splitlib.config import SplitConfig
-from splitlib.enumeration.report import ScanReport
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.registry import open_table
+from splitlib.report import Report
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.dataframes import dataframe_of_relation
 from splitlib.spark.jvm.file_index import PINNED_ROOT
@@ -151,7 +151,7 @@ class NamedTable:
         self,
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
-    ) -> tuple[DataFrame, ScanReport]:
+    ) -> tuple[DataFrame, Report]:
         """Return a DataFrame of the matching files, and a report on the selection of files."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)

@@ -14,7 +14,7 @@ from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.named_tables import named_tables
-from splitlib.spark.plan_report import remember
+from splitlib.spark.planned import remember
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.query import is_command, refresh

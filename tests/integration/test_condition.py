@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, InvalidFilter, NonDeterministicDimension
+from splitlib.spark.join_condition import without_condition
 
 pytestmark = pytest.mark.spark
 
@@ -124,7 +125,7 @@ def test_many_tuples_are_told_column_by_column(spark, limited):
     found = splitlib.condition(dimension, ["a", "b"])
     assert not found.is_exact
     assert " AND " in found.sql
-    assert "b: 2 values" in found.explain()
+    assert "b: 2 values" in str(found.explain())
     assert spark.range(-5, 305).selectExpr("id AS a", "0 AS b").where(found.column).count() == 300
 
 
@@ -169,7 +170,7 @@ def test_beyond_the_threshold_there_are_bounds(spark):
         spark.conf.unset("spark.splitlib.filterMaxValues")
     assert found.sql == "(`id` >= 0L AND `id` <= 999L)"
     assert not found.is_exact
-    assert "one range from 0 to 999" in found.explain()
+    assert "one range from 0 to 999" in str(found.explain())
 
 
 def test_what_cannot_be_compared_says_nothing(spark):
@@ -227,7 +228,7 @@ def test_ranges_beyond_the_years_of_python(spark):
     with changed(spark, {"spark.splitlib.conditionLiterals": "6"}):
         for column in rows.columns:
             found = splitlib.condition(rows, column)
-            assert "to 10900-01-01" in found.explain()
+            assert "to 10900-01-01" in str(found.explain())
             assert rows.where(found.column).count() == 20
 
 
@@ -304,7 +305,7 @@ def test_bounds_of_strings_are_no_condition(spark):
     with changed(spark, {"spark.splitlib.filterMaxValues": "2"}):
         found = splitlib.condition(spark.sql("SELECT CAST(id AS STRING) AS p FROM RANGE(9)"), "p")
     assert (found.sql, found.is_exact) == ("true", False)
-    assert found.explain().endswith("p: no condition")
+    assert found.explain().filters == (without_condition("p"),)
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -321,6 +322,7 @@ def test_over_connect(over_connect):
     over_connect(
         """
         import splitlib
+from splitlib.spark.join_condition import without_condition
         dimension = spark.sql("SELECT DATE'2024-01-05' AS dt UNION ALL SELECT DATE'2024-02-01'")
         found = splitlib.condition(dimension, {"f.dt": "dt"})
         days = spark.range(60).selectExpr("DATE_ADD(DATE'2024-01-01', CAST(id AS INT)) AS dt")

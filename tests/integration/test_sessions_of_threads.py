@@ -134,7 +134,7 @@ def by_data_source(session: SparkSession, splitting: bool, uri: str) -> Outcome:
 TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
     "condition": lambda session, splitting: by_condition(session, splitting, splitlib.condition),
     "explain": lambda session, splitting: (
-        [scan.partitions_kept for scan in splitlib.explain(session.sql(QUERY)).scans]
+        [scan.partitions.matched for scan in splitlib.explain(session.sql(QUERY)).scans]
         if splitting
         else [session.sql(QUERY).select("at").distinct().count()]
     ),

@@ -14,7 +14,7 @@ from benchmarks.tpcds.answers import difference
 from benchmarks.tpcds.catalog import create_tables
 from benchmarks.tpcds.chart import draw
 from benchmarks.tpcds.data import prepare
-from benchmarks.tpcds.explained import explained, is_pruned
+from benchmarks.tpcds.explained import is_pruned
 from benchmarks.tpcds.left_alone import count_left_alone
 from benchmarks.tpcds.modes import BASELINE, MODES, SHIPPED, SPLITLIB, TUNED
 from benchmarks.tpcds.overhead import measure_overhead
@@ -22,7 +22,7 @@ from benchmarks.tpcds.pruning import PruningBenchmark
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.results import Results
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.plan_report import PlanReport, ScanPruning
+from splitlib.report import Count, Report
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -80,12 +80,12 @@ def test_rows_are_those_of_duckdb(tpcds, duckdb, queries, number):
     planned = splitlib.sql(tpcds, queries[number].spark)
     assert difference(planned.collect(), expected) == ""
     # If splitlib could not parse the plan, the report would contain an error as a reason.
-    assert not any("Error" in reason for reason in explained(planned).reasons)
+    assert not any("Error" in reason for reason in splitlib.explain(planned).reasons)
 
 
 @pytest.mark.parametrize("number", [3, 7, 19, 42, 52, 55, 98])
 def test_stars_of_few_days_are_pruned(tpcds, queries, number):
-    report = explained(splitlib.sql(tpcds, queries[number].spark))
+    report = splitlib.explain(splitlib.sql(tpcds, queries[number].spark))
     assert is_pruned(report), str(report)
 
 
@@ -136,7 +136,7 @@ def test_results_are_written(results, tmp_path):
 
 def test_scans_that_are_not_read_are_written(results):
     [query] = results.queries
-    report = PlanReport((*query.report.scans, ScanPruning("unread", partitions_kept=0)))
+    report = Report(scans=(*query.report.scans, Report("unread", partitions=Count(0))))
     with_another = replace(results, queries=[replace(query, report=report)])
     assert ", not read |" in with_another.markdown()
 

@@ -55,7 +55,7 @@ assert splitlib.explain(read).metrics.partitions_matched == 2
 assert read.count() == 20
 
 found = splitlib.sql(spark, "SELECT * FROM sales JOIN (VALUES (3)) AS days (d) ON day = d")
-assert splitlib.explain(found).scans[0].partitions_kept == 1, str(splitlib.explain(found))
+assert splitlib.explain(found).scans[0].partitions.matched == 1, str(splitlib.explain(found))
 assert found.count() == 10
 """
 
@@ -111,7 +111,7 @@ for split in enumerator.enumerate_splits():
     assert_type(split.path, str)
     assert_type(split.length, int)
 assert_type(enumerator.metrics, splitlib.ScanMetrics)
-assert_type(enumerator.explain(), splitlib.ScanReport)
+assert_type(enumerator.explain(), splitlib.Report)
 
 
 def pruned(spark: SparkSession, days: DataFrame) -> None:

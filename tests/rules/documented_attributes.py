@@ -14,10 +14,7 @@ from types import ModuleType
 
 import splitlib
 import splitlib_conformance
-from splitlib import coordination, model, spi, testing
-from splitlib.enumeration.report import FilterReport, ScanMetrics, ScanReport
-from splitlib.filtering.predicate import AppliedFilter
-from splitlib.spark import plan_report
+from splitlib import coordination, model, report, spi, testing
 
 
 def _classes(module: ModuleType) -> list[type]:
@@ -26,11 +23,11 @@ def _classes(module: ModuleType) -> list[type]:
     return [each for each in found if isinstance(each, type)]
 
 
-MODULES = (splitlib, coordination, model, spi, testing, splitlib_conformance, plan_report)
+MODULES = (splitlib, coordination, model, spi, testing, splitlib_conformance, report)
 PUBLIC = {
     each
     for module in MODULES
-    for each in [*_classes(module), FilterReport, ScanMetrics, ScanReport, AppliedFilter]
+    for each in _classes(module)
     if each.__module__.startswith("splitlib") and not issubclass(each, Exception)
 }
 

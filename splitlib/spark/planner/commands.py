@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.report import Report
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -22,7 +23,6 @@ from splitlib.spark.jvm.sql_parser import ParsedCommand
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.session import settings_of
 
@@ -43,7 +43,7 @@ class PlannedCommand:
 
     plan: Any
     """Unresolved plan to run instead of the command; None if the command stays unchanged."""
-    report: PlanReport
+    report: Report
     """Report on the planning of the command."""
 
 
@@ -121,17 +121,17 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
 
 def _implied_by_source(
     catalyst: Catalyst, merge: ParsedCommand
-) -> tuple[ParsedCommand | None, PlanReport]:
+) -> tuple[ParsedCommand | None, Report]:
     """Return the MERGE with a filter on its target that follows from the keys of its source.
 
     The command is None if there is no such filter. Then the report contains the reason.
     """
     leaves = catalyst.leaves(catalyst.analyzed(catalyst.dataframe(merge.target)))
     if len(leaves) != 1 or catalyst.source_of(leaves[0]) is None:
-        return None, PlanReport(reasons=(_TAKES_NONE,))
+        return None, Report(reasons=(_TAKES_NONE,))
     source = _computed(catalyst, merge.source)
     if source is None:
-        return None, PlanReport(reasons=(_NOT_COMPUTED,))
+        return None, Report(reasons=(_NOT_COMPUTED,))
     pairs = merge.within(catalyst.joined(merge.target, source, merge.condition))
     implied, report = _implied(catalyst, pairs, merge)
     if implied is None:
@@ -142,9 +142,7 @@ def _implied_by_source(
     return new, report
 
 
-def _planned(
-    catalyst: Catalyst, query: Any, named: Mapping[str, NamedTable]
-) -> tuple[Any, PlanReport]:
+def _planned(catalyst: Catalyst, query: Any, named: Mapping[str, NamedTable]) -> tuple[Any, Report]:
     """Plan a query; return its new analyzed plan (None if it is unchanged) and the report."""
     df = catalyst.dataframe(query)
     planned, report = plan(df, named)
@@ -177,14 +175,12 @@ def _config(spark: SparkSession) -> SplitConfig:
     return SplitConfig.resolve(spark_conf=settings_of(spark))
 
 
-def _implied(
-    catalyst: Catalyst, query: Any, command: ParsedCommand
-) -> tuple[str | None, PlanReport]:
+def _implied(catalyst: Catalyst, query: Any, command: ParsedCommand) -> tuple[str | None, Report]:
     """Return the filter that a query's joins imply for its first child, the table to change."""
     df = catalyst.dataframe(query)
     leaf = _leaf_below(catalyst.tree(catalyst.analyzed(df)).children[0])
     if leaf is None:
-        return None, PlanReport(reasons=(_TAKES_NONE,))
+        return None, Report(reasons=(_TAKES_NONE,))
     return target_condition(df, leaf, command.qualifier)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+from splitlib.report import size_text
 from splitlib.spark.logical_plan import Node, Path, conjuncts
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
@@ -58,7 +59,7 @@ class Costs:
         if total is None:
             return "the dimension reads a table of unknown size"
         if total > self._limit:
-            return f"the dimension reads {total:,} bytes, more than {self._limit:,}"
+            return f"the dimension reads {size_text(total)}, more than {size_text(self._limit)}"
         return None
 
     def why_never_run(self, node: Node) -> str | None:

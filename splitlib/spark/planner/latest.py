@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from splitlib.enumeration.report import ScanReport
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.hive.partition_values import is_char, is_collated, parse
+from splitlib.report import FilterUse, Report
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
-from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
 from splitlib.spark.planner.materializable import Leaves, Materializable
@@ -163,11 +162,11 @@ class _Found:
     extreme: Extreme
     node: Any
     """New plan node: a leaf with at most one row, or a scan of fewer partitions."""
-    report: ScanPruning
+    report: Report
     """Report on the table, with the partitions that were read."""
 
 
-def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[ScanPruning, ...]]:
+def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Report, ...]]:
     """Replace the tables from which the query needs only the last or first rows.
 
     Args:
@@ -209,7 +208,7 @@ class _Search:
     site: PrunedSite
     """The place that reads the table."""
     scan: PrunableScan
-    reports: list[ScanReport] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
     """Reports on the partitions that were read."""
     started: float = field(default_factory=time.perf_counter)
 
@@ -315,6 +314,6 @@ class _Search:
             else f"the {which} {wanted:,} rows"
         )
         seconds = time.perf_counter() - self.started
-        used = FilterUse((self.column,), told, 0, seconds)
-        report = ScanPruning(self.scan.name, filters=(used,))
+        used = FilterUse((self.column,), told, seconds=seconds)
+        report = Report(self.scan.name, filters=(used,))
         return _Found(self.extreme, node, self.scan.counted(report, self.reports))

@@ -20,6 +20,7 @@ from splitlib.config import SplitConfig, resolve_settings
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
+from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.jvm.active_session import SessionThreads
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -29,7 +30,6 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.plan_report import PlanReport, ScanPruning
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
@@ -49,9 +49,7 @@ _log = get_logger(__name__)
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
 
-def plan(
-    df: DataFrame, named: Mapping[str, NamedTable] | None = None
-) -> tuple[DataFrame, PlanReport]:
+def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[DataFrame, Report]:
     """Return a DataFrame that reads the same rows from fewer partitions, and a report.
 
     If Spark, py4j or splitlib raises an error during planning, Spark runs the query unchanged: its
@@ -89,7 +87,7 @@ def plan(
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 
-def left_to_spark(error: Exception) -> PlanReport:
+def left_to_spark(error: Exception) -> Report:
     """Log a planning error, and return the report on a query that Spark runs unchanged."""
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("The query is left to Spark.", exc_info=error)
@@ -101,15 +99,15 @@ def left_to_spark(error: Exception) -> PlanReport:
         )
     said = readable(error)
     message = str(said).partition("\n")[0]
-    return PlanReport(reasons=(f"{type(said).__name__}: {message}",))
+    return Report(reasons=(f"{type(said).__name__}: {message}",))
 
 
-def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
+def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:
     """Return the planned query (None if Spark runs it unchanged) and the report."""
     with _executor(df.sparkSession) as executor:
         query = _query(df, named, executor)
         if isinstance(query, str):
-            return None, PlanReport(reasons=(query,))
+            return None, Report(reasons=(query,))
         query, latest = with_latest_rows(query, executor)
         pruned = _pruned(query, executor)
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
@@ -124,7 +122,7 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
 
 def target_condition(
     df: DataFrame, target: Path, qualifier: Sequence[str]
-) -> tuple[str | None, PlanReport]:
+) -> tuple[str | None, Report]:
     """Return the condition that the joins of a query imply for one of its tables.
 
     If planning fails, there is no condition, and the report contains the reason.
@@ -143,7 +141,7 @@ def target_condition(
         with _executor(df.sparkSession) as executor:
             query = _query(df, {}, executor, of_command=True)
             if isinstance(query, str):
-                return None, PlanReport(reasons=(query,))
+                return None, Report(reasons=(query,))
             for scan in query.scans:
                 scan.qualifier = tuple(qualifier)
             pruned = _pruned(query, executor)
@@ -267,7 +265,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 
     def outcome(scan: Scan, sites: PrunedSites) -> ScanOutcome:
         if not dead.keys().isdisjoint(scan.paths):
-            return ScanOutcome(scan, None, ScanPruning(scan.name, partitions_kept=0))
+            return ScanOutcome(scan, None, Report(scan.name, partitions=Count(0)))
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
@@ -283,10 +281,11 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     return _Pruned(sites, outcomes, materialized, dead, later)
 
 
-def _report(query: Query, pruned: _Pruned) -> PlanReport:
-    return PlanReport(
-        tuple(outcome.report for outcome in pruned.outcomes if _tells_something(outcome)),
-        listed_later=pruned.listed_later,
+def _report(query: Query, pruned: _Pruned) -> Report:
+    later = ", ".join(pruned.listed_later)
+    return Report(
+        scans=tuple(outcome.report for outcome in pruned.outcomes if _tells_something(outcome)),
+        notes=(f"files listed at run time: {later}",) if later else (),
         catalog_requests=query.prunable.catalog_requests,
         storage_requests=query.prunable.storage_requests,
     )
@@ -351,6 +350,6 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     tree = catalyst.tree(analyzed)
     new: dict[Path, Any] = {}
     for scan in prunable_scans(catalyst, analyzed, tree, None, named).by_columns.values():
-        whole = scan.left_alone(ScanPruning(scan.name))
+        whole = scan.left_alone(Report(scan.name))
         new |= dict.fromkeys(scan.paths, whole.instead)
     return rewritten_query(catalyst, df, analyzed, new)

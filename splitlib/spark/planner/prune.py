@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final
 
+from splitlib.report import Report
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.plan_report import ScanPruning
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
@@ -87,7 +87,7 @@ def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> Scan
     """
     reasons = tuple(dict.fromkeys(reason for s in sites for reason in s.site.reasons))
     used = tuple(dict.fromkeys(use for s in sites for use in s.used))
-    report = ScanPruning(scan.name, used, reasons=reasons)
+    report = Report(scan.name, used, reasons=reasons)
     return scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
 
 

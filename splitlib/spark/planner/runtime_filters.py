@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
+from splitlib.report import Count, FilterUse
 from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.plan_report import RowFilter
 from splitlib.spark.planner.join_graph import (
     Comparison,
     Dimension,
@@ -185,15 +185,18 @@ class _Sides:
             sample = catalyst.projected(scan, [catalyst.alias(condition, "kept")])
             looked = [row[0] for row in catalyst.dataframe(sample).take(_SAMPLE)]
         is_used = bool(looked) and sum(looked) <= _MOST_KEPT * len(looked)
-        told = RowFilter(
-            columns=tuple(side.scan.names[i] for i in side.column_ids),
-            nbytes=len(found),
-            rows_sampled=len(looked),
-            rows_kept=sum(looked),
-            is_used=is_used,
-            seconds=time.perf_counter() - started,
+        columns = tuple(side.scan.names[i] for i in side.column_ids)
+        unused = "it keeps too many rows" if looked else "too many keys"
+        told = FilterUse(
+            columns,
+            "Bloom filter",
+            len(found),
+            time.perf_counter() - started,
+            used_fields=columns if is_used else (),
+            unused_because=None if is_used else unused,
+            rows=Count(sum(looked), len(looked)),
         )
-        report = replace(outcome.report, row_filter=told)
+        report = replace(outcome.report, filters=(*outcome.report.filters, told))
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
@@ -244,8 +247,9 @@ class _Sides:
     def _bytes_at(self, path: Path) -> int | None:
         """Return the number of bytes that a scan reads; None if unknown."""
         outcome = self._outcomes[path]
-        if outcome.instead is not None and outcome.report.nbytes is not None:
-            return outcome.report.nbytes
+        nbytes = outcome.report.nbytes.matched
+        if outcome.instead is not None and nbytes is not None:
+            return nbytes
         return self._query.size_of(_at(self._tree, path), ())
 
 

@@ -107,7 +107,7 @@ def _anew(
 ) -> Mapping[Path, Site]:
     """Decide again how to prune some sites, with the smaller sizes of the pruned scans."""
     nbytes = {path: outcomes[sites[path].scan].report.nbytes for path in _pinned(sites, outcomes)}
-    known = {path: size for path, size in nbytes.items() if size is not None}
+    known = {path: n.matched for path, n in nbytes.items() if n.matched is not None}
     if not known:
         return {}
     decided = decide(replace(query, pruned_bytes=known)).sites

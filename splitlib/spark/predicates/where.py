@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.predicate import AppliedFilter
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
+from splitlib.report import FilterUse
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -107,7 +107,7 @@ class StaticFilters:
     """The filters on partitions and files that follow from a condition."""
 
     used: tuple[StaticCondition | DynamicFilteringData, ...]
-    unused: tuple[AppliedFilter, ...]
+    unused: tuple[FilterUse, ...]
     """Parts of the condition that cannot prune, with the reasons."""
 
 
@@ -136,7 +136,7 @@ def static_filters(
     if why is not None:
         return _whole(spark, condition, keys, why)
     used: list[StaticCondition | DynamicFilteringData] = []
-    unused: list[AppliedFilter] = []
+    unused: list[FilterUse] = []
     for conjunct in conjuncts(spark, condition, schema):
         known = _known(conjunct, table)
         if known is not None:
@@ -172,7 +172,7 @@ def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticConditi
     return StaticCondition(conjunct.spark, fields, conjunct.kept, conjunct.text)
 
 
-def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> AppliedFilter:
+def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> FilterUse:
     """Return a conjunct that cannot prune, with the reason."""
     read = [name for name in schema.names if name in conjunct.reads]
     padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
@@ -187,7 +187,7 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> App
         reason = f"{', '.join(others)}: no partition key"
     else:
         reason = "column statistics cannot decide it"
-    return AppliedFilter(tuple(read), conjunct.text, 0, (), reason)
+    return FilterUse(tuple(read), conjunct.text, unused_because=reason)
 
 
 def _whole(
@@ -211,5 +211,6 @@ def _whole(
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
         return StaticFilters((kept,), ())
-    unused = AppliedFilter((), text, 0, (), reason or "it does not read a partition key")
+    reason = reason or "it does not read a partition key"
+    unused = FilterUse((), text, unused_because=reason)
     return StaticFilters((), (unused,))

@@ -17,12 +17,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.pipeline import SelectedFiles
-from splitlib.enumeration.report import ScanReport
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA, ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
+from splitlib.report import Count, Report
 from splitlib.spark.field_ids.deletes import as_file_batch
 from splitlib.spark.field_ids.scan import scan_mapped
 from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
@@ -201,7 +201,7 @@ def pruned_rows(
     config: SplitConfig,
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
-) -> tuple[DataFrame, ScanReport]:
+) -> tuple[DataFrame, Report]:
     """Return the result of :func:`pruned_scan`, with the table's relation added to the plan."""
     rows, report = pruned_scan(spark, table, config, filters, static)
     return saying_its_table(spark, rows, relation_of_table(spark, table)), report
@@ -213,7 +213,7 @@ def pruned_scan(
     config: SplitConfig,
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
-) -> tuple[DataFrame, ScanReport]:
+) -> tuple[DataFrame, Report]:
     """Return a DataFrame over explicit files, and a report on how they were selected.
 
     Args:
@@ -239,7 +239,8 @@ def pruned_scan(
     if rows is not None:
         report = enumerator.explain()
         notes = (_LISTED_LATER, *((_NOT_VERIFIED,) if config.verify_files else ()))
-        return rows, replace(report, notes=(*report.notes, *notes))
+        notes = (*report.notes, *notes)
+        return rows, replace(report, files=Count(), nbytes=Count(), notes=notes)
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     if relation is not None:

@@ -15,19 +15,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.report import FilterReport
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
-from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
+from splitlib.report import FilterUse
 from splitlib.spark.allowed_scans import refuse_condition, refuse_dataframe
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys, key_columns
-from splitlib.spark.plan_report import remember
+from splitlib.spark.planned import remember
 from splitlib.spark.predicates.row_filters import (
     checked_condition,
     compared_by_spark,
@@ -197,7 +196,7 @@ class TableReader:
             for condition in conditions:
                 refuse_condition(self.spark, condition, schema, config)
             filters = [keys for keys in found if isinstance(keys, DynamicFilteringData)]
-            unused = [keys for keys in found if isinstance(keys, AppliedFilter)]
+            unused = [keys for keys in found if isinstance(keys, FilterUse)]
             static = [
                 static_filters(self.spark, condition, schema, table.metadata, config.spark_scan)
                 for condition in conditions
@@ -208,8 +207,7 @@ class TableReader:
             df = saying_its_table(self.spark, df, calls.result(looking))
             df = named_by_its_table(reduce(DataFrame.where, conditions, df), table)
             unused += [part for parts in static for part in parts.unused]
-            more = tuple(FilterReport(part, 0) for part in unused)
-            report = replace(report, filters=(*report.filters, *more))
+            report = replace(report, filters=(*report.filters, *unused))
             catalog = table.connector_name == SESSION
             database = catalog and "." not in self._name
             again = partial(self._load_again, state, catalog=catalog, database=database)
@@ -228,7 +226,7 @@ class TableReader:
 
     def _comparable_keys(
         self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig
-    ) -> Iterator[DynamicFilteringData | AppliedFilter | StaticCondition]:
+    ) -> Iterator[DynamicFilteringData | FilterUse | StaticCondition]:
         """Yield the keys of one dimension. Keys that only Spark can compare become a filter."""
         for keys in self._keys_of(dimension, schema, table, config):
             if isinstance(keys, DynamicFilteringData):
@@ -248,7 +246,7 @@ class TableReader:
         schema: StructType,
         table: Table,
         config: SplitConfig,
-    ) -> Iterator[DynamicFilteringData | AppliedFilter]:
+    ) -> Iterator[DynamicFilteringData | FilterUse]:
         """Yield the keys of one dimension. Keys that cannot prune are only reported."""
         on = {
             column_named(_bare(name, schema.names), schema.names): column
@@ -257,7 +255,7 @@ class TableReader:
         names = Counter(name.lower() for name in schema.names)
         alike = tuple(name for name in on if names[name.lower()] > 1)
         if alike:  # pruning ignores case, so these columns are ambiguous
-            yield AppliedFilter(alike, "keys", 0, (), "several columns differ only in case")
+            yield FilterUse(alike, "keys", unused_because="several columns differ only in case")
             return
         source = dimension.source
         if isinstance(source, pa.Table):
@@ -281,7 +279,7 @@ class TableReader:
                 kind = key.field.dataType.simpleString()
                 why = f"is {kind}, which prunes only partition keys of that type"
             if why is not None and by_it:
-                yield AppliedFilter(by_it, "keys", 0, (), f"{column} {why}")
+                yield FilterUse(by_it, "keys", unused_because=f"{column} {why}")
                 on = {name: other for name, other in on.items() if name not in by_it}
         accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}

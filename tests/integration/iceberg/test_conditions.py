@@ -28,7 +28,6 @@ from pyiceberg.types import (
 from pyspark.sql import functions as F
 
 import splitlib
-from splitlib.enumeration.report import ScanReport
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from tests.integration.iceberg.lake import (
@@ -46,12 +45,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 # Type checkers do not understand the metaclasses of these classes, so the module has type ``Any``.
 ice: Any = importlib.import_module("pyiceberg.expressions")
-
-
-def report_of(df):
-    report = splitlib.explain(df)
-    assert isinstance(report, ScanReport)
-    return report
 
 
 def rows_scanned(df):
@@ -96,7 +89,7 @@ def test_keys_skip_row_groups(spark, measured, read, how) -> None:
     wanted = [5, 777, 3050, 3051, 99_999]
     dimension = spark.createDataFrame([(k,) for k in wanted], "key int")
     df = read(measured).filtered_by(dimension, {"k": "key"}).load()
-    assert report_of(df).metrics.files_selected == 2
+    assert splitlib.explain(df).metrics.files_selected == 2
     assert sorted(row.k for row in df.collect()) == [5, 777, 3050, 3051]
     joined = df.join(dimension, df.k == dimension.key)
     assert sorted(row.k for row in joined.collect()) == [5, 777, 3050, 3051]
@@ -296,7 +289,7 @@ def test_where(events, read, how, condition, files) -> None:
         assert repr(rows_of(df)) == repr(rows_of(everything.where(condition)))
     else:
         assert sorted(rows_of(df.select("name"))) == _names(events, condition)
-    report = report_of(df)
+    report = splitlib.explain(df)
     # With ``paths``, conditions on data columns do not prune files.
     assert report.metrics.files_selected <= (files if how == "auto" else 5)
     assert report.filters  # The report must list every filter, also unused ones.
@@ -311,7 +304,7 @@ def test_where_takes_columns(events, read, how) -> None:
     ):
         df = read(events).where(condition).load()
         assert repr(rows_of(df)) == repr(rows_of(everything.where(condition)))
-        assert report_of(df).metrics.files_selected == (files if how == "auto" else 5)
+        assert splitlib.explain(df).metrics.files_selected == (files if how == "auto" else 5)
 
 
 def test_an_open_end_of_a_partition_is_left_out(measured, read, how) -> None:
@@ -325,7 +318,7 @@ def test_an_open_end_of_a_partition_is_left_out(measured, read, how) -> None:
         df = read(measured).where(condition).load()
         assert df.count() == partitions * 1000
         if how == "auto":
-            assert report_of(df).metrics.partitions_matched == partitions, condition
+            assert splitlib.explain(df).metrics.partitions_matched == partitions, condition
 
 
 def _names(table, condition):
@@ -337,7 +330,7 @@ def test_conditions_and_keys_hold_together(events, read, how) -> None:
     keys = DynamicFilteringData.from_values({"n": [100, 300, 400, 500]})
     df = reader.filtered_by(keys).load()
     assert sorted(row.n for row in df.collect()) == [300, 400]
-    report = report_of(df)
+    report = splitlib.explain(df)
     assert report.metrics.files_total == 5
     selected = 2 if how == "auto" else 4  # With ``paths``, only the keys prune files.
     assert report.metrics.files_selected == selected

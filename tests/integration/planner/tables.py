@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
-from splitlib.spark.plan_report import PlanReport
+from splitlib.report import Report
 
 _SETUP = """
 CREATE TABLE p_sales USING parquet PARTITIONED BY (day) AS
@@ -58,11 +58,9 @@ def rows_of(df: DataFrame) -> list[str]:
     return sorted(map(str, df.collect()))
 
 
-def explained(df: DataFrame) -> PlanReport:
+def explained(df: DataFrame) -> Report:
     """Return the report that ``splitlib.explain`` gives for a planned query."""
-    report = splitlib.explain(df)
-    assert isinstance(report, PlanReport)
-    return report
+    return splitlib.explain(df)
 
 
 def pruned(df: DataFrame) -> list[tuple[str, int]]:
@@ -72,8 +70,8 @@ def pruned(df: DataFrame) -> list[tuple[str, int]]:
     scans are left out.
     """
     return sorted(
-        (scan.table.rpartition(".")[2], scan.partitions_kept)
+        (scan.table.rpartition(".")[2], scan.partitions.matched)
         for scan in explained(df).scans
-        if scan.partitions_kept is not None
-        and (scan.partitions_kept != scan.partitions_total or not scan.partitions_kept)
+        if scan.partitions.matched is not None
+        and (scan.partitions.matched != scan.partitions.total or not scan.partitions.matched)
     )

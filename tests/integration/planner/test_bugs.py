@@ -97,4 +97,4 @@ def test_what_java_says(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(optimize, "decide", decided)
     reasons = splitlib.explain(splitlib.sql(spark, INNER)).to_dict()["reasons"]
-    assert reasons == ("SourceError: NoSuchElementException: No value present",)
+    assert reasons == ["SourceError: NoSuchElementException: No value present"]

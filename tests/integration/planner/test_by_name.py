@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
+from splitlib.report import Report
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
-from splitlib.spark.plan_report import PlanReport
 from splitlib.testing import HiveMetastore
 from splitlib.testing.spark_counts import measure
 from tests.integration.planner.tables import explained, rows_of
@@ -69,7 +69,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def planned(spark: SparkSession, query: str) -> tuple[DataFrame, PlanReport]:
+def planned(spark: SparkSession, query: str) -> tuple[DataFrame, Report]:
     """Plan a query, and assert that its rows equal Spark's. Return it and its report."""
     found = splitlib.sql(spark, query)
     assert rows_of(found) == rows_of(spark.sql(query))
@@ -91,8 +91,8 @@ def test_keys_that_are_names(spark: SparkSession, listed: list[str]) -> None:
     (scan,) = report.scans
     assert listed == []
     assert (report.catalog_requests, report.storage_requests) == (1, MATCHING)
-    assert (scan.partitions_kept, scan.partitions_total) == (MATCHING, None)
-    assert (scan.asked_for, scan.strip, scan.files) == ("by name", "", MATCHING)
+    assert scan.partitions == (MATCHING, None)
+    assert (scan.asked_for, scan.strip, scan.files.matched) == ("by name", "", MATCHING)
     assert f"─ partitions {MATCHING}, requested by name\n" in str(report)
     assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)
     assert len(counts.result) == 3 * (MATCHING + MATCHING // 2)
@@ -116,7 +116,7 @@ def test_names_are_listed_where_one_of_two_scans_needs_them(
     other = "SELECT -f.a, f.k FROM bn_facts f JOIN bn_keys d ON concat(f.k, 'x') = concat(d.k, 'x')"
     _, report = planned(spark, f"{BY_NAME} UNION ALL {other} WHERE d.grp = 0")
     assert listed == ["bn_facts"]
-    assert [scan.partitions_total for scan in report.scans] == [PARTITIONS] * 2
+    assert [scan.partitions.total for scan in report.scans] == [PARTITIONS] * 2
     assert report.catalog_requests <= 1 + 2
 
 
@@ -167,7 +167,7 @@ def test_a_number_may_be_spelled_otherwise(spark: SparkSession, listed: list[str
     query = "SELECT f.* FROM bn_days f JOIN bn_keys d ON f.region = d.region AND f.day = d.day"
     _, report = planned(spark, f"{query} WHERE d.k = 'p30'")
     assert listed == ["bn_days"]
-    assert report.scans[0].partitions_total == 50
+    assert report.scans[0].partitions.total == 50
     listed.clear()
     _, report = planned(spark, f"{query} WHERE d.k = 'p30' AND f.region = 'r3'")
     assert listed == []
@@ -178,7 +178,7 @@ def test_a_number_may_be_spelled_otherwise(spark: SparkSession, listed: list[str
 def test_no_keys(spark: SparkSession, listed: list[str]) -> None:
     _, report = planned(spark, f"{BY_NAME} AND d.day = -1")
     (scan,) = report.scans
-    assert (scan.partitions_kept, scan.asked_for, listed) == (0, "by name", [])
+    assert (scan.partitions.matched, scan.asked_for, listed) == (0, "by name", [])
     assert report.catalog_requests == 0
 
 
@@ -187,7 +187,7 @@ def test_too_many_names_for_one_request(spark: SparkSession, listed: list[str]) 
     many = "SELECT concat('p', id) AS k FROM range(290, 6000) WHERE id % 2 = 0"
     _, report = planned(spark, f"SELECT f.a FROM bn_facts f JOIN ({many}) d ON f.k = d.k")
     assert listed == ["bn_facts"]
-    assert report.scans[0].partitions_total == PARTITIONS
+    assert report.scans[0].partitions.total == PARTITIONS
 
 
 def test_the_latest_row_of_a_region(spark: SparkSession, listed: list[str]) -> None:

@@ -77,8 +77,8 @@ def test_one_scan(spark: SparkSession) -> None:
     assert len(counts.result) == MATCHING * FILES * 3
     assert explained(made[0]).catalog_requests == 2
     (scan,) = explained(made[0]).scans
-    assert (scan.partitions_total, scan.partitions_kept) == (PARTITIONS, MATCHING)
-    assert scan.files == counts.files_read == MATCHING * FILES
+    assert scan.partitions == (MATCHING, PARTITIONS)
+    assert scan.files.matched == counts.files_read == MATCHING * FILES
     assert explained(made[0]).storage_requests == MATCHING
     # splitlib itself increments Spark's counter for the partitions that it fetches.
     assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)
@@ -89,7 +89,7 @@ def test_two_scans(spark: SparkSession) -> None:
     made: list[DataFrame] = []
     counts = counted(spark, made, TWO_SCANS)
     assert len(counts.result) == 2 * MATCHING * FILES * 3
-    assert [scan.partitions_kept for scan in explained(made[0]).scans] == [MATCHING] * 2
+    assert [scan.partitions.matched for scan in explained(made[0]).scans] == [MATCHING] * 2
     # One request lists the names. Each scan may need one more for the details of its partitions.
     assert explained(made[0]).catalog_requests <= 1 + 2
     assert explained(made[0]).storage_requests == len(BOTH)

@@ -71,7 +71,7 @@ def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str)
     """Rows inserted after planning appear only after ``replan``, also in unpruned tables."""
     before = rows_of(spark.sql(sql))
     planned = splitlib.sql(spark, sql)
-    assert explained(planned).listed_later == ()
+    assert explained(planned).notes == ()
     spark.sql(f"INSERT INTO {written} SELECT * FROM {written}")
     assert rows_of(planned) == before
     after = rows_of(spark.sql(sql))
@@ -84,9 +84,10 @@ def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
     planned = splitlib.sql(
         spark, "SELECT f.v FROM ff_text f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1"
     )
-    assert explained(planned).listed_later == ("spark_catalog.default.ff_text",)
-    assert "files listed at run time: spark_catalog.default.ff_text" in str(explained(planned))
-    assert "files listed at run time" in explained(planned)._repr_html_()
+    (note,) = explained(planned).notes
+    assert note == "files listed at run time: spark_catalog.default.ff_text"
+    assert note in str(explained(planned))
+    assert note in explained(planned)._repr_html_()
 
 
 def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:

@@ -52,10 +52,10 @@ def kept(spark: SparkSession, query: str) -> int:
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     (scan,) = explained(planned).scans
-    if scan.partitions_kept is None:  # Spark itself drops the null partition.
+    if scan.partitions.matched is None:  # Spark itself drops the null partition.
         assert scan.reasons == ("the keys match every partition that is read.",)
         return len(DAYS)
-    return scan.partitions_kept
+    return scan.partitions.matched
 
 
 def dimension(rows: list[tuple[int | None, int | None]]) -> str:

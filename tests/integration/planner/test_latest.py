@@ -167,10 +167,10 @@ ASKED = {
 def looked_at(way: Way, query: str) -> list[int]:
     """Plan a query. Return the number of kept partitions of each pruned scan."""
     return [
-        scan.partitions_kept
+        scan.partitions.matched
         for scan in explained(way.sql(query)).scans
-        if scan.partitions_kept is not None
-        and (scan.partitions_kept != scan.partitions_total or not scan.partitions_kept)
+        if scan.partitions.matched is not None
+        and (scan.partitions.matched != scan.partitions.total or not scan.partitions.matched)
     ]
 
 
@@ -253,7 +253,7 @@ def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
         assert not [scan for scan in explained(planned).scans if scan.is_pruned]
         assert planned.collect() == [(4,)]
         planned = splitlib.sql(spark, "SELECT max(day) FROM l_long WHERE v < 9 AND day < 20")
-        assert [scan.partitions_kept for scan in explained(planned).scans] == [20]
+        assert [scan.partitions.matched for scan in explained(planned).scans] == [20]
         assert planned.collect() == [(8,)]
     finally:
         spark.sql("DROP TABLE l_long")
@@ -274,7 +274,7 @@ def test_the_report_says_what_was_asked_for_by_name(
         way = Way(spark, NAMED, is_named=True)
         planned = way.sql(ASKED["of text"][0])
     scans = explained(planned).scans
-    assert [(s.partitions_kept, s.partitions_total) for s in scans] == [(1, None), (1, None)]
+    assert [scan.partitions for scan in scans] == [(1, None), (1, None)]
     assert str(explained(planned)).count("partitions 1, requested by name") == 2
 
 

@@ -79,7 +79,7 @@ def test_dimension_of_local_rows(spark: SparkSession) -> None:
     rows = spark.createDataFrame(changing.map(lambda i: (i,)), "id int")
     optimized = splitlib.optimize(spark.table("p_sales").join(rows, F.col("day") == F.col("id")))
     (scan,) = explained(optimized).scans
-    assert optimized.select("day").distinct().count() == scan.partitions_kept
+    assert optimized.select("day").distinct().count() == scan.partitions.matched
 
 
 def test_cached_dimension(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, UnsupportedTable
-from splitlib.spark.plan_report import PlanReport
+from splitlib.report import Report
 from tests.integration.randomized.star_tables import location
 
 # Error conditions that values cause in ANSI mode. Plain Spark can fail on a row that the query does
@@ -113,7 +113,7 @@ class Optimizing:
 
     spark: SparkSession
     how: str
-    reports: list[PlanReport] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
 
     def __call__(self, query: str) -> DataFrame:
         if self.how == "sql":

@@ -73,14 +73,13 @@ def test_only_row_groups_with_keys_are_read(spark, table, clusters, each):
     kind, values, root = table
     starts = [cluster * (ROWS // clusters) for cluster in range(clusters)]
     chosen = [row for start in starts for row in range(start, start + each)]
-    keys = DynamicFilteringData.from_arrow(
-        pa.table({"item": pa.array([values[row] for row in chosen], TYPES[kind])})
-    )
+    items = pa.table({"item": pa.array([values[row] for row in chosen], TYPES[kind])})
+    keys = DynamicFilteringData.from_arrow(items)
     df = splitlib.read(spark).table(root, "files").filtered_by(keys).load()
     assert dict(df.dtypes)["item"] == kind
     groups = {row // GROUP for row in chosen}
     assert rows_scanned(df) == 2 * GROUP * len(groups)
-    wanted = spark.createDataFrame(keys.domains[0].rows)
+    wanted = spark.createDataFrame(items)
     plain = spark.read.parquet(root).join(wanted, "item", "left_semi")
     joined = df.join(wanted, "item", "left_semi").select(*plain.columns)
     assert sorted(joined.collect()) == sorted(plain.collect())

@@ -109,7 +109,7 @@ def test_what_is_read_is_not_overwritten(spark, stars, kind, table, write):
     target, before = f"{star.name}_{table}", star.rows(table)
     condition = refusal(write, spark.sql(star.query(table)), target)
     planned = splitlib.sql(spark, star.query(table))
-    assert splitlib.explain(planned).scans[0].partitions_kept == 1
+    assert splitlib.explain(planned).scans[0].partitions.matched == 1
     ways = [planned, planned.where("1 = 1").limit(3), planned.union(planned)]
     if table == "fact":
         ways += [star.read(), star.read().where("v > 3").select("v", "day"), star.read("session")]
@@ -137,7 +137,7 @@ def test_a_dimension_that_is_computed_once_or_cached_is_not_overwritten(spark, s
     other_rows = splitlib.optimize(
         spark.table("i_file_fact").join(dim.where(F.rand() < 2), F.expr("day = id"))
     )
-    assert splitlib.explain(other_rows).scans[0].partitions_kept == 1
+    assert splitlib.explain(other_rows).scans[0].partitions.matched == 1
     spark.table("i_file_dim").cache()
     try:
         cached = splitlib.sql(spark, star.query("dim"))

@@ -191,7 +191,7 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
     report = splitlib.explain(returned)
     assert ("added condition" in str(report)) is implies, str(report)
     # The command has changed the table, so ``explain`` cannot count the files it had before.
-    assert all(scan.files_total is None for scan in report.scans)
+    assert all(scan.files.total is None for scan in report.scans)
 
 
 def test_what_with_defines_is_no_table(spark: SparkSession) -> None:

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.sql_text import quoted
 from tests.interop.sources.conftest import FORMATS
 from tests.interop.sources.random_commands import (
@@ -106,7 +105,6 @@ def _run(
             session.sql(text)
             return
         report = splitlib.explain(splitlib.sql(session, text))
-        assert isinstance(report, PlanReport)
         if outcomes is not None and "added condition" in str(report):
             outcomes["added condition"] += 1
 

@@ -1,7 +1,7 @@
 """The report that the demo prints at its end."""
 
 from splitlib.demo.data import DemoData
-from splitlib.demo.report import report, strip, wrong
+from splitlib.demo.report import report, wrong
 from splitlib.demo.run import Run as DemoRun
 
 
@@ -12,11 +12,3 @@ def test_the_demo_says_which_answer_is_wrong() -> None:
     assert wrong(data, [right, other]) == [other]
     assert "WRONG: other counts 8; DuckDB counts 7." in report(data, [right, other])
     assert "All count 7 rows" in report(data, [right])
-
-
-def test_the_strip_shows_where_the_kept_partitions_are() -> None:
-    assert strip(("1", "2", None), ["2"]) == "·█·"
-    assert strip(("1", "2", None), []) == "···"
-    days = [str(day) for day in range(1000)]
-    assert strip(days, ["0", "999"]) == "█" + "·" * 58 + "█"
-    assert strip(days, days) == "█" * 60

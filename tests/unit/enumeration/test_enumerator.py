@@ -252,7 +252,7 @@ def test_the_report():
     assert report.to_dict()["metrics"]["partitions_matched"] == 3
     assert report.to_dict()["connector"] == "memory"
     assert report.to_dict()["filters"][0]["partitions_dropped"] == 97
-    assert "width:3.00%" in report._repr_html_()
+    assert 'width="3.00%"' in report._repr_html_()
 
 
 def test_the_report_has_the_time_of_each_stage():
@@ -325,4 +325,4 @@ def test_paths():
 def test_sizes_are_told_in_units(size, told):
     enumerator = enumerator_of(MemoryConnector(1, 1, size=size))
     list(enumerator.select_files())
-    assert f"1 files, {told}<" in enumerator.explain()._repr_html_()
+    assert f"files 1, {told}<" in enumerator.explain()._repr_html_()

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from splitlib.enumeration.neighbours import MatchedPartitions
-from splitlib.enumeration.report import ScanTally
+from splitlib.enumeration.tally import ScanTally
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionBatch

@@ -67,6 +67,7 @@ def test_share_in_ranges():
 def test_bounds_in_a_footer(options):
     """Row groups without values are left out, and names are compared without case."""
     found = bounds_in(footer_of([*range(20), *[None] * 10, 5, *[None] * 5], **options), "item")
+    assert found is not None
     assert found.lower.to_pylist() == [0, 10, 5]
     assert found.upper.to_pylist() == [9, 19, 5]
 
@@ -105,10 +106,12 @@ def test_footers_of_unchanged_files_are_read_once():
     files = [StoredFile(f"{name}/{i}", 9, 1) for i in range(3)]
     for _ in range(2):
         bounds = Clustering(read_footer).bounds(files, "item")
+        assert bounds is not None
         assert bounds.overlap == pytest.approx(3 / 30)
     assert read == files
     again = files[1]._replace(modified=2)
     bounds = Clustering(read_footer).bounds([files[0], again], "item")
+    assert bounds is not None
     assert sorted(bounds.lower.to_pylist()) == [*range(0, 100, 10), *range(500, 600, 10)]
     assert read == [*files, again]
 

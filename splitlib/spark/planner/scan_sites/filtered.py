@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from splitlib.report import FilterUse, Report
 from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_of
 from splitlib.spark.jvm.relations import Source
-from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.keys import Collected
 from splitlib.spark.planner.scan_sites.scan import (
     ALSO_WITHOUT_KEYS,
@@ -92,7 +92,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         """Return a site of the scan before any keys are collected."""
         return FilteredSite(scan=self, site=site)
 
-    def pruned_for(self, sites: Sequence[FilteredSite], report: ScanPruning) -> ScanOutcome:
+    def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
         """Return the outcome of the scan, with the condition for it in the report."""
         keyed = [site for site in sites if site.has_keys]
         if keyed and len(keyed) < len(sites):

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.predicate import AnyOf
+from splitlib.report import Count, Report, strip
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.plan_report import ScanPruning, strip
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
 from splitlib.spark.planner.scan_sites.pruned_site import Needed, PrunableScan, PrunedSite
@@ -37,7 +37,7 @@ class SessionScan(PrunableScan):
         """Return a site of the scan before any keys are collected."""
         return PrunedSite(scan=self, site=site)
 
-    def pruned_for(self, sites: Sequence[PrunedSite], report: ScanPruning) -> ScanOutcome:
+    def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
         """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
@@ -47,10 +47,11 @@ class SessionScan(PrunableScan):
             # The report has no total: counting all partitions would need a request for their names.
             node, found = self.pruned(_needed(sites))
             # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
-            found = found if found.asked_for else replace(found, asked_for="by name")
+            if not found.asked_for:
+                found = replace(found, asked_for="by name", partitions=Count(0))
             return ScanOutcome(self, node, self.counted(report, [found]))
         total = len(self._mask(_EVERYTHING))
-        report = replace(report, partitions_total=total)
+        report = replace(report, partitions=Count(None, total))
         if total <= self.config.planner_small_fact_partitions:
             return self.left_alone(report.because(f"the table has only {total} partitions."))
         if len(keyed) < len(sites):
@@ -104,12 +105,12 @@ class NamedScan(PrunableScan):
         """Return a site of the scan, with the query's own conditions."""
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
-    def pruned_for(self, sites: Sequence[PrunedSite], report: ScanPruning) -> ScanOutcome:
+    def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
         """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
         return ScanOutcome(self, node, self.counted(report, [found]))
 
-    def left_alone(self, report: ScanPruning) -> ScanOutcome:
+    def left_alone(self, report: Report) -> ScanOutcome:
         """Return the outcome of the scan of all partitions."""
         return self.pruned_for((), replace(report, filters=()))
 

@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.report import ScanReport
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.partition_names import has_one_spelling
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.hive.partition_values import parse
 from splitlib.model import PartitionBatch
+from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Expression
-from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Collected, Keys
 from splitlib.spark.planner.lineage import Lineage, Step
@@ -111,28 +110,27 @@ class PrunableScan(PlannedScan["PrunedSite"]):
         together = pa.concat_tables(found)
         return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
-    def pruned(self, needed: Needed) -> tuple[Any, ScanReport]:
+    def pruned(self, needed: Needed) -> tuple[Any, Report]:
         """Return a scan of the needed partitions to replace the leaf, and a report."""
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
         return self._under_own_columns(analyzed_plan(rows)), report
 
-    def counted(self, report: ScanPruning, looks: Sequence[ScanReport]) -> ScanPruning:
+    def counted(self, report: Report, looks: Sequence[Report]) -> Report:
         """Return the report on the scan with the summed counts of its enumerations."""
         metrics, relation = [look.metrics for look in looks], self.relation
         counts_files = relation is None or relation.names_files
         files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
-        totals = [look.metrics.partitions_total for look in looks if not look.asked_for]
-        totals += [] if report.partitions_total is None else [report.partitions_total]
+        totals = [one.partitions.total for one in (report, *looks)]
+        total = max((number for number in totals if number is not None), default=None)
+        files = sum(m.files_selected for m in metrics) if counts_files else None
+        nbytes = sum(m.bytes_selected for m in metrics) if counts_files else None
         return replace(
             report,
-            partitions_total=max(totals, default=None),
-            asked_for="" if totals else looks[0].asked_for,
-            partitions_kept=sum(m.partitions_matched for m in metrics),
-            files=sum(m.files_selected for m in metrics) if counts_files else None,
-            nbytes=sum(m.bytes_selected for m in metrics) if counts_files else None,
-            files_total=files_total,
-            nbytes_total=nbytes_total,
+            partitions=Count(sum(m.partitions_matched for m in metrics), total),
+            asked_for="" if total is not None else looks[0].asked_for,
+            files=Count(files, files_total),
+            nbytes=Count(nbytes, nbytes_total),
         )
 
     def reading_nothing(self) -> Any:

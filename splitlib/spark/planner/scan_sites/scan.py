@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 from pyspark.sql.types import StructType
 
 from splitlib.config import SplitConfig
+from splitlib.report import FilterUse, Report
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
@@ -66,7 +66,7 @@ class PlannedScan(ABC, Generic[S]):
         """Return a site of the scan, a place in the optimized plan, before keys are collected."""
 
     @abstractmethod
-    def pruned_for(self, sites: Sequence[S], report: ScanPruning) -> ScanOutcome:
+    def pruned_for(self, sites: Sequence[S], report: Report) -> ScanOutcome:
         """Return the outcome of the scan, which keeps all rows that any of its sites needs.
 
         Args:
@@ -74,7 +74,7 @@ class PlannedScan(ABC, Generic[S]):
             report: Report with the keys of the sites, and the reasons why other joins do not prune.
         """
 
-    def left_alone(self, report: ScanPruning) -> ScanOutcome:
+    def left_alone(self, report: Report) -> ScanOutcome:
         """Return the outcome of the scan if it is not pruned."""
         return ScanOutcome(self, None, report)
 
@@ -118,7 +118,7 @@ class ScanOutcome:
     """The scan in the original query."""
     instead: Any
     """Plan node that replaces the scan; None if the scan stays, with or without a condition."""
-    report: ScanPruning
+    report: Report
     """Report on the scan."""
     rows: Any = None
     """Catalyst expression that filters the rows of the scan; None if all rows are read."""

@@ -1,201 +1,28 @@
-"""Metrics and report of one enumeration: what each filter pruned, as text, HTML and JSON values."""
+"""Counts of one enumeration, and its report."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.mismatches import Mismatch
-from splitlib.filtering.predicate import AppliedFilter, Predicate
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, Manifests, PartitionBatch
 from splitlib.redaction import get_logger, redact
+from splitlib.report import Count, FilterUse, Report, ScanMetrics
 from splitlib.table import Table
 
 _log = get_logger(__name__)
 # Fraction of a listing page to fill when partitions have different numbers of files.
 _FILL = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class ScanMetrics:
-    """Counts of one enumeration at one moment. Immutable.
-
-    Attributes:
-        partitions_total: Number of partitions that the catalog returned. These are all partitions
-            of the table, unless they were requested by name; see
-            :attr:`splitlib.ScanReport.asked_for`.
-        partitions_matched: Number of partitions that match all filters. Filters that arrived after
-            a partition's files were returned do not count.
-        files_listed: Number of data files in the listed partitions.
-        files_selected: Number of files returned. Empty files are not returned.
-        splits: Number of splits made of the returned files.
-        bytes_selected: Total size of the returned files, in bytes.
-        metastore_requests: Number of requests to the catalog while enumerating.
-        storage_requests: Number of pages of directory listings, including retries, plus the
-            number of manifests read.
-        manifests_total: Number of manifests of the snapshot, for catalogs that have manifests.
-        manifests_opened: Number of manifests opened because they may contain a matching file.
-        files_total: Number of files in all manifests; 0 without manifests.
-        files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
-            ``statistics``. Empty if the catalog has neither manifests nor file statistics.
-        seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
-            ``load_details``, ``list_files`` (sum of all threads), and ``wait`` for filters.
-    """
-
-    partitions_total: int = 0
-    partitions_matched: int = 0
-    files_listed: int = 0
-    files_selected: int = 0
-    splits: int = 0
-    bytes_selected: int = 0
-    metastore_requests: int = 0
-    storage_requests: int = 0
-    manifests_total: int = 0
-    manifests_opened: int = 0
-    files_total: int = 0
-    files_dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-
-    def to_dict(self) -> dict[str, int | dict[str, int] | dict[str, float]]:
-        """Return the counts as plain values for JSON."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class FilterReport:
-    """One filter, and how many partitions this filter alone would drop.
-
-    Attributes:
-        filter: The filter, and which of its columns were used.
-        partitions_dropped: Number of partitions that this filter alone would drop.
-    """
-
-    filter: AppliedFilter
-    partitions_dropped: int
-
-    def __str__(self) -> str:
-        used = self.filter
-        head = f"{', '.join(used.fields)}: {used.description}"
-        if used.nbytes:
-            head += f" ({_size(used.nbytes)})"
-        if not used.used_fields:
-            return f"{head} - not used: {used.unused_because}"
-        line = f"{head} - drops {self.partitions_dropped:,} partitions"
-        return f"{line} (partly unused: {used.unused_because})" if used.unused_because else line
-
-
-@dataclass(frozen=True, slots=True)
-class ScanReport:
-    """Explains what one enumeration pruned, and why.
-
-    Attributes:
-        table: Name of the table.
-        connector: Name of the connector.
-        partition_keys: Names of the partition columns.
-        filters: How each filter was used, and what it dropped.
-        metrics: Counts of the enumeration.
-        notes: Other facts about the enumeration, one sentence each.
-        asked_for: How partitions were requested, such as ``by name``; empty if all partitions
-            were requested. If it is not empty, the table's number of partitions is unknown.
-    """
-
-    table: str
-    connector: str
-    partition_keys: tuple[str, ...]
-    filters: tuple[FilterReport, ...]
-    metrics: ScanMetrics
-    notes: tuple[str, ...] = ()
-    asked_for: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON."""
-        return {
-            "table": self.table,
-            "connector": self.connector,
-            "partition_keys": list(self.partition_keys),
-            "filters": [
-                {**asdict(f.filter), "partitions_dropped": f.partitions_dropped}
-                for f in self.filters
-            ],
-            "metrics": self.metrics.to_dict(),
-            "notes": list(self.notes),
-            "asked_for": self.asked_for,
-        }
-
-    def __str__(self) -> str:
-        m = self.metrics
-        keys = ", ".join(self.partition_keys) or "unpartitioned"
-        lines = [f"{self.connector}: {self.table} ({keys})"]
-        lines += [f"├─ filter {f}" for f in self.filters] or ["├─ no filter"]
-        lines += [f"├─ note: {note}" for note in self.notes]
-        lines += [
-            f"├─ partitions {self._kept()}",
-            *self._manifest_lines(),
-            f"├─ files {m.files_selected:,}, {_size(m.bytes_selected)}",
-            f"└─ requests: {m.metastore_requests:,} to the catalog, "
-            f"{m.storage_requests:,} to the storage",
-        ]
-        return "\n".join(lines)
-
-    def _kept(self) -> str:
-        m = self.metrics
-        if not self.asked_for:
-            return f"{m.partitions_matched:,} of {m.partitions_total:,}"
-        # The table's number of partitions is unknown here, so do not write "of TOTAL".
-        more = m.partitions_total - m.partitions_matched
-        others = f" ({more:,} others were returned too)" if more else ""
-        return f"{m.partitions_matched:,}, requested {self.asked_for}{others}"
-
-    def _manifest_lines(self) -> list[str]:
-        m = self.metrics
-        if not m.manifests_total:
-            return []
-        dropped = [f"{n:,} by {stage}" for stage, n in m.files_dropped.items() if n]
-        return [
-            f"├─ manifests opened {m.manifests_opened:,} of {m.manifests_total:,}",
-            f"├─ files {m.files_total:,}, dropped: {', '.join(dropped) or 'none'}",
-        ]
-
-    def _repr_html_(self) -> str:
-        from html import escape  # imported here because only notebooks need it
-
-        m = self.metrics
-        kept = m.partitions_matched / m.partitions_total if m.partitions_total else 0.0
-        # If any partition matched, show at least a thin bar.
-        width = max(100 * kept, 0.5) if m.partitions_matched else 0.0
-        items = "".join(f"<li>{escape(str(f))}</li>" for f in self.filters)
-        bar = (
-            '<div style="background:#ddd;width:480px;height:14px" title="partitions kept">'
-            f'<div style="background:#2a7;width:{width:.2f}%;height:14px"></div></div>'
-        )
-        lines = [line.removeprefix("├─ ") for line in self._manifest_lines()]
-        items += "".join(f"<li>{escape(line)}</li>" for line in lines)
-        items += "".join(f"<li>note: {escape(note)}</li>" for note in self.notes)
-        return (
-            f"<div><b>{escape(self.connector)}: {escape(self.table)}</b>"
-            # Without a total number of partitions, there is no bar.
-            f"{'' if self.asked_for else bar}partitions {escape(self._kept())}, "
-            f"{m.files_selected:,} files, {_size(m.bytes_selected)}<ul>{items}</ul></div>"
-        )
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 class ScanTally:
@@ -206,7 +33,7 @@ class ScanTally:
         self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
         self._files_dropped: dict[str, int] = {}
-        self._dropped: dict[AppliedFilter, int] = {}
+        self._dropped: dict[FilterUse, int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = 0
         self._asked_for: dict[str, int] = {}
@@ -240,7 +67,7 @@ class ScanTally:
             )
 
     def count(self, **counts: int) -> None:
-        """Add numbers to fields of :class:`splitlib.enumeration.report.ScanMetrics`."""
+        """Add numbers to fields of :class:`splitlib.ScanMetrics`."""
         with self._lock:
             for name, number in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + number
@@ -367,7 +194,7 @@ class ScanTally:
             notes.append(f"{again} requests to the storage failed and were retried")
         return notes
 
-    def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
+    def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> Report:
         """Return a report of the enumeration so far."""
         notes = [
             f"{number} values of {key} do not have its type; their partitions were kept"
@@ -377,16 +204,25 @@ class ScanTally:
         notes += self._how_listed()
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
-        return ScanReport(
+        metrics, asked_for = self.metrics(), self._plan()
+        return Report(
             table=redact(table.name),
+            filters=tuple(
+                replace(used, partitions_dropped=self._dropped.get(used, 0))
+                for used in predicate.filters
+            ),
+            partitions=Count(
+                metrics.partitions_matched, None if asked_for else metrics.partitions_total
+            ),
+            files=Count(metrics.files_selected, metrics.files_total or None),
+            nbytes=Count(metrics.bytes_selected),
+            notes=tuple(map(redact, notes)),
+            asked_for=asked_for,
+            catalog_requests=metrics.metastore_requests,
+            storage_requests=metrics.storage_requests,
             connector=table.connector_name,
             partition_keys=table.partition_keys,
-            filters=tuple(
-                FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
-            ),
-            metrics=self.metrics(),
-            asked_for=self._plan(),
-            notes=tuple(map(redact, notes)),
+            metrics=metrics,
         )
 
     def _plan(self) -> str:

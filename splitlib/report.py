@@ -1,0 +1,310 @@
+"""The report of ``explain``: which partitions and files are read, and why not fewer.
+
+A report on a query contains a report on each of its scans. :meth:`Report.__str__` and
+:meth:`Report._repr_html_` show the same lines, so every report has the same words and units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Self
+
+_KEPT: Final = "█"
+_DROPPED: Final = "·"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMetrics:
+    """Counts of one enumeration at one moment. Immutable.
+
+    Attributes:
+        partitions_total: Number of partitions that the catalog returned. These are all partitions
+            of the table, unless they were requested by name; see
+            :attr:`splitlib.Report.asked_for`.
+        partitions_matched: Number of partitions that match all filters. Filters that arrived after
+            a partition's files were returned do not count.
+        files_listed: Number of data files in the listed partitions.
+        files_selected: Number of files returned. Empty files are not returned.
+        splits: Number of splits made of the returned files.
+        bytes_selected: Total size of the returned files, in bytes.
+        metastore_requests: Number of requests to the catalog while enumerating.
+        storage_requests: Number of pages of directory listings, including retries, plus the
+            number of manifests read.
+        manifests_total: Number of manifests of the snapshot, for catalogs that have manifests.
+        manifests_opened: Number of manifests opened because they may contain a matching file.
+        files_total: Number of files in all manifests; 0 without manifests.
+        files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
+            ``statistics``. Empty if the catalog has neither manifests nor file statistics.
+        seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
+            ``load_details``, ``list_files`` (sum of all threads), and ``wait`` for filters.
+    """
+
+    partitions_total: int = 0
+    partitions_matched: int = 0
+    files_listed: int = 0
+    files_selected: int = 0
+    splits: int = 0
+    bytes_selected: int = 0
+    metastore_requests: int = 0
+    storage_requests: int = 0
+    manifests_total: int = 0
+    manifests_opened: int = 0
+    files_total: int = 0
+    files_dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values for JSON."""
+        values: dict[str, Any] = _plain(self)
+        return values
+
+
+class Count(NamedTuple):
+    """How much of something is read, and of how much.
+
+    Attributes:
+        matched: Number that is read; None if unknown.
+        total: Number that exists; None if unknown.
+    """
+
+    matched: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterUse:
+    """One filter, and how a scan uses it.
+
+    Attributes:
+        fields: Fields of the filter.
+        description: Short description of the filter.
+        nbytes: Size of the filter's values, in bytes.
+        seconds: Time to collect the values, shared by all scans that use them; None if unknown.
+        used_fields: Columns of the table that the filter prunes on; empty if it does not prune
+            the table, or if it compares expressions.
+        unused_because: Why the filter, or a part of it, is not used; None if all is used.
+        partitions_dropped: Number of partitions that this filter alone would drop; None if unknown.
+        rows: For a filter that is tested on rows: how many rows of a sample it keeps.
+    """
+
+    fields: tuple[str, ...]
+    description: str
+    nbytes: int = 0
+    seconds: float | None = None
+    used_fields: tuple[str, ...] = ()
+    unused_because: str | None = None
+    partitions_dropped: int | None = None
+    rows: Count = Count()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the scan uses at least a part of the filter."""
+        return self.unused_because is None or bool(self.used_fields)
+
+    def __str__(self) -> str:
+        cost = [size_text(self.nbytes)] if self.nbytes else []
+        cost += [] if self.seconds is None else [_seconds(self.seconds)]
+        text = f"filter {', '.join(self.fields)}: {self.description}"
+        text += f" ({', '.join(cost)})" if cost else ""
+        if not self.is_used:
+            text += f" - not used: {self.unused_because}"
+        elif self.partitions_dropped is not None:
+            text += f" - drops {self.partitions_dropped:,} partitions"
+        if self.rows.total:
+            text += f" - keeps {_count(self.rows)} sampled rows"
+        partly = self.is_used and self.unused_because
+        return f"{text} (partly unused: {self.unused_because})" if partly else text
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Explains which partitions and files are read, and why not fewer.
+
+    :func:`splitlib.explain`, :meth:`splitlib.DynamicFileEnumerator.explain` and ``explain()`` of a
+    condition return it. ``str()`` formats it as text, and a notebook shows it as HTML.
+
+    Attributes:
+        table: Name of the table; empty for a report on a query or a condition.
+        filters: Filters on the table, and how they were used.
+        partitions: Number of partitions to read; unknown if joins do not prune the scan. The
+            total is unknown if only some partitions were requested.
+        files: Number of files to read; unknown if Spark or the data source selects them at run
+            time.
+        nbytes: Total size of the files to read, in bytes.
+        reasons: Reasons why joins do not prune the scan, or why splitlib leaves the query to Spark.
+        notes: Other facts, one sentence each.
+        condition: Join keys as an SQL condition, for a table that splitlib does not list; None if
+            there is no condition.
+        strip: Picture of the partitions in catalog order: ``█`` for a kept partition, ``·`` for a
+            pruned one. If there are many partitions, one character stands for several, and is
+            ``█`` if any of them is kept. Empty if there is no picture.
+        asked_for: How partitions were requested, such as ``by name``; empty if all partitions
+            were requested.
+        scans: Reports on the scans of a query.
+        catalog_requests: Number of requests to the catalog.
+        storage_requests: Number of requests to the storage: one per directory or manifest, or on
+            S3 one per page of a listing that covers many directories.
+        seconds: Time to plan a query, including the collection of keys; 0 for a table.
+        connector: Name of the connector that enumerated the table; empty for a scan of a query.
+        partition_keys: Names of the partition columns, if there is a connector.
+        metrics: All counts of the enumeration; zeros if there is no connector.
+    """
+
+    table: str = ""
+    filters: tuple[FilterUse, ...] = ()
+    partitions: Count = Count()
+    files: Count = Count()
+    nbytes: Count = Count()
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    condition: str | None = None
+    strip: str = ""
+    asked_for: str = ""
+    scans: tuple[Report, ...] = ()
+    catalog_requests: int = 0
+    storage_requests: int = 0
+    seconds: float = 0.0
+    connector: str = ""
+    partition_keys: tuple[str, ...] = ()
+    metrics: ScanMetrics = ScanMetrics()
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether the scan was pruned, by a list of partitions or by a condition."""
+        return self.partitions.matched is not None or self.condition is not None
+
+    def because(self, reason: str, *, if_first: bool = False) -> Self:
+        """Return the report with one more reason; with ``if_first``, only if there is none yet."""
+        if if_first and self.reasons:
+            return self
+        return replace(self, reasons=(*self.reasons, reason))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as dictionaries, lists and plain values, for JSON."""
+        metrics = self.metrics.to_dict() if self.connector else {}
+        scans = [scan.to_dict() for scan in self.scans]
+        return {**_plain(replace(self, scans=())), "scans": scans, "metrics": metrics}
+
+    def __str__(self) -> str:
+        return "\n".join(self._tree())
+
+    def _repr_html_(self) -> str:
+        from html import escape  # imported here because only notebooks need it
+
+        items = "".join(f"<li>{escape(line)}</li>" for line in self._lines())
+        scans = "".join(scan._repr_html_() for scan in self.scans)
+        return f"<div><b>{escape(self._title())}</b>{self._picture()}<ul>{items}</ul>{scans}</div>"
+
+    def _tree(self) -> list[str]:
+        """Return the lines of the text, with the scans of a query as branches."""
+        lines = [self._title()]
+        branches = [*([line] for line in self._lines()), *(scan._tree() for scan in self.scans)]
+        for branch in branches:
+            last = branch is branches[-1]
+            lines.append(f"{'└─' if last else '├─'} {branch[0]}")
+            lines += [f"{'  ' if last else '│ '} {line}" for line in branch[1:]]
+        return lines
+
+    def _title(self) -> str:
+        if self.connector:
+            keys = ", ".join(self.partition_keys) or "unpartitioned"
+            return f"{self.connector}: {self.table} ({keys})"
+        title = self.table or ("query" if self.condition is None else "condition")
+        return f"{title} ({_seconds(self.seconds)})" if self.seconds else title
+
+    def _lines(self) -> Iterator[str]:
+        yield from map(str, self.filters)
+        if self.connector and not self.filters:
+            yield "no filter"
+        yield from self._partitions()
+        if self.condition is not None:
+            added = "added condition" if self.table else "condition"
+            yield f"{added}: {self.condition[:200]}{' …' if len(self.condition) > 200 else ''}"
+        yield from self._files()
+        if self.connector or self.catalog_requests or self.storage_requests:
+            of_storage = f"storage requests {self.storage_requests:,}"
+            yield f"catalog requests {self.catalog_requests:,}, {of_storage}"
+        failed = "not pruned" if self.table else "left to Spark"
+        yield from (f"{failed}: {reason}" for reason in self.reasons)
+        yield from (f"note: {note}" for note in self.notes)
+
+    def _partitions(self) -> Iterator[str]:
+        matched, total = self.partitions
+        if self.asked_for:
+            # The table's number of partitions is unknown here, so do not write "of TOTAL".
+            more = self.metrics.partitions_total - (matched or 0)
+            others = f" ({more:,} others were returned too)" if more > 0 else ""
+            yield f"partitions {matched or 0:,}, requested {self.asked_for}{others}"
+        elif self.partitions == (0, None):
+            yield "not read: the result does not depend on its rows"
+        elif matched is not None:
+            yield f"partitions {_count(self.partitions)}"
+        elif total is not None:
+            yield f"all {total:,} partitions"
+        if opened := self.metrics.manifests_total:
+            yield f"manifests opened {_count(Count(self.metrics.manifests_opened, opened))}"
+
+    def _files(self) -> Iterator[str]:
+        sizes = () if self.nbytes.matched is None else self.nbytes
+        size = " of ".join(size_text(part) for part in sizes if part is not None)
+        dropped = [f"{n:,} by {stage}" for stage, n in self.metrics.files_dropped.items() if n]
+        if self.files.matched is not None:
+            line = f"files {_count(self.files)}{f', {size}' if size else ''}"
+            yield f"{line} (dropped: {', '.join(dropped)})" if dropped else line
+        elif size:
+            yield f"bytes {size}"
+
+    def _picture(self) -> str:
+        """Return the partitions as an inline SVG: one cell for each, or one bar for all."""
+        matched, total = self.partitions
+        cells = [(1.0, cell == _KEPT) for cell in self.strip]
+        if not cells and matched is not None and total:
+            # If any partition matched, show at least a thin bar.
+            kept = max(matched, total / 200) if matched else 0.0
+            cells = [(kept, True), (total - kept, False)]
+        scale = 100 / (sum(width for width, _ in cells) or 1)
+        start, bars = 0.0, ""
+        for width, is_kept in cells:
+            place = f'x="{start * scale:.2f}%" width="{width * scale:.2f}%" height="14"'
+            bars += f'<rect {place} fill="{"#2a7" if is_kept else "#ddd"}"/>'
+            start += width
+        title = "<title>green: partitions that are read</title>"
+        return f'<svg width="480" height="14" role="img">{title}{bars}</svg>' if bars else ""
+
+
+def strip(kept: Sequence[bool], width: int = 120) -> str:
+    """Return a picture of the kept partitions; see :attr:`Report.strip`."""
+    cells = min(width, len(kept))
+    marked = {i * cells // len(kept) for i, is_kept in enumerate(kept) if is_kept}
+    return "".join(_KEPT if cell in marked else _DROPPED for cell in range(cells))
+
+
+def size_text(nbytes: int) -> str:
+    """Return a number of bytes in the largest unit in which it is at least 1."""
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s"
+
+
+def _count(count: Count) -> str:
+    return " of ".join(f"{number:,}" for number in count if number is not None)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a report as a value that JSON has."""
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Count):
+        return value._asdict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

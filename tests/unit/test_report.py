@@ -1,0 +1,122 @@
+"""The report of ``explain`` as text, HTML and values for JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from splitlib.report import Count, FilterUse, Report, ScanMetrics, size_text, strip
+
+EVIL = "<script>alert('&')</script>"
+
+OF_QUERY = Report(
+    scans=(
+        Report(
+            "db.sales",
+            (FilterUse(("day",), "1 value", 8, 0.25),),
+            Count(1, 3),
+            Count(2, 6),
+            Count(2048, 3 << 20),
+            strip=strip([False, True, False]),
+        ),
+        Report("db.items", partitions=Count(None, 1200), reasons=("it has no join keys.",)),
+        Report("db.unread", partitions=Count(0)),
+    ),
+    notes=("files listed at run time: db.text",),
+    seconds=0.5,
+    catalog_requests=2,
+)
+
+TEXT = """\
+query (0.50 s)
+├─ catalog requests 2, storage requests 0
+├─ note: files listed at run time: db.text
+├─ db.sales
+│  ├─ filter day: 1 value (8 B, 0.25 s)
+│  ├─ partitions 1 of 3
+│  └─ files 2 of 6, 2.0 KiB of 3.0 MiB
+├─ db.items
+│  ├─ all 1,200 partitions
+│  └─ not pruned: it has no join keys.
+└─ db.unread
+   └─ not read: the result does not depend on its rows"""
+
+
+def test_a_query_is_a_tree_of_its_scans() -> None:
+    assert str(OF_QUERY) == TEXT
+
+
+def test_html_has_the_lines_of_the_text() -> None:
+    html = OF_QUERY._repr_html_()
+    for line in TEXT.splitlines():
+        assert f">{line.lstrip('│├└─ ')}<" in html
+    assert html.count("<rect") == 3
+
+
+def test_values_for_json() -> None:
+    values = json.loads(json.dumps(OF_QUERY.to_dict()))
+    assert values["scans"][0]["partitions"] == {"matched": 1, "total": 3}
+    assert values["scans"][0]["filters"][0]["fields"] == ["day"]
+    assert values["scans"][0]["metrics"] == {}
+    of_table = Report("t", connector="memory", metrics=ScanMetrics(seconds={"match": 0.5}))
+    assert of_table.to_dict()["metrics"]["seconds"] == {"match": 0.5}
+
+
+@pytest.mark.parametrize("connector", ["", EVIL])
+def test_all_text_is_escaped_in_html(connector: str) -> None:
+    used = FilterUse((EVIL,), EVIL, unused_because=EVIL)
+    report = Report(
+        EVIL,
+        (used, FilterUse((EVIL,), EVIL, used_fields=(EVIL,), unused_because=EVIL)),
+        asked_for=EVIL,
+        condition=EVIL,
+        strip=EVIL,
+        reasons=(EVIL,),
+        notes=(EVIL,),
+        connector=connector,
+        partition_keys=(EVIL,),
+        files=Count(1),
+        metrics=ScanMetrics(files_dropped={EVIL: 1}),
+    )
+    html = Report(scans=(report,))._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == str(report).count("<script>")
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (FilterUse(("k",), "3 values"), "filter k: 3 values"),
+        (FilterUse(("k",), "3 values", 24, partitions_dropped=1000),
+         "filter k: 3 values (24 B) - drops 1,000 partitions"),
+        (FilterUse(("k",), "keys", unused_because="why"), "filter k: keys - not used: why"),
+        (FilterUse(("k", "x"), "keys", used_fields=("k",), unused_because="why"),
+         "filter k, x: keys (partly unused: why)"),
+        (FilterUse(("k",), "Bloom filter", rows=Count(9, 2000)),
+         "filter k: Bloom filter - keeps 9 of 2,000 sampled rows"),
+    ],
+)  # fmt: skip
+def test_filters(use: FilterUse, text: str) -> None:
+    assert str(use) == text
+    assert use.is_used is ("not used" not in text)
+
+
+def test_a_long_condition_is_cut() -> None:
+    (line,) = str(Report("t", condition="k" * 1000)).splitlines()[1:]
+    assert line == f"└─ added condition: {'k' * 200} …"
+
+
+def test_the_strip_shows_where_the_kept_partitions_are() -> None:
+    assert strip([False, True, False]) == "·█·"
+    assert strip([]) == ""
+    ends = [i in (0, 999) for i in range(1000)]
+    assert strip(ends, 60) == "█" + "·" * 58 + "█"
+    assert strip([True] * 1000) == "█" * 120
+
+
+def test_sizes() -> None:
+    sizes = [0, 1023, 1024, 3 << 19, 5 << 29, 9 << 39]
+    assert [size_text(n) for n in sizes] == [
+        "0 B", "1023 B", "1.0 KiB", "1.5 MiB", "2.5 GiB", "4.5 TiB"
+    ]  # fmt: skip
