@@ -81,7 +81,8 @@ class SplitConfig:
     )
     missing_partition: str = _setting(
         "error",
-        "What to do if the directory of a partition does not exist: 'error' or 'skip'.",
+        "What to do if the directory of a partition does not exist: 'error' or 'skip'. If unset, "
+        "splitlib.sql and splitlib.optimize skip it in tables of the session, as Spark does.",
         choices=("error", "skip"),
     )
     allowed_locations: tuple[str, ...] | None = _setting(

@@ -26,6 +26,7 @@ from splitlib.redaction import remember
 from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.spi import Connector
+from splitlib.storage import only_within
 from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
@@ -130,12 +131,12 @@ def open_table(
 
     def make() -> Connector:
         opening = partial(cls.open, name, options)
-        made.set_result(source_call(opening, config, connector=connector, table=name))
+        with only_within(config.allowed_locations):
+            made.set_result(source_call(opening, config, connector=connector, table=name))
         return made.result()
 
     try:
-        # An option may be an object that works only in the caller's thread, such as an in-memory
-        # database.
+        # An option may work only in the caller's thread, such as an in-memory database.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()

@@ -38,7 +38,7 @@ from splitlib.spi import (
     SupportsPhysicalNames,
     SupportsStorageOptions,
 )
-from splitlib.storage import is_restricted, only_within, refuse_files_outside, refuse_outside
+from splitlib.storage import only_within, refuse_outside
 
 T = TypeVar("T")
 
@@ -194,8 +194,7 @@ class Table:
             found = self.connector.list_files(partitions, predicate)
             batches = [checked_files(batch, partitions, self.metadata) for batch in found]
             check_listed_in_part(batches)
-            for batch in batches:
-                _refuse_files(batch)
+            refuse_outside(_paths(batches))
             if self.metadata.snapshot_id is not None:
                 return batches  # a file that manifests contain twice has its rows twice
             return files_once(batches)
@@ -309,7 +308,7 @@ class Table:
             LocationNotAllowed: for a path outside of ``allowed_locations``.
         """
         with self._context(), self._only_allowed(self._settings(config)):
-            refuse_files_outside(paths)
+            refuse_outside(paths)
 
     @contextmanager
     def _only_allowed(self, config: SplitConfig) -> Iterator[None]:
@@ -319,8 +318,7 @@ class Table:
             yield
 
     def _refuse_location(self) -> None:
-        if is_restricted() and self.metadata.location:
-            refuse_outside(self.metadata.location)
+        refuse_outside(filter(None, [self.metadata.location]))
 
     def _settings(self, config: SplitConfig | None) -> SplitConfig:
         return config or self._config or SplitConfig.resolve()
@@ -339,15 +337,11 @@ class Table:
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
 
 
-def _refuse_files(batch: FileBatch) -> None:
-    """Check that data files and their delete files may be read.
-
-    Raises:
-        LocationNotAllowed: for a file outside of ``allowed_locations``.
-    """
-    if is_restricted():
-        refuse_files_outside(batch.files["path"].to_pylist())
-        refuse_files_outside(file.path for deletes in batch.delete_sets for file in deletes)
+def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
+    """Yield the paths of data files and of their delete files."""
+    for batch in batches:
+        yield from batch.files["path"].to_pylist()
+        yield from (file.path for deletes in batch.delete_sets for file in deletes)
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:

@@ -89,7 +89,7 @@ def reading(what: str, path: str) -> Iterator[None]:
     Raises:
         LocationNotAllowed: if the file lies outside of ``allowed_locations``.
     """
-    refuse_outside(path)
+    refuse_outside([path])
     try:
         yield
     except SplitlibError:

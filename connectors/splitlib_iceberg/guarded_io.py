@@ -39,7 +39,7 @@ class GuardedFileIO(FileIO):
             LocationNotAllowed: if the location is outside of ``allowed_locations``.
             CorruptMetadata: for a compressed metadata file that decompresses to too many bytes.
         """
-        refuse_outside(location)
+        refuse_outside([location])
         scheme = location.partition(":")[0]
         files = self._by_scheme.get(scheme)
         if files is None:

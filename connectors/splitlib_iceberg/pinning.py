@@ -67,7 +67,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         with of_catalog(options):
             table = _load(catalog, name, by_default=given is None)
         # A catalog object of the caller reads the metadata file without this check.
-        refuse_outside(table.metadata_location)
+        refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
     except BaseException:
         if own is not None:

@@ -11,7 +11,6 @@ from typing import TypeVar
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, error_context
 from splitlib.remote.calls import Call, current_call, working_on
-from splitlib.storage import only_within
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
 
     Args:
         call: The call, which may raise any exception.
-        config: Settings of retries and of allowed locations.
+        config: Settings of retries.
         connector: Name of the connector, for errors.
         table: Name of the table, for errors.
 
@@ -95,5 +94,5 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
             return call()
 
     # Add context also to the error for a passed deadline, which the retry loop itself raises.
-    with error_context(connector=connector, table=table), only_within(config.allowed_locations):
+    with error_context(connector=connector, table=table):
         return retrying(attempt, config)

@@ -30,7 +30,7 @@ from splitlib.spark.jvm.sql_parser import (
 from splitlib.spark.keys.collect import explained
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.storage import only_within, refuse_files_outside, refuse_outside
+from splitlib.storage import AllowedLocations
 
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
@@ -61,7 +61,7 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
     )
 
 
-def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> None:
+def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True) -> None:
     """Check all locations that a query reads, in a classic or Spark Connect session.
 
     Without access to Spark's internals, this check makes Spark list the files of the query.
@@ -69,8 +69,8 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
     Args:
         df: The query.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to check the optimized plan and the locations of partitions. If false,
-            only the directories of tables in the analyzed plan are checked.
+        partitions: Whether to check more than the directories of the tables that the query names:
+            all partitions and files in the optimized plan.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -78,8 +78,8 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
     if config.allowed_locations is None:
         return
     if internals_unavailable(df.sparkSession) is not None:
-        with only_within(config.allowed_locations):
-            refuse_files_outside(unquote(uri) for uri in df.inputFiles())
+        allowed = AllowedLocations(config.allowed_locations)
+        allowed.refuse_outside(unquote(uri) for uri in df.inputFiles())
         refused = _OUT_OF_SIGHT.search(explained(df))
         if refused:
             raise LocationNotAllowed(
@@ -90,23 +90,13 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
     # Planning the result of a command again would execute the command again.
     elif not ran_a_command(df):
         catalyst = Catalyst(df.sparkSession)
-        plan = analyzed_plan(df)
+        refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
         if partitions:
             # The optimizer removes relations that the query names but does not read.
             plan = catalyst.optimized(catalyst.analyzed(df))
             if any(catalyst.kind(leaf) == _CACHED for leaf in catalyst.all_leaves(plan)):
                 refuse_scans(catalyst, analyzed_plan(df), config)
-        refuse_scans(catalyst, plan, config, partitions=partitions)
-
-
-def refuse_dataframe(df: DataFrame, config: SplitConfig) -> None:
-    """Check all locations that a DataFrame reads, including the locations of partitions.
-
-    Raises:
-        LocationNotAllowed: if a location is not allowed or not known. The message names it.
-    """
-    refuse_query(df, config, partitions=False)
-    refuse_query(df, config, partitions=True)
+            refuse_scans(catalyst, plan, config)
 
 
 def refuse_condition(
@@ -126,7 +116,7 @@ def refuse_condition(
     if config.allowed_locations is not None:
         rows = spark.createDataFrame([], schema).where(condition)
         if internals_unavailable(spark) is not None:
-            refuse_query(rows, config, partitions=True)
+            refuse_query(rows, config)
         else:
             # The analyzed plan, because the optimizer drops subqueries if there are no rows.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
@@ -141,35 +131,48 @@ def refuse_scans(
         catalyst: Access to the plans of the session.
         plan: Any resolved plan.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to check all partitions of catalog tables, and the files of Delta and
-            Iceberg tables that the plan reads. If false, only the directories of the tables are
-            checked.
+        partitions: Whether to check all partitions of catalog tables, and the files that the plan
+            reads, if they are known. If false, only the directories of the tables are checked.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     if config.allowed_locations is None:
         return
-    with only_within(config.allowed_locations):
-        for leaf in catalyst.distinct(list(leaves_that_read(catalyst, plan))):
-            source = catalyst.kind_of_source(leaf)
-            if source == "unknown":
-                raise LocationNotAllowed(
-                    f"The location that {catalyst.kind(leaf)} reads is not known, so it cannot be "
-                    "checked against allowed_locations.",
-                    hint=_IN_SPARK,
-                )
-            if source == "python":
-                _refuse_python(catalyst, leaf, config.allowed_locations)
-                continue
-            refuse_outside(*catalyst.directories_of_leaf(leaf))
-            if source == "nowhere" or not (partitions or catalyst.metadata_source(leaf) is None):
-                continue
-            files = _named_files(catalyst, leaf)
-            if files is not None:
-                refuse_files_outside(files)
-            elif partitions and (entry := catalyst.catalog_table_of(leaf)) is not None:
-                _refuse_partitions(PartitionsByName.of(catalyst, entry, config.listing_threads))
+    allowed = AllowedLocations(config.allowed_locations)
+    for leaf in catalyst.distinct(list(leaves_that_read(catalyst, plan))):
+        source = catalyst.kind_of_source(leaf)
+        if source == "unknown":
+            raise LocationNotAllowed(
+                f"The location that {catalyst.kind(leaf)} reads is not known, so it cannot be "
+                "checked against allowed_locations.",
+                hint=_IN_SPARK,
+            )
+        if source == "python":
+            _refuse_python(catalyst, leaf, config.allowed_locations)
+            continue
+        allowed.refuse_outside(catalyst.directories_of_leaf(leaf))
+        if source == "nowhere" or not partitions:
+            continue
+        files = _named_files(catalyst, leaf)
+        if files is not None:
+            allowed.refuse_outside(files)
+        elif (entry := catalyst.catalog_table_of(leaf)) is not None:
+            found = PartitionsByName.of(catalyst, entry, config.listing_threads)
+            names = found.names()[0].to_pylist()
+            for start in range(0, len(names), _AT_ONCE):
+                some = found.fetch(names[start : start + _AT_ONCE])
+                allowed.refuse_outside(found.directories(some))
+
+
+def allowed_part(catalyst: Catalyst, plan: Any, config: SplitConfig) -> DataFrame:
+    """Return a DataFrame of a part of a query, which the planner runs to plan the other parts.
+
+    Raises:
+        LocationNotAllowed: if the part reads a location that is not allowed or not known.
+    """
+    refuse_scans(catalyst, plan, config)
+    return catalyst.dataframe_of_part(plan)
 
 
 def refuse_statement(
@@ -251,13 +254,6 @@ def _named_files(catalyst: Catalyst, leaf: Any) -> list[str] | None:
             "against allowed_locations.",
             hint=_IN_SPARK,
         ) from error
-
-
-def _refuse_partitions(partitions: PartitionsByName) -> None:
-    names, _ = partitions.names()
-    for start in range(0, len(names), _AT_ONCE):
-        some = partitions.fetch(names.slice(start, _AT_ONCE).to_pylist())
-        partitions.refuse_outside(some)
 
 
 def _refuse_python(catalyst: Catalyst, leaf: Any, allowed: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField
 
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
-from splitlib.spark.allowed_scans import refuse_dataframe
+from splitlib.spark.allowed_scans import refuse_query
 from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.join_condition import (
     ConditionWriter,
@@ -103,7 +103,7 @@ def _condition(
     pairs = given_pairs(on)
     dimension = given_dataframe(dimension)
     config = SplitConfig.resolve(spark_conf=settings_of(dimension.sparkSession))
-    refuse_dataframe(dimension, config)
+    refuse_query(dimension, config)
     columns = key_columns(dimension, pairs.values())
     operands = {
         name: Operand(_column(dimension.sparkSession, name), columns[of_dimension].field.dataType)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from splitlib.spark.allowed_scans import allowed_by, refuse_dataframe
+from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.kept_rows import kept_rows
@@ -26,5 +26,5 @@ def freeze(df: DataFrame) -> DataFrame:
         LocationNotAllowed: if ``df`` reads outside of ``allowed_locations``.
     """
     df = given_dataframe(df)
-    refuse_dataframe(df, allowed_by(df.sparkSession))
+    refuse_query(df, allowed_by(df.sparkSession))
     return kept_rows(df)

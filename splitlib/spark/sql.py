@@ -27,7 +27,9 @@ def optimize(df: DataFrame) -> DataFrame:
 
     This call collects the keys of the dimensions and lists the matching partitions. If nothing can
     be pruned, it returns ``df`` itself. :func:`splitlib.explain` reports the pruned scans, and why
-    other scans were not pruned. Spark's own errors are raised unchanged.
+    other scans were not pruned. Spark's own errors are raised unchanged. In tables of the session,
+    partitions whose directory does not exist are skipped, as in Spark, unless ``missing_partition``
+    is set.
 
     The query is planned once. Use :func:`splitlib.replan` to plan it again.
 

@@ -20,7 +20,6 @@ from splitlib.storage.locations import (
     local_path,
     located,
     only_within,
-    refuse_files_outside,
     refuse_outside,
 )
 from splitlib.storage.options import nested_options, option_value
@@ -62,7 +61,6 @@ __all__ = [
     "of_rows",
     "only_within",
     "option_value",
-    "refuse_files_outside",
     "refuse_outside",
 ]
 

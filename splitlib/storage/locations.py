@@ -32,7 +32,8 @@ _HDFS_PORT: Final = ":8020"  # default port
 # Some URI parsers drop these characters and others keep them. So a client could open a different
 # location from the one that was checked.
 _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
+# Without a name before the last slash, a location has no directory that could be checked for it.
+_SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*:|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class Location(NamedTuple):
@@ -142,12 +143,18 @@ class AllowedLocations:
         self._places = [_readings(prefix)[0] for prefix in prefixes]
 
     def refuse_outside(self, locations: Iterable[str]) -> None:
-        """Check that all locations are allowed.
+        """Check that all locations are allowed, with one check per directory where possible.
 
         Raises:
             LocationNotAllowed: if a location is not allowed; the error names it.
         """
+        known: set[str] = set()
         for location in locations:
+            directory, _, name = location.rpartition("/")
+            ends = name, directory.rpartition("/")[2]
+            plain = not any(map(_SPECIAL_NAME.fullmatch, ends))
+            if plain and directory in known and not _is_link(location):
+                continue
             if _DROPPED.search(location):
                 raise LocationNotAllowed(
                     f"{location!r} has a control character or leading white space, which is "
@@ -159,20 +166,6 @@ class AllowedLocations:
                 raise LocationNotAllowed(
                     f"{location!r} is outside of allowed_locations.", hint=f"allowed: {allowed}."
                 )
-
-    def refuse_files_outside(self, paths: Iterable[str]) -> None:
-        """Check that many files are allowed, with one check per directory where possible.
-
-        Raises:
-            LocationNotAllowed: if a file is not allowed; the error names it.
-        """
-        known: set[str] = set()
-        for path in paths:
-            directory, _, name = path.rpartition("/")
-            plain = _SPECIAL_NAME.fullmatch(name) is None
-            if plain and directory in known and not _is_link(path):
-                continue
-            self.refuse_outside([path])
             # An allowed location may be a single file, so check whether its directory is allowed.
             if plain and directory not in known and self._is_inside(directory):
                 known.add(directory)
@@ -211,26 +204,19 @@ def is_restricted() -> bool:
     return bool(_in_force.get())
 
 
-def refuse_outside(*locations: str) -> None:
+def refuse_outside(locations: Iterable[str]) -> None:
     """Check that all current restrictions allow the locations.
+
+    Args:
+        locations: The locations. They are not iterated over if there is no restriction.
 
     Raises:
         LocationNotAllowed: if a location is not allowed; the error names it.
     """
-    for allowed in _in_force.get():
-        allowed.refuse_outside(locations)
-
-
-def refuse_files_outside(paths: Iterable[str]) -> None:
-    """Check that all current restrictions allow many files, once per directory where possible.
-
-    Raises:
-        LocationNotAllowed: if a file is not allowed; the error names it.
-    """
     if in_force := _in_force.get():
-        paths = list(paths)
+        locations = list(locations)
         for allowed in in_force:
-            allowed.refuse_files_outside(paths)
+            allowed.refuse_outside(locations)
 
 
 def _readings(location: str) -> tuple[_Place, ...]:

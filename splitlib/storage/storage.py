@@ -28,7 +28,7 @@ from splitlib.storage.filesystems import (
 )
 from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.gcs import GcsSettings
-from splitlib.storage.locations import Location, is_restricted, local_path, located, refuse_outside
+from splitlib.storage.locations import Location, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
     Bucket,
@@ -86,7 +86,7 @@ class Storage:
             CorruptMetadata: for an empty path, which fsspec would read as the working directory.
             LocationNotAllowed: if the location is not allowed.
         """
-        refuse_outside(location)
+        refuse_outside([location])
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
@@ -219,7 +219,7 @@ class Storage:
             MissingPartition: if the directory does not exist, or is empty on an object store.
             LocationNotAllowed: if the location is not allowed.
         """
-        refuse_outside(location)
+        refuse_outside([location])
         place = located(location)
         base = local_path(location).rstrip("/")
         listing = self._listing(place)
@@ -306,7 +306,6 @@ class Storage:
                 raise NotFollowed(f"{location!r} is not a directory in a bucket.")
             scheme, _, bucket, directory = parts
             roots.setdefault((scheme, bucket), {})[directory.rstrip("/") + "/"] = row
-        refuse_outside(*locations)
         buckets: dict[str, dict[str, int]] = {}
         groups = set()
         for (scheme, name), rows in roots.items():
@@ -318,26 +317,18 @@ class Storage:
             raise NotFollowed("One request cannot list several of the directories.")
         for name, rows in buckets.items():
             prefixes = sorted(rows)
-            self._refuse_between(f"{place.protocol}://{name}", prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
             if nested or sum(map(len, buckets.values())) < len(locations):
                 raise NotFollowed("Some of the directories are nested or repeated.")
             if any("//" in prefix or prefix[0] == "/" for prefix in prefixes):
                 raise NotFollowed("A part of a directory's path is empty.")
-        return listing, buckets
-
-    def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
-        """Check that the common parent directory is allowed, because a page may list all of it.
-
-        Raises:
-            NotFollowed: if the common parent directory is not allowed.
-        """
-        if is_restricted():
+            # A page may list everything in the common parent directory.
             above = os.path.commonpath([prefixes[0], prefixes[-1]])
             try:
-                refuse_outside(f"{bucket}/{above}")
+                refuse_outside([f"{place.protocol}://{name}/{above}", *locations])
             except LocationNotAllowed as error:
                 raise NotFollowed("A page could list locations that are not allowed.") from error
+        return listing, buckets
 
     def _files_of(self, location: str, below: bool) -> tuple[list[StoredFile], int]:
         try:

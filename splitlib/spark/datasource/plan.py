@@ -62,7 +62,7 @@ class SplitReader:
         if allowed is not None:
             # Check again, since a symbolic link may have changed after planning.
             paths = [split.path for split in partition.splits]
-            AllowedLocations(allowed).refuse_files_outside(paths)
+            AllowedLocations(allowed).refuse_outside(paths)
         for split in partition.splits:
             yield from read_split(
                 split,

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.jvm.gateway import Jvm
 from splitlib.spark.jvm.scala import Scala, each
-from splitlib.storage import is_restricted, refuse_outside
 
 FILE_STATUS: Final = "org.apache.hadoop.fs.FileStatus"
 PATH: Final = "org.apache.hadoop.fs.Path"
@@ -119,13 +118,9 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
         paths: A ``Seq[Path]`` of directories, in their filesystems' spelling.
         threads: Maximum number of concurrent listings. Local directories use at most one thread
             for each processor.
-
-    Raises:
-        LocationNotAllowed: if a directory is outside of ``allowed_locations``.
     """
     if paths.isEmpty():
         return files_of(scala, paths, paths)
-    refuse_directories(scala, paths)
     jvm, functions = scala.jvm, scala.functions
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
@@ -149,17 +144,6 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
     missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
     return right_in(scala, found, directories)._replace(missing=missing)
-
-
-def refuse_directories(scala: Scala, paths: Any) -> None:
-    """Check that the directories, a ``Seq[Path]``, may be listed.
-
-    Raises:
-        LocationNotAllowed: if a directory is outside of ``allowed_locations``.
-    """
-    if is_restricted() and paths.nonEmpty():
-        names = paths.map(scala.functions.calling(PATH, "toString"))
-        refuse_outside(*scala.text(names, _END).split(_END))
 
 
 def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:

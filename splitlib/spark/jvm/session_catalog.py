@@ -288,7 +288,7 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
         _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
         return
     if location.isDefined():
-        refuse_outside(str(catalyst.scala.jvm.class_(PATH)(location.get()).toString()))
+        refuse_outside([str(catalyst.scala.jvm.class_(PATH)(location.get()).toString())])
 
 
 def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:

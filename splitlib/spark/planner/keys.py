@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.spark.allowed_scans import refuse_scans
+from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.keys.collect import collect_distinct, why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
@@ -114,8 +114,7 @@ class KeyQueries:
 
     def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
         started = time.perf_counter()
-        refuse_scans(self._catalyst, plan, self._config)
-        rows = self._catalyst.dataframe_of_part(plan)
+        rows = allowed_part(self._catalyst, plan, self._config)
         reason = why_not_deterministic(rows, trusts_foreign=False)
         if reason is not None:
             raise Unusable(

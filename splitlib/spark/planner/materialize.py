@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitlib.config import SplitConfig
-from splitlib.spark.allowed_scans import refuse_scans
+from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.kept_rows import kept_rows
@@ -71,9 +71,8 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
         if inside or not usable(node):
             continue
         plan = catalyst.node(query.analyzed, node.path)
-        rows = catalyst.dataframe(plan)
-        if why_not_deterministic(rows, trusts_foreign=False) is not None:
-            refuse_scans(catalyst, plan, query.config)
+        if why_not_deterministic(catalyst.dataframe(plan), trusts_foreign=False) is not None:
+            rows = allowed_part(catalyst, plan, query.config)
             found[node.path] = analyzed_plan(kept_rows(rows))
     return found
 
@@ -119,13 +118,13 @@ def _rows_of(
             alike.append((plan, [one]))
         else:
             same.append(one)
-    plans = [
+    plans = (
         catalyst.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in alike
-    ]
-    for plan in plans:
-        refuse_scans(catalyst, plan, config)
-    rows = executor.map(lambda plan: internal_rows(catalyst.dataframe_of_part(plan)), plans)
+    )
+    # Check all plans before one of them runs.
+    parts = [allowed_part(catalyst, plan, config) for plan in plans]
+    rows = executor.map(internal_rows, parts)
     return {
         one.leaf.path: catalyst.local_relation(
             catalyst.node(optimized, one.leaf.path).output(), found

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, wait
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.config import SplitConfig, resolve_settings
+from splitlib.config import ENV_PREFIX, SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
@@ -83,7 +84,7 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
     except Exception as error:
         planned, report = None, left_to_spark(error)
     planned = planned or _opened_up(df, named)
-    refuse_query(planned, allowed, partitions=True)
+    refuse_query(planned, allowed)
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 
@@ -202,11 +203,8 @@ def _query(
 
 def _config(spark: SparkSession) -> SplitConfig:
     """Return the settings of the session; by default skip missing directories, as Spark does."""
-    settings = resolve_settings(spark_conf=settings_of(spark))
-    values = {setting.name: setting.value for setting in settings}
-    if all(s.source != "default" for s in settings if s.name == "missing_partition"):
-        return SplitConfig(**values)
-    return SplitConfig(**{**values, "missing_partition": "skip"})
+    environ = {f"{ENV_PREFIX}MISSING_PARTITION": "skip", **os.environ}
+    return SplitConfig.resolve(spark_conf=settings_of(spark), environ=environ)
 
 
 def _optimized(

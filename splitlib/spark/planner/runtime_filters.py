@@ -21,7 +21,7 @@ from typing import Any, Final
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse
-from splitlib.spark.allowed_scans import refuse_scans
+from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
@@ -171,8 +171,7 @@ class _Sides:
         keys = [catalyst.expression_at(self._plan, c.key.place) for c in side.comparisons]
         rows = plan_of_dimension(catalyst, self._plan, side.join_filter.dimension)
         hashes = catalyst.projected(rows, [catalyst.alias(catalyst.hashed(keys), "hash")])
-        refuse_scans(catalyst, hashes, self._query.config)
-        of_keys = catalyst.dataframe_of_part(hashes)
+        of_keys = allowed_part(catalyst, hashes, self._query.config)
         if why_not_deterministic(of_keys, trusts_foreign=False) is not None:
             return outcome  # the query may read different rows
         found = filter_of_hashes(of_keys, MOST_KEYS)
@@ -183,7 +182,8 @@ class _Sides:
             own = {int(a.exprId().id()): a for a in catalyst.output(scan)}
             condition = catalyst.might_contain(found, [own[i] for i in side.column_ids])
             sample = catalyst.projected(scan, [catalyst.alias(condition, "kept")])
-            looked = [row[0] for row in catalyst.dataframe(sample).take(_SAMPLE)]
+            rows = allowed_part(catalyst, sample, self._query.config)
+            looked = [row[0] for row in rows.take(_SAMPLE)]
         is_used = bool(looked) and sum(looked) <= _MOST_KEPT * len(looked)
         columns = tuple(side.scan.names[i] for i in side.column_ids)
         unused = "it keeps too many rows" if looked else "too many keys"

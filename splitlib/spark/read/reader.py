@@ -22,7 +22,7 @@ from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
 from splitlib.report import FilterUse
-from splitlib.spark.allowed_scans import refuse_condition, refuse_dataframe
+from splitlib.spark.allowed_scans import refuse_condition, refuse_query
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys, key_columns
@@ -268,7 +268,7 @@ class TableReader:
             data = source.renamed({column: name for name, column in on.items()})
             yield data if dimension.null_safe else data.without_nulls()
             return
-        refuse_dataframe(source, config)
+        refuse_query(source, config)
         for column, key in key_columns(source, on.values()).items():
             by_it = tuple(name for name in on if on[name] == column)
             why = key.why_no_keys

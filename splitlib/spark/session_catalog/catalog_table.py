@@ -18,6 +18,7 @@ from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation import ListedTable, Relation
 from splitlib.spi import Predicate, flag
+from splitlib.storage import refuse_outside
 
 # Maximum number of prefixes to request. Each takes several metastore calls, since Spark looks up
 # the database and the table first.
@@ -152,7 +153,7 @@ class CatalogTable(Relation):
         with errors_of_the_jvm(self._catalyst.spark):
             found = set(self._partitions.fetch(names))
             # Check the locations here, since Hive's reader lists the directories without splitlib.
-            self._partitions.refuse_outside(sorted(found))
+            refuse_outside(self._partitions.directories(sorted(found)))
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
         requests = Requests(catalog=self._partitions.requests - before)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,10 +28,9 @@ from splitlib.hive.partition_values import (
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
+from splitlib.spark.jvm.listing import Listing, list_directories, texts
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, column_text, has_variable
-from splitlib.storage import is_restricted
 
 # Maximum number of values in one filter. Some metastores reject long filters. With Derby as its
 # database, a metastore rejects 200 values.
@@ -191,16 +190,11 @@ class PartitionsByName:
                 for fetched, some in chosen
             )
 
-    def refuse_outside(self, names: Sequence[str]) -> None:
-        """Check the directories of fetched partitions against ``allowed_locations``.
-
-        Raises:
-            LocationNotAllowed: if a directory is outside of ``allowed_locations``.
-        """
-        if is_restricted():
-            catalyst = self._catalyst
-            found = self._catalog.directories(self.partitions(names), catalyst.hadoop_conf)
-            refuse_directories(catalyst.scala, found)
+    def directories(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the directories of fetched partitions."""
+        catalyst = self._catalyst
+        found = self._catalog.directories(self.partitions(names), catalyst.hadoop_conf)
+        yield from texts(catalyst.scala, found)[0] if names else ()
 
     def rows(self, names: Sequence[str]) -> Any:
         """Return the values of fetched partitions in this order, an ``Array[InternalRow]``."""

@@ -123,7 +123,7 @@ class PublicStatements:
             MissingPartition: if a directory does not exist.
             LocationNotAllowed: if a directory is outside of ``allowed_locations``.
         """
-        refuse_outside(*directories)
+        refuse_outside(directories)
         paths = without_globs(pa.array(directories, pa.string()))
         with _told():
             # The format binaryFile returns one row per file. A file is opened only if the query

@@ -69,7 +69,7 @@ class PublicTable:
         self._canonical = flag({CANONICAL_VALUES: said}, CANONICAL_VALUES)
         if location := self._described.get("location"):
             # Check the location before Spark lists it to infer the columns.
-            refuse_outside(location)
+            refuse_outside([location])
         self._threads = threads
         # A few partitions for each thread: enough to keep all threads busy, and few enough to
         # return the first files soon.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from pyspark.errors import ParseException
@@ -65,6 +67,23 @@ def unrestricted(spark: SparkSession, restricted: None) -> Iterator[None]:
         yield
 
 
+def jobs(spark: SparkSession) -> int:
+    """Return the number of jobs that Spark has started."""
+    return int(spark._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def stages(spark: SparkSession, first: int) -> str:
+    """Return the names of the stages of jobs, from job number ``first`` on.
+
+    The name of a stage contains the file and the line of Python code that runs it.
+    """
+    tracker = spark.sparkContext.statusTracker()
+    found = [tracker.getJobInfo(job) for job in range(first, jobs(spark))]
+    numbers = [number for job in found if job is not None for number in job.stageIds]
+    infos = [tracker.getStageInfo(number) for number in numbers]
+    return " ".join(info.name for info in infos if info is not None)
+
+
 def refused():
     return pytest.raises(splitlib.LocationNotAllowed, match="elsewhere")
 
@@ -103,6 +122,45 @@ def test_a_dimension_is_not_run_for_its_keys(spark: SparkSession) -> None:
     query = f"SELECT d.id FROM {DAYS} d JOIN {FACTS} f ON f.day = d.id WHERE f.v > 40"
     with refused():
         splitlib.sql(spark, query)
+
+
+@pytest.fixture(scope="module")
+def large(spark: SparkSession, metastore: HiveMetastore, tables: None) -> Iterator[str]:
+    """Create a table that Hive's SerDe reads, with statistics and with all rows elsewhere."""
+    place = metastore.directory / "elsewhere" / "al_large"
+    spark.sql("CREATE TABLE al_large (v bigint) PARTITIONED BY (day int) STORED AS TEXTFILE")
+    spark.sql(f"ALTER TABLE al_large ADD PARTITION (day=1) LOCATION '{place.as_uri()}'")
+    spark.sql("INSERT INTO al_large PARTITION (day=1) SELECT id FROM range(20000)")
+    spark.sql("ANALYZE TABLE al_large COMPUTE STATISTICS")
+    yield "al_large"
+    spark.sql("DROP TABLE al_large")
+
+
+@pytest.mark.parametrize(
+    ("query", "reader"),
+    [
+        (f"SELECT f.v FROM {FACTS} f JOIN {{}} l ON f.day = int(l.v) WHERE l.v < 2", "collect.py"),
+        (
+            f"""SELECT l.v FROM {{}} l JOIN (SELECT f.v FROM {FACTS} f JOIN {DAYS} d
+                ON f.day = d.id WHERE d.week = 2) f ON l.v = f.v""",
+            "runtime_filters.py",
+        ),
+    ],
+)
+def test_planning_reads_no_row(spark: SparkSession, large: str, query: str, reader: str) -> None:
+    """Neither the keys of a dimension nor the rows to try a Bloom filter on are read."""
+    small = {
+        "spark.splitlib.runtimeFilterBytes": "0",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    with changed(spark, small):
+        first = jobs(spark)
+        with refused():
+            splitlib.sql(spark, query.format(large))
+        assert reader not in stages(spark, first)
+        with changed(spark, {"spark.splitlib.allowedLocations": "none"}):
+            splitlib.sql(spark, query.format(large))
+        assert reader in stages(spark, first)
 
 
 def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
@@ -159,6 +217,45 @@ def test_readers(spark: SparkSession, metastore: HiveMetastore, connector: str, 
     elsewhere = {"allowed_locations": [str(metastore.directory / "elsewhere")]}
     with pytest.raises(splitlib.LocationNotAllowed, match="warehouse"):
         reader.config(**elsewhere).filtered_by(days).load()
+
+
+@pytest.mark.parametrize("connector", ["hive", "session"])
+@pytest.mark.parametrize("table", [FACTS, TEXTS])
+def test_a_directory_elsewhere_is_not_listed(
+    spark: SparkSession, metastore: HiveMetastore, connector: str, table: str
+) -> None:
+    """A listing would raise another error, because the directory does not exist."""
+    gone = (metastore.directory / "elsewhere" / "gone").as_uri()
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION (day=99) LOCATION '{gone}'")
+    Path(urlsplit(gone).path).rmdir()
+    try:
+        way = way_of(metastore, connector)
+        reader = splitlib.read(spark).table(f"default.{table}", **way)
+        with refused():
+            reader.filtered_by({"day": [99]}).load()
+    finally:
+        spark.sql(f"ALTER TABLE {table} DROP PARTITION (day=99)")
+
+
+@pytest.mark.parametrize("how", ["auto", "paths"])
+def test_the_whole_table_elsewhere_is_not_listed(
+    spark: SparkSession, metastore: HiveMetastore, unrestricted: None, how: str
+) -> None:
+    """The settings of a call apply to a table that was opened without restrictions."""
+    gone = metastore.directory / "elsewhere" / f"gone_{how}"
+    spark.sql(f"CREATE TABLE al_gone (v int) STORED AS TEXTFILE LOCATION '{gone.as_uri()}'")
+    gone.rmdir()
+    try:
+        with splitlib.load_table("default.al_gone", spark=spark, spark_scan=how) as table:
+            with pytest.raises(splitlib.MissingPartition):
+                splitlib.paths(table)
+            with refused():
+                splitlib.paths(
+                    table,
+                    config=splitlib.SplitConfig(allowed_locations=(str(metastore.warehouse),)),
+                )
+    finally:
+        spark.sql("DROP TABLE al_gone")
 
 
 @pytest.mark.parametrize("how", ["auto", "paths"])

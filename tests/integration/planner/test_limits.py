@@ -124,6 +124,17 @@ def test_queries_are_as_lenient_as_spark(
     assert len(rows) == 6
 
 
+def test_a_query_is_strict_if_the_environment_says_so(
+    spark: SparkSession,
+    metastore: HiveMetastore,
+    without_directory: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPLITLIB_MISSING_PARTITION", "error")
+    with pytest.raises(splitlib.MissingPartition, match=f"day={MISSING}"):
+        by_sql(spark, metastore)
+
+
 @pytest.mark.parametrize("query", [by_name, by_reader])
 def test_other_reads_are_strict(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query

@@ -57,6 +57,15 @@ def test_what_lies_between_is_not_told(bucket: S3Server) -> None:
         assert (len(files), len(bucket.listings)) == (2, listings)
 
 
+@pytest.mark.parametrize("other", ["s3://walled/t2/k=1", "s3://walled/t/../t2/k=1"])
+def test_a_directory_outside_is_not_listed_with_others(bucket: S3Server, other: str) -> None:
+    storage = Storage(bucket.options)
+    bucket.forget()
+    with only_within(["s3://walled/t"]), pytest.raises(LocationNotAllowed):
+        storage.list_files(["s3://walled/t/k=0", other])
+    assert all(listing["prefix"].startswith("t/k=0") for listing in bucket.listings)
+
+
 def test_files_written_again_and_gone(bucket: S3Server) -> None:
     with opened(bucket, "s3://walled/t") as table:
         first, *_ = DynamicFileEnumerator(table).enumerate_splits()

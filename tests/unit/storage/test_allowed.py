@@ -14,7 +14,6 @@ from splitlib.storage import (
     Storage,
     is_restricted,
     only_within,
-    refuse_files_outside,
     refuse_outside,
 )
 
@@ -74,10 +73,10 @@ def test_many_files_as_each_by_itself(root, files, prefix):
     allowed = [spelled(root, prefix)]
     outside = [path for path in paths if not is_allowed(path, *allowed)]
     if not outside:
-        AllowedLocations(allowed).refuse_files_outside(paths)
+        AllowedLocations(allowed).refuse_outside(paths)
         return
     with pytest.raises(LocationNotAllowed) as caught:
-        AllowedLocations(allowed).refuse_files_outside(paths)
+        AllowedLocations(allowed).refuse_outside(paths)
     assert repr(outside[0]) in str(caught.value)
 
 
@@ -163,10 +162,20 @@ def test_blanks_within_are_names(tmp_path):
 def test_names_of_files_are_looked_at(name):
     """Each file name is checked, even after other files in the same directory were allowed."""
     allowed = AllowedLocations(["s3://b/x"])
-    allowed.refuse_files_outside(["s3://b/x/d/one", "s3://b/x/d/f?x"])
+    allowed.refuse_outside(["s3://b/x/d/one", "s3://b/x/d/f?x"])
     if name != "f?x":
         with pytest.raises(LocationNotAllowed):
-            allowed.refuse_files_outside(["s3://b/x/d/one", f"s3://b/x/d/{name}"])
+            allowed.refuse_outside(["s3://b/x/d/one", f"s3://b/x/d/{name}"])
+
+
+@pytest.mark.parametrize("root", ["/", "file:/", "file:///"])
+def test_the_root_is_no_relative_path(root, tmp_path, monkeypatch):
+    """Two locations in the root do not have the current directory in common."""
+    monkeypatch.chdir(tmp_path)
+    allowed = AllowedLocations([str(tmp_path), "/one"])
+    allowed.refuse_outside([f"{root}one"])
+    with pytest.raises(LocationNotAllowed, match="two"):
+        allowed.refuse_outside([f"{root}one", f"{root}two"])
 
 
 def test_links_are_followed(tmp_path):
@@ -186,7 +195,7 @@ def test_links_are_followed(tmp_path):
     assert not is_allowed(f"{outside}/back/../inside/f", str(inside))
     assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
     with pytest.raises(LocationNotAllowed, match="file'"):
-        AllowedLocations([str(inside)]).refuse_files_outside([f"{inside}/f", f"{inside}/file"])
+        AllowedLocations([str(inside)]).refuse_outside([f"{inside}/f", f"{inside}/file"])
 
 
 def test_the_error_says_what_is_allowed():
@@ -201,18 +210,17 @@ def test_the_error_says_what_is_allowed():
 
 
 def test_what_is_in_force_only_gets_narrower():
-    refuse_outside("/anywhere")
-    refuse_files_outside(["/anywhere/f"])
+    refuse_outside(["/anywhere"])
     with only_within(None):
         assert not is_restricted()
     with only_within(["/data"]), only_within(["/data/a", "/other"]), only_within(None):
         assert is_restricted()
-        refuse_outside("/data/a/t")
+        refuse_outside(["/data/a/t"])
         for outside in ("/data/b", "/other"):
             with pytest.raises(LocationNotAllowed):
-                refuse_outside(outside)
+                refuse_outside([outside])
             with pytest.raises(LocationNotAllowed):
-                refuse_files_outside([f"{outside}/f"])
+                refuse_outside([f"{outside}/f"])
     assert not is_restricted()
 
 
