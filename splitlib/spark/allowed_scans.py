@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +21,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.named_files import leaves_that_read, named_files
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.jvm.sql_parser import (
     ParsedCommand,
     is_query_plan,
@@ -93,8 +94,9 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
         refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
         if partitions:
             # The optimizer removes relations that the query names but does not read.
-            plan = catalyst.optimized(catalyst.analyzed(df))
-            if any(catalyst.kind(leaf) == _CACHED for leaf in catalyst.all_leaves(plan)):
+            plan = catalyst.execution.optimized(catalyst.execution.analyzed(df))
+            plans = catalyst.plans
+            if any(plans.kind(leaf) == _CACHED for leaf in plans.all_leaves(plan)):
                 refuse_scans(catalyst, analyzed_plan(df), config)
             refuse_scans(catalyst, plan, config)
 
@@ -123,7 +125,7 @@ def refuse_condition(
 
 
 def refuse_scans(
-    catalyst: Catalyst, plan: Any, config: SplitConfig, *, partitions: bool = True
+    catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig, *, partitions: bool = True
 ) -> None:
     """Check all locations that a plan reads.
 
@@ -140,24 +142,24 @@ def refuse_scans(
     if config.allowed_locations is None:
         return
     allowed = AllowedLocations(config.allowed_locations)
-    for leaf in catalyst.distinct(list(leaves_that_read(catalyst, plan))):
-        source = catalyst.kind_of_source(leaf)
+    for leaf in catalyst.plans.distinct(list(leaves_that_read(catalyst, plan))):
+        source = catalyst.relations.kind_of_source(leaf)
         if source == "unknown":
             raise LocationNotAllowed(
-                f"The location that {catalyst.kind(leaf)} reads is not known, so it cannot be "
-                "checked against allowed_locations.",
+                f"The location that {catalyst.plans.kind(leaf)} reads is not known, so it cannot "
+                "be checked against allowed_locations.",
                 hint=_IN_SPARK,
             )
         if source == "python":
             _refuse_python(catalyst, leaf, config.allowed_locations)
             continue
-        allowed.refuse_outside(catalyst.directories_of_leaf(leaf))
+        allowed.refuse_outside(catalyst.relations.directories_of_leaf(leaf))
         if source == "nowhere" or not partitions:
             continue
         files = _named_files(catalyst, leaf)
         if files is not None:
             allowed.refuse_outside(files)
-        elif (entry := catalyst.catalog_table_of(leaf)) is not None:
+        elif (entry := catalyst.relations.catalog_table_of(leaf)) is not None:
             found = PartitionsByName.of(catalyst, entry, config.listing_threads)
             names = found.names()[0].to_pylist()
             for start in range(0, len(names), _AT_ONCE):
@@ -165,14 +167,14 @@ def refuse_scans(
                 allowed.refuse_outside(found.directories(some))
 
 
-def allowed_part(catalyst: Catalyst, plan: Any, config: SplitConfig) -> DataFrame:
+def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
     """Return a DataFrame of a part of a query, which the planner runs to plan the other parts.
 
     Raises:
         LocationNotAllowed: if the part reads a location that is not allowed or not known.
     """
     refuse_scans(catalyst, plan, config)
-    return catalyst.dataframe_of_part(plan)
+    return catalyst.execution.dataframe_of_part(plan)
 
 
 def refuse_statement(
@@ -208,9 +210,10 @@ def refuse_statement(
     if is_query_plan(spark, parsed) or only_reads_settings(parsed):
         return
     catalyst = Catalyst(spark)
-    command = ParsedCommand.of(spark, catalyst, text)
+    command = ParsedCommand.of(catalyst, text)
     if command is None or has_parameters:
-        what = "a command with parameters" if command else f"the statement {catalyst.kind(parsed)}"
+        kind = catalyst.plans.kind(parsed)
+        what = "a command with parameters" if command else f"the statement {kind}"
         raise LocationNotAllowed(
             f"The locations that {what} reads cannot be checked against allowed_locations.",
             hint=_IN_SPARK,
@@ -218,9 +221,9 @@ def refuse_statement(
     # For INSERT … REPLACE WHERE, Delta may read files of the target, to keep the rows that do not
     # meet the condition.
     if command.replaces_by_condition:
-        refuse_scans(catalyst, analyzed_plan(catalyst.dataframe(command.target)), config)
+        refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
-        analyzed = catalyst.analyzed_statement(command.node)
+        analyzed = catalyst.execution.analyzed_statement(command.node)
         if analyzed.resolved():  # otherwise Spark raises an error when the statement runs
             refuse_scans(catalyst, analyzed, config)
 
@@ -234,9 +237,9 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
     if config.allowed_locations is None or internals_unavailable(spark) is not None:
         return
     catalyst = Catalyst(spark)
-    command = ParsedCommand.of(spark, catalyst, text)
+    command = ParsedCommand.of(catalyst, text)
     if command is not None and command.kind == "query":
-        refuse_scans(catalyst, analyzed_plan(catalyst.dataframe(command.query)), config)
+        refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.query)), config)
 
 
 def is_query(text: str) -> bool:
@@ -244,24 +247,24 @@ def is_query(text: str) -> bool:
     return _QUERY.match(text) is not None
 
 
-def _named_files(catalyst: Catalyst, leaf: Any) -> list[str] | None:
+def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
     """Return the result of :func:`named_files`, and convert its error to LocationNotAllowed."""
     try:
         return named_files(catalyst, leaf)
     except RuntimeError as error:
         raise LocationNotAllowed(
-            f"The files that {catalyst.kind(leaf)} reads are not known, so they cannot be checked "
-            "against allowed_locations.",
+            f"The files that {catalyst.plans.kind(leaf)} reads are not known, so they cannot be "
+            "checked against allowed_locations.",
             hint=_IN_SPARK,
         ) from error
 
 
-def _refuse_python(catalyst: Catalyst, leaf: Any, allowed: Sequence[str]) -> None:
+def _refuse_python(catalyst: Catalyst, leaf: LogicalPlan, allowed: Sequence[str]) -> None:
     """Reject a Python data source unless its option ``allowedLocations`` equals the setting.
 
     Spark does not pass the session's settings to Python data sources, so the option is needed.
     """
-    given = catalyst.option_of_source(leaf, option_name(_SETTING)) or ""
+    given = catalyst.relations.option_of_source(leaf, option_name(_SETTING)) or ""
     if [place.strip() for place in given.split(",")] != list(allowed):
         places = ",".join(allowed)
         raise LocationNotAllowed(

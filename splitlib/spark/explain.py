@@ -80,11 +80,11 @@ def _with_files(df: DataFrame, report: Report) -> Report:
     Each of these tables is planned twice, with its condition and without.
     """
     catalyst = Catalyst(df.sparkSession)
-    leaves = catalyst.distinct(catalyst.all_leaves(analyzed_plan(df)))
+    leaves = catalyst.plans.distinct(catalyst.plans.all_leaves(analyzed_plan(df)))
     by_name = defaultdict(list)
     for leaf in leaves:
-        if catalyst.source_of(leaf) is not None:
-            by_name[catalyst.name_of(leaf)].append(leaf)
+        if catalyst.relations.source_of(leaf) is not None:
+            by_name[catalyst.relations.name_of(leaf)].append(leaf)
     scans = []
     for scan in report.scans:
         named = by_name[scan.table]
@@ -92,7 +92,7 @@ def _with_files(df: DataFrame, report: Report) -> Report:
         if scan.condition is None or len(named) != 1:
             scans.append(scan)
             continue
-        table = catalyst.dataframe(named[0])
+        table = catalyst.execution.dataframe(named[0])
         left = planned_files(catalyst, table.where(scan.condition))
         whole = planned_files(catalyst, table)
         scans.append(

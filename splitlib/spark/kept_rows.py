@@ -6,7 +6,7 @@ directory if the session has one, and otherwise to blocks on two executors.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -63,13 +63,15 @@ def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFra
     If the rows are too large for the driver and no directory is set, they stay on the executors.
     """
     catalyst = Catalyst(spark)
-    leaf: Any = analyzed_plan(stored)
-    if catalyst.stored_bytes(leaf) <= DRIVER_BYTES:
-        rows = catalyst.local_relation(leaf.output(), internal_rows(stored))
-        kept = catalyst.dataframe(catalyst.with_rows_of(leaf, rows) if is_opaque else rows)
+    leaf = analyzed_plan(stored)
+    if catalyst.execution.stored_bytes(leaf) <= DRIVER_BYTES:
+        rows = catalyst.plans.local_relation(leaf.output(), internal_rows(stored))
+        kept = catalyst.execution.dataframe(
+            catalyst.execution.with_rows_of(leaf, rows) if is_opaque else rows
+        )
     elif spark.sparkContext.getCheckpointDir() is not None:
         kept = stored.checkpoint(eager=True)
     else:
         return stored
-    catalyst.forget(leaf)
+    catalyst.execution.forget(leaf)
     return kept

@@ -30,10 +30,10 @@ def test_nothing_is_left_with_the_executors(
     assert kept.groupBy("id").count().count() == rows
     plan = analyzed_plan(kept)
     catalyst = Catalyst(spark)
-    assert catalyst.kind(plan) == ("LogicalRDD" if is_opaque else "LocalRelation")
-    assert catalyst.size_of(plan) < 1_000_000
-    assert [c.exprId() for c in catalyst.output(plan)] == [
-        c.exprId() for c in catalyst.output(analyzed_plan(given))
+    assert catalyst.plans.kind(plan) == ("LogicalRDD" if is_opaque else "LocalRelation")
+    assert catalyst.plans.size_of(plan) < 1_000_000
+    assert [c.exprId() for c in catalyst.plans.output(plan)] == [
+        c.exprId() for c in catalyst.plans.output(analyzed_plan(given))
     ]
 
 

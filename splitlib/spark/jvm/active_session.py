@@ -19,9 +19,11 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from splitlib.redaction import get_logger
-from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
+from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
+from splitlib.spark.jvm.java_handles import ForeignObject, Option
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.scala import scala_of
+from splitlib.spark.jvm.spark_handles import JvmSession
 
 _BETWEEN: Final = "\x1f"
 _log = get_logger(__name__)
@@ -34,7 +36,7 @@ _CANCEL_AGAIN_SECONDS: Final = 0.2
 
 def setting_names(spark: SparkSession) -> list[str]:
     """Return the names of all settings, in one JVM call. PySpark makes one call per setting."""
-    names = scala_of(spark).text(spark._jsparkSession.conf().getAll().keys(), "\n")
+    names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")
     return names.split("\n")
 
 
@@ -48,7 +50,7 @@ def hadoop_settings(
         names: Names of settings.
         prefixes: Prefixes of further settings to return.
     """
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    configuration = session_of(spark).sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     for prefix in prefixes:
         below = configuration.getPropsWithPrefix(prefix)
@@ -58,7 +60,7 @@ def hadoop_settings(
 
 def all_settings(spark: SparkSession) -> dict[str, str]:
     """Return all settings of the session, in one JVM call."""
-    found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
+    found = scala_of(spark).text(session_of(spark).conf().getAll(), _BETWEEN)
     pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
     return {name: value for name, _, value in pairs}
 
@@ -131,11 +133,12 @@ class SessionThreads(ThreadPoolExecutor):
         self._spark = spark
         self._submitted: list[Future[Any]] = []
         self._tag = f"splitlib-{uuid4().hex}"
-        self._properties: Any = None
+        self._properties: ForeignObject | None = None
         super().__init__(most, name, initializer=self._begin)
 
     def _begin(self) -> None:
-        context: Any = self._spark.sparkContext
+        context = self._spark.sparkContext
+        assert self._properties is not None  # set by ``submit``
         context._jsc.sc().setLocalProperties(self._properties.clone())
         context.addJobTag(self._tag)
         # There is nothing to restore: the JVM thread ends with this thread.
@@ -145,9 +148,8 @@ class SessionThreads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Run a function in a thread of the pool, as :class:`concurrent.futures.Executor` does."""
         if self._properties is None:
-            context: Any = self._spark.sparkContext
             # Copy the job group, tags, pool and description, since the caller may change them.
-            self._properties = context._jsc.sc().getLocalProperties().clone()
+            self._properties = self._spark.sparkContext._jsc.sc().getLocalProperties().clone()
         future = super().submit(fn, *args, **kwargs)
         self._submitted.append(future)
         return future
@@ -183,11 +185,11 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
         return threads.submit(work).result()
 
 
-def _activate(spark: SparkSession) -> Any:
+def _activate(spark: SparkSession) -> Option[JvmSession]:
     """Make a session active, and return the previous active session as a Scala ``Option``."""
     sessions = jvm_of(spark).object_(_SESSIONS)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    before: Option[JvmSession] = sessions.getActiveSession()
+    sessions.setActiveSession(session_of(spark))
     return before
 
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.gateway import jvm_of, session_of
+from splitlib.spark.jvm.java_handles import ForeignObject, JavaArray
+from splitlib.spark.jvm.spark_handles import (
+    BaseRelation,
+    Dataset,
+    InternalRow,
+    JvmSession,
+    LogicalPlan,
+    QueryExecution,
+)
 
 
-def analyzed_plan(df: DataFrame) -> Any:
+def execution_of(df: DataFrame) -> QueryExecution:
+    """Return the stages of the query of ``df``."""
+    execution: QueryExecution = df._jdf.queryExecution()
+    return execution
+
+
+def analyzed_plan(df: DataFrame) -> LogicalPlan:
     """Return the plan of ``df`` with all names resolved, before optimization."""
-    return df._jdf.queryExecution().analyzed()
+    return execution_of(df).analyzed()
 
 
-def internal_rows(df: DataFrame) -> Any:
+def internal_rows(df: DataFrame) -> JavaArray[InternalRow]:
     """Execute ``df`` and return its rows as an ``Array[InternalRow]`` in the JVM."""
-    return df._jdf.queryExecution().executedPlan().executeCollect()
+    return execution_of(df).executedPlan().executeCollect()
 
 
 def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = True) -> bool:
@@ -34,7 +47,7 @@ def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = Tr
 
 def ran_a_command(df: DataFrame) -> bool:
     """Return whether creating ``df`` has executed a command."""
-    execution = df._jdf.queryExecution()
+    execution = execution_of(df)
     # The command may be below the root of the plan, as in WITH … INSERT.
     return not execution.commandExecuted().fastEquals(execution.analyzed())
 
@@ -47,13 +60,15 @@ def bloom_filter(hashes: DataFrame, count: int, false_positives: float) -> bytes
         count: Expected number of distinct values.
         false_positives: Probability of a false positive, between 0 and 1.
     """
-    made = hashes._jdf.stat().bloomFilter(hashes.columns[0], count, false_positives)
+    made: ForeignObject = hashes._jdf.stat().bloomFilter(hashes.columns[0], count, false_positives)
     stream = jvm_of(hashes.sparkSession).class_("java.io.ByteArrayOutputStream")()
     made.writeTo(stream)
     return bytes(stream.toByteArray())
 
 
-def dataframe_of_plan(spark: SparkSession, plan: Any, clone: Any = None) -> DataFrame:
+def dataframe_of_plan(
+    spark: SparkSession, plan: LogicalPlan, clone: JvmSession | None = None
+) -> DataFrame:
     """Return a DataFrame of a resolved plan.
 
     Args:
@@ -62,15 +77,15 @@ def dataframe_of_plan(spark: SparkSession, plan: Any, clone: Any = None) -> Data
         clone: Clone of the JVM session to run the plan with; None for the session itself.
     """
     datasets = jvm_of(spark).class_("org.apache.spark.sql.classic.Dataset")
-    return _dataframe(spark, datasets.ofRows(clone or spark._jsparkSession, plan))
+    return _dataframe(spark, datasets.ofRows(clone or session_of(spark), plan))
 
 
-def dataframe_of_relation(spark: SparkSession, relation: Any) -> DataFrame:
+def dataframe_of_relation(spark: SparkSession, relation: BaseRelation) -> DataFrame:
     """Return a DataFrame that reads a ``BaseRelation``."""
-    return _dataframe(spark, spark._jsparkSession.baseRelationToDataFrame(relation))
+    return _dataframe(spark, session_of(spark).baseRelationToDataFrame(relation))
 
 
-def _dataframe(spark: SparkSession, dataset: Any) -> DataFrame:
+def _dataframe(spark: SparkSession, dataset: Dataset) -> DataFrame:
     # Imported here, because a PySpark with only the Connect client does not have this module.
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ from splitlib.errors import (
 )
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import ForeignObject
 
 _MOST_CHARACTERS: Final = 300
 _MOST_CAUSES: Final = 20
@@ -109,9 +110,11 @@ def _translated(error: Exception) -> SplitlibError:
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
     """Yield class name and message of a Java exception and its causes, the outermost first."""
     # PySpark's own error classes keep the Java exception in ``_origin``.
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    cause: ForeignObject | None = getattr(error, "java_exception", None) or getattr(
+        error, "_origin", None
+    )
     for _ in range(_MOST_CAUSES):
         if cause is None:
             return
-        yield str(cause.getClass().getSimpleName()), str(cause.getMessage() or "")
+        yield cause.getClass().getSimpleName(), str(cause.getMessage() or "")
         cause = cause.getCause()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import CatalystAttribute, CatalystExpression, LogicalPlan
 
 CATALYST: Final = "org.apache.spark.sql.catalyst"
 EXPRESSIONS: Final = f"{CATALYST}.expressions"
@@ -24,28 +26,30 @@ class Expressions:
     """
 
     def __init__(self, scala: Scala) -> None:
-        self.scala = scala
+        self._scala = scala
         self._jvm = scala.jvm
 
-    def alias(self, expression: Any, name: str, like: Any = None) -> Any:
+    def alias(
+        self, expression: CatalystExpression, name: str, like: CatalystExpression | None = None
+    ) -> CatalystExpression:
         """Name an expression. It gets the id of the attribute ``like``, or a new id if None."""
         ids = self._jvm.object_(f"{EXPRESSIONS}.NamedExpression")
         new_id = ids.newExprId() if like is None else like.exprId()
-        nil, none = self.scala.nil, self.scala.none
+        nil, none = self._scala.nil, self._scala.none
         return self._expression("Alias", expression, name, new_id, nil, none, nil)
 
-    def null_like(self, attribute: Any) -> Any:
+    def null_like(self, attribute: CatalystAttribute) -> CatalystExpression:
         """Return a null of the attribute's type, named ``unread``."""
         return self.alias(self._expression("Literal", None, attribute.dataType()), "unread")
 
-    def all_of(self, conditions: Sequence[Any]) -> Any:
+    def all_of(self, conditions: Sequence[CatalystExpression]) -> CatalystExpression:
         """Combine at least one condition with AND."""
         together, *others = conditions
         for condition in others:
             together = self._expression("And", together, condition)
         return together
 
-    def any_of(self, conditions: Sequence[Any]) -> Any:
+    def any_of(self, conditions: Sequence[CatalystExpression]) -> CatalystExpression:
         """Combine conditions with OR. Without conditions the result is false."""
         boolean = self._jvm.object_(f"{_TYPES}.BooleanType")
         together = self._expression("Literal", False, boolean)
@@ -53,19 +57,24 @@ class Expressions:
             together = self._expression("Or", together, condition)
         return together
 
-    def or_null(self, condition: Any, attribute: Any) -> Any:
+    def or_null(
+        self, condition: CatalystExpression, attribute: CatalystAttribute
+    ) -> CatalystExpression:
         """Return a condition that is also true where the attribute is null."""
         return self._expression("Or", condition, self._expression("IsNull", attribute))
 
-    def never(self) -> Any:
+    def never(self) -> CatalystExpression:
         """Return the literal FALSE."""
-        return self._jvm.object_(f"{EXPRESSIONS}.Literal").FalseLiteral()
+        made: CatalystExpression = self._jvm.object_(f"{EXPRESSIONS}.Literal").FalseLiteral()
+        return made
 
-    def hashed(self, values: Sequence[Any]) -> Any:
+    def hashed(self, values: Sequence[CatalystExpression]) -> CatalystExpression:
         """Return one XxHash64 expression over all values."""
-        return self._expression("XxHash64", self.scala.seq(values))
+        return self._expression("XxHash64", self._scala.seq(values))
 
-    def might_contain(self, bloom_filter: bytes, values: Sequence[Any]) -> Any:
+    def might_contain(
+        self, bloom_filter: bytes, values: Sequence[CatalystExpression]
+    ) -> CatalystExpression:
         """Return a condition that tests the common hash of all values with a Bloom filter.
 
         Args:
@@ -76,19 +85,21 @@ class Expressions:
         literal = self._expression("Literal", bloom_filter, binary)
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
-    def attempted(self, expression: Any) -> Any:
+    def attempted(self, expression: CatalystExpression) -> CatalystExpression:
         """Return the expression, changed to give null where it would raise an error."""
         return self._expression("TryEval", expression)
 
-    def raises(self, expression: Any) -> Any:
+    def raises(self, expression: CatalystExpression) -> CatalystExpression:
         """Return a condition that is true where the expression raises an error.
 
         The value is wrapped in an array, so that a null value does not count as an error.
         """
-        value = self._expression("CreateArray", self.scala.seq([expression]), False)
+        value = self._expression("CreateArray", self._scala.seq([expression]), False)
         return self._expression("IsNull", self.attempted(value))
 
-    def named_as(self, expression: Any, output: Any) -> Any:
+    def named_as(
+        self, expression: CatalystExpression, output: Seq[CatalystAttribute]
+    ) -> CatalystExpression:
         """Rename the attributes of an expression to their names in ``output``.
 
         Without this, the names may differ in case, because a query can spell them in any case.
@@ -100,14 +111,18 @@ class Expressions:
         strategy = self._jvm.object_(
             "org.apache.spark.sql.execution.datasources.DataSourceStrategy"
         )
-        return strategy.normalizeExprs(self.scala.seq([expression]), output).head()
+        named: Seq[CatalystExpression] = strategy.normalizeExprs(
+            self._scala.seq([expression]), output
+        )
+        return named.head()
 
-    def sql(self, expression: Any) -> str:
+    def sql(self, expression: CatalystExpression) -> str:
         """Return the SQL text of an expression."""
-        return str(expression.sql())
+        return expression.sql()
 
-    def _expression(self, name: str, *arguments: Any) -> Any:
-        return self._jvm.class_(f"{EXPRESSIONS}.{name}")(*arguments)
+    def _expression(self, name: str, *arguments: object) -> CatalystExpression:
+        made: CatalystExpression = self._jvm.class_(f"{EXPRESSIONS}.{name}")(*arguments)
+        return made
 
 
 class PlanText(NamedTuple):
@@ -133,10 +148,10 @@ def plan_text(df: DataFrame) -> PlanText:
         volatile = "it uses the current time"
     plans = [plan, *each(plan.subqueriesAll())]
     aggregates = "\n".join(text for one in plans for text in _aggregates(one))
-    return PlanText(volatile, str(plan.treeString()), aggregates)
+    return PlanText(volatile, plan.treeString(), aggregates)
 
 
-def _aggregates(plan: Any) -> Iterator[str]:
+def _aggregates(plan: LogicalPlan) -> Iterator[str]:
     if plan.nodeName() in ("Aggregate", "Window"):
         for expression in each(plan.expressions()):
             yield expression.toString()

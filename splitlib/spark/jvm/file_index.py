@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.model import FILE_SCHEMA
-from splitlib.spark.jvm.listing import FILE_STATUS, PATH, file_statuses
+from splitlib.spark.jvm.java_handles import (
+    FileStatus,
+    ForeignObject,
+    Function,
+    HadoopPath,
+    JavaArray,
+    JavaField,
+    JavaObject,
+    Option,
+    Seq,
+)
+from splitlib.spark.jvm.listing import FILE_STATUS, PATH, file_statuses, hadoop_path
 from splitlib.spark.jvm.scala import Scala
+from splitlib.spark.jvm.spark_handles import CatalystStruct, FileIndex, InternalRow, JvmSession
 
 # If two indexes have equal roots, Spark considers them equal, and reads only one of them or uses
 # cached rows. So the root of a scan ends with a digest of its files and partition values.
@@ -32,13 +44,13 @@ _SPARK = "org.apache.spark.sql.execution.datasources."
 
 def pinned_index(
     scala: Scala,
-    session: Any,
+    session: JvmSession,
     files: pa.Table,
-    keys: Any,
-    rows: Any,
+    keys: CatalystStruct,
+    rows: JavaArray[InternalRow] | None,
     name: str,
-    known: Any = None,
-) -> Any:
+    known: Seq[FileStatus] | None = None,
+) -> FileIndex:
     """Create an index of the given files. No file is opened, so the files need not exist.
 
     The partition of each file is set directly. Spark would derive it from the directory, but
@@ -60,7 +72,7 @@ def pinned_index(
     statuses = file_statuses(scala.jvm, files)
     if known is not None and known.nonEmpty():
         statuses = _as_known(scala, statuses, known)
-    root = scala.jvm.class_(PATH)(f"{PINNED_ROOT}{name}")
+    root = hadoop_path(scala.jvm, f"{PINNED_ROOT}{name}")
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
     directories = scala.nil if rows is None else _numbered_directories(scala, rows)
@@ -78,9 +90,9 @@ def pinned_index(
     return index
 
 
-def index_of_directory(scala: Scala, session: Any, location: str) -> Any:
+def index_of_directory(scala: Scala, session: JvmSession, location: str) -> FileIndex:
     """Create an index of a directory that is not listed and appears to be empty."""
-    root = scala.jvm.class_(PATH)(location)
+    root = hadoop_path(scala.jvm, location)
     cache = _private_cache(scala)
     cache.putLeafFiles(root, file_statuses(scala.jvm, FILE_SCHEMA.empty_table()))
     return _indexes(scala, session, None, cache)(scala.seq([root]))
@@ -88,12 +100,12 @@ def index_of_directory(scala: Scala, session: Any, location: str) -> Any:
 
 def _indexes(
     scala: Scala,
-    session: Any,
-    keys: Any,
-    cache: Any,
-    directories: Any = None,
+    session: JvmSession,
+    keys: CatalystStruct | None,
+    cache: ForeignObject,
+    directories: Seq[JavaObject] | None = None,
     options: dict[str, str] | None = None,
-) -> Callable[[Any], Any]:
+) -> Callable[[Seq[HadoopPath]], FileIndex]:
     """Return a function that creates an index of a ``Seq`` of root paths.
 
     Args:
@@ -106,7 +118,8 @@ def _indexes(
         options: Options of the data source.
     """
     class_ = scala.jvm.class_(_SPARK + "InMemoryFileIndex")
-    schema = spec = scala.none
+    schema: Option[CatalystStruct] = scala.none
+    spec: Option[JavaObject] = scala.none
     if keys is not None:
         listed = scala.nil if directories is None else directories
         spec = scala.some(scala.jvm.class_(_SPARK + "PartitionSpec")(keys, listed))
@@ -115,7 +128,9 @@ def _indexes(
     return lambda roots: class_(session, roots, given, schema, cache, spec, scala.none)
 
 
-def _as_known(scala: Scala, statuses: Any, known: Any) -> Any:
+def _as_known(
+    scala: Scala, statuses: JavaArray[FileStatus], known: Seq[FileStatus]
+) -> JavaArray[FileStatus]:
     """Return the ``FileStatus[]`` with paths and block locations from the filesystem's listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
     if scala.jvm.is_a(known.head(), _LOCATED):
@@ -128,25 +143,27 @@ def _as_known(scala: Scala, statuses: Any, known: Any) -> Any:
     return scala.array(FILE_STATUS, made)
 
 
-def _private_cache(scala: Scala) -> Any:
+def _private_cache(scala: Scala) -> ForeignObject:
     """Return a cache for one index, large enough to keep all entries.
 
     Spark's shared cache may evict an entry. Spark would then list the root and find no files.
     """
-    return scala.jvm.class_(_SPARK + "SharedInMemoryCache")(1 << 40, -1).createForNewClient()
+    shared = scala.jvm.class_(_SPARK + "SharedInMemoryCache")(1 << 40, -1)
+    cache: ForeignObject = shared.createForNewClient()
+    return cache
 
 
-def _files_of(scala: Scala) -> Any:
+def _files_of(scala: Scala) -> Function[Seq[JavaObject]]:
     """Return a Scala function from a ``PartitionDirectory`` to its files."""
     return scala.functions.calling(_SPARK + "PartitionDirectory", "files")
 
 
-def _files_read(scala: Scala, index: Any) -> int:
+def _files_read(scala: Scala, index: FileIndex) -> int:
     """Return the number of files that Spark would read, counted once for each partition."""
-    return int(index.listFiles(scala.nil, scala.nil).flatMap(_files_of(scala)).size())
+    return index.listFiles(scala.nil, scala.nil).flatMap(_files_of(scala)).size()
 
 
-def _numbered_directories(scala: Scala, rows: Any) -> Any:
+def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[JavaObject]:
     """Return a ``Seq[PartitionPath]`` of partition values and made-up directories.
 
     The directory of a partition is its row number.
@@ -160,7 +177,7 @@ def _numbered_directories(scala: Scala, rows: Any) -> Any:
     return values.lazyZip(numbers).map(functions.function(together, 2), scala.build_from)
 
 
-def _group_by_partition(scala: Scala, index: Any, statuses: Any) -> None:
+def _group_by_partition(scala: Scala, index: FileIndex, statuses: JavaArray[FileStatus]) -> None:
     """Set the files of each partition of an index.
 
     The field ``owner`` of each ``FileStatus`` is the number of the file's partition.
@@ -174,7 +191,7 @@ def _group_by_partition(scala: Scala, index: Any, statuses: Any) -> None:
 
 
 @lru_cache(maxsize=1)
-def _files_by_directory(scala: Scala) -> Any:
+def _files_by_directory(scala: Scala) -> JavaField:
     """Return the private field of ``InMemoryFileIndex`` that holds the files of each directory."""
     class_ = scala.jvm.reflected(_SPARK + "InMemoryFileIndex")
     field = class_.getDeclaredField("cachedLeafDirToChildrenFiles")

@@ -7,14 +7,15 @@ uses such requests for recursive listings.
 from __future__ import annotations
 
 from os.path import commonpath
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import PATH, PATH_FILTER, Listing, files_of, right_in
+from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, HadoopFiles, HadoopPath, Seq
+from splitlib.spark.jvm.listing import PATH, PATH_FILTER, Listing, files_of, hadoop_path, right_in
 from splitlib.spark.jvm.scala import Scala
 from splitlib.storage import is_restricted
 
@@ -41,7 +42,9 @@ class FlatListing(NamedTuple):
     """Number of S3 requests made."""
 
 
-def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing | None:
+def flat_listing(
+    scala: Scala, conf: HadoopConf, paths: Seq[HadoopPath], pages: int
+) -> FlatListing | None:
     """List the common parent of several directories, and return the files directly in them.
 
     The result is None if the directories have to be listed one by one: if they are not on S3, if
@@ -65,7 +68,7 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
     above = _above(directories)
     if above is None or above in directories or len(set(directories)) < len(directories):
         return None
-    path = scala.jvm.class_(PATH)(above)
+    path = hadoop_path(scala.jvm, above)
     page = min(int(conf.get(_PAGING) or FILES_PER_PAGE), FILES_PER_PAGE)
     empty = files_of(scala, scala.nil, scala.nil)
     try:
@@ -97,7 +100,9 @@ def _above(directories: list[str]) -> str | None:
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
 
 
-def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
+def _listed(
+    scala: Scala, filesystem: HadoopFiles, path: HadoopPath, most: int
+) -> Seq[FileStatus] | None:
     """Return all files below a path, a ``Seq[FileStatus]``; None for more than ``most`` files."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")

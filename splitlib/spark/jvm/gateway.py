@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from py4j import java_gateway
 from py4j.clientserver import ClientServer
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from splitlib.spark.jvm.java_handles import (
+    Function,
+    JavaArray,
+    JavaClass,
+    JavaMethod,
+    JavaObject,
+    Lookup,
+    MethodHandle,
+    MethodHandleProxies,
+    MethodHandles,
+)
+from splitlib.spark.jvm.spark_handles import JvmSession
+
+T = TypeVar("T")
 
 JVM_ERRORS: Final = (Py4JError, PySparkException)
 """Errors that calls to the JVM raise. PySpark converts some of py4j's errors to its own classes."""
@@ -26,7 +41,7 @@ class Jvm:
         gateway: The gateway of a Spark context.
     """
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: java_gateway.JavaGateway) -> None:
         self._gateway = gateway
         self.class_ = cache(self._class)
         self.object_ = cache(self._object)
@@ -34,39 +49,48 @@ class Jvm:
 
     def _class(self, name: str) -> Any:
         """Return a class, to call its constructors and static methods."""
-        return JavaClass(name, self._gateway._gateway_client)
+        return java_gateway.JavaClass(name, self._gateway._gateway_client)
 
     def _object(self, name: str) -> Any:
         """Return a Scala singleton object."""
         return getattr(self._class(f"{name}$"), "MODULE$")
 
-    def _reflected(self, name: str) -> Any:
+    def _reflected(self, name: str) -> JavaClass:
         """Return the ``java.lang.Class`` of this name."""
-        return self.class_("java.lang.Class").forName(name)
+        found: JavaClass = self.class_("java.lang.Class").forName(name)
+        return found
 
-    def is_a(self, value: Any, class_: str) -> bool:
+    def is_a(self, value: object, class_: str) -> bool:
         """Return whether an object is an instance of a class."""
-        return bool(self.reflected(class_).isInstance(value))
+        return self.reflected(class_).isInstance(value)
 
-    def array(self, class_: str, size: int) -> Any:
+    def array(self, class_: str, size: int) -> JavaArray[Any]:
         """Create an array with elements of a class."""
-        return self._gateway.new_array(self.class_(class_), size)
+        array: JavaArray[Any] = self._gateway.new_array(self.class_(class_), size)
+        return array
 
-    def array_of(self, class_: str, items: Sequence[Any]) -> Any:
+    def array_of(self, class_: str, items: Sequence[T]) -> JavaArray[T]:
         """Create an array that holds the given items."""
         array = self.array(class_, len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
 
-    def numbers(self, size: int) -> Any:
+    def numbers(self, size: int) -> JavaArray[int]:
         """Create an ``int[]``."""
-        return self._gateway.new_array(self._gateway.jvm.int, size)
+        array: JavaArray[int] = self._gateway.new_array(self._gateway.jvm.int, size)
+        return array
 
 
 def jvm_of(spark: SparkSession) -> Jvm:
     """Return the JVM of a session. Sessions of one JVM share one object."""
     return _jvm(spark.sparkContext._gateway)
+
+
+def session_of(spark: SparkSession) -> JvmSession:
+    """Return the JVM's session behind a PySpark session."""
+    session: JvmSession = spark._jsparkSession
+    return session
 
 
 def has_threads_of_its_own(spark: SparkSession) -> bool:
@@ -75,7 +99,7 @@ def has_threads_of_its_own(spark: SparkSession) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _jvm(gateway: Any) -> Jvm:
+def _jvm(gateway: java_gateway.JavaGateway) -> Jvm:
     return Jvm(gateway)
 
 
@@ -87,28 +111,28 @@ class Functions:
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
-        self._handles = jvm.class_("java.lang.invoke.MethodHandles")
-        self._proxies = jvm.class_("java.lang.invoke.MethodHandleProxies")
-        self._lookup = self._handles.publicLookup()
+        self._handles: MethodHandles = jvm.class_("java.lang.invoke.MethodHandles")
+        self._proxies: MethodHandleProxies = jvm.class_("java.lang.invoke.MethodHandleProxies")
+        self._lookup: Lookup = self._handles.publicLookup()
         self.method = cache(self._method)
         self.constructor = cache(self._constructor)
         self.calling = cache(self._calling)
 
-    def _method(self, class_: str, name: str, *arguments: str) -> Any:
+    def _method(self, class_: str, name: str, *arguments: str) -> MethodHandle:
         """Return the handle of a public method. Its first argument is the object to call it on."""
         found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
         return self.handle(found)
 
-    def _constructor(self, class_: str, *arguments: str) -> Any:
+    def _constructor(self, class_: str, *arguments: str) -> MethodHandle:
         """Return the handle of a public constructor."""
         found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
         return self._lookup.unreflectConstructor(found)
 
-    def _calling(self, class_: str, name: str) -> Any:
+    def _calling(self, class_: str, name: str) -> Function[Any]:
         """Return a Scala function that calls a method without arguments on an object."""
         return self.function(self.method(class_, name))
 
-    def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
+    def declared(self, class_: JavaClass, name: str, *arguments: JavaClass | str) -> JavaMethod:
         """Return a ``java.lang.reflect.Method`` that may be private, and make it accessible.
 
         Args:
@@ -120,38 +144,41 @@ class Functions:
         found.setAccessible(True)
         return found
 
-    def handle(self, method: Any) -> Any:
+    def handle(self, method: JavaMethod) -> MethodHandle:
         """Return the handle of a ``java.lang.reflect.Method``.
 
         Unless the method is static, the first argument of the handle is the object to call it on.
         """
         return self._lookup.unreflect(method)
 
-    def bound(self, handle: Any, position: int, *values: Any) -> Any:
+    def bound(self, handle: MethodHandle, position: int, *values: object) -> MethodHandle:
         """Return a handle with fixed values for the arguments from ``position`` on."""
         if not position and len(values) == 1:
             return handle.bindTo(values[0])
         array = self._jvm.array_of("java.lang.Object", values)
         return self._handles.insertArguments(handle, position, array)
 
-    def then(self, first: Any, second: Any) -> Any:
+    def then(self, first: MethodHandle, second: MethodHandle) -> MethodHandle:
         """Return a handle that calls ``second`` with the result of ``first``."""
         return self._handles.filterReturnValue(first, second)
 
-    def as_type(self, handle: Any, result: str, *arguments: str) -> Any:
+    def as_type(self, handle: MethodHandle, result: str, *arguments: str) -> MethodHandle:
         """Return a handle with other argument and result types. Values are cast."""
         method_type = self._jvm.class_("java.lang.invoke.MethodType")
         type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
         return handle.asType(type_)
 
-    def function(self, handle: Any, arity: int = 1) -> Any:
+    def function(self, handle: MethodHandle, arity: int = 1) -> Function[Any]:
         """Return a Scala function that calls a handle."""
-        return self.implementing(f"scala.Function{arity}", handle)
+        interface = self._jvm.reflected(f"scala.Function{arity}")
+        made: Function[Any] = self._proxies.asInterfaceInstance(interface, handle)
+        return made
 
-    def implementing(self, interface: str, handle: Any) -> Any:
+    def implementing(self, interface: str, handle: MethodHandle) -> JavaObject:
         """Return an object that implements a one-method interface by calling a handle."""
-        return self._proxies.asInterfaceInstance(self._jvm.reflected(interface), handle)
+        made: JavaObject = self._proxies.asInterfaceInstance(self._jvm.reflected(interface), handle)
+        return made
 
-    def _classes(self, classes: tuple[Any, ...]) -> Any:
+    def _classes(self, classes: Sequence[JavaClass | str]) -> JavaArray[JavaClass]:
         found = [self._jvm.reflected(c) if isinstance(c, str) else c for c in classes]
         return self._jvm.array_of("java.lang.Class", found)

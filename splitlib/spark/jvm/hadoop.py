@@ -17,8 +17,15 @@ from fsspec.spec import AbstractBufferedFile
 from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.errors import classes_of, errors_of_the_jvm
-from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import FILE_STATUS, PATH, STORE, texts
+from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
+from splitlib.spark.jvm.java_handles import (
+    FileStatus,
+    HadoopConf,
+    HadoopFiles,
+    HadoopPath,
+    JavaArray,
+)
+from splitlib.spark.jvm.listing import FILE_STATUS, STORE, hadoop_path, texts
 from splitlib.spark.jvm.scala import scala_of
 from splitlib.storage import AzureSettings, S3Settings
 
@@ -110,7 +117,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__()
         self._scala = scala_of(spark)
-        self._session = spark._jsparkSession
+        self._session = session_of(spark)
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a directory.
@@ -148,7 +155,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             stream = filesystem.open(place)
             try:
                 stream.seek(start)
-                return bytes(stream.readNBytes(end - start))
+                return stream.readNBytes(end - start)
             finally:
                 stream.close()
 
@@ -159,16 +166,16 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return _HadoopFile(self, path, mode, **options)
 
     @cached_property
-    def _conf(self) -> Any:
+    def _conf(self) -> HadoopConf:
         return self._session.sessionState().newHadoopConf()
 
-    def _place(self, path: str) -> tuple[Any, Any]:
+    def _place(self, path: str) -> tuple[HadoopPath, HadoopFiles]:
         """Return Hadoop's ``Path`` and its ``FileSystem``."""
         # Without the slash, the path of a root such as ``hdfs://namenode`` would be empty.
-        place = self._scala.jvm.class_(PATH)(f"{path}/")
+        place = hadoop_path(self._scala.jvm, f"{path}/")
         return place, place.getFileSystem(self._conf)
 
-    def _told(self, directory: str, statuses: Any) -> list[dict[str, Any]]:
+    def _told(self, directory: str, statuses: JavaArray[FileStatus]) -> list[dict[str, Any]]:
         """Convert the ``FileStatus[]`` of a directory to fsspec's dictionaries."""
         scala = self._scala
         calling = scala.functions.calling

@@ -9,12 +9,14 @@ its public API, so callers need a fallback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from splitlib.hive.partition_values import stored_name
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import ForeignObject, JavaObject, Seq
 from splitlib.spark.jvm.scala import Scala
+from splitlib.spark.jvm.spark_handles import CatalogEntry, CatalogPartition, JvmSession
 
 _log = get_logger(__name__)
 
@@ -32,7 +34,7 @@ class HivePartitions:
         table: The ``CatalogTable`` from the catalog.
     """
 
-    def __init__(self, scala: Scala, catalog: Any, table: Any) -> None:
+    def __init__(self, scala: Scala, catalog: ForeignObject, table: CatalogEntry) -> None:
         functions = scala.functions
         self._scala = scala
         self._client = client = catalog.client()
@@ -56,7 +58,7 @@ class HivePartitions:
         )
 
     @classmethod
-    def of(cls, scala: Scala, session: Any, table: Any) -> Self | None:
+    def of(cls, scala: Scala, session: JvmSession, table: CatalogEntry) -> Self | None:
         """Create an instance; None if the catalog is not Hive's or the client is not accessible.
 
         Args:
@@ -72,7 +74,7 @@ class HivePartitions:
             _log.debug("Spark's Hive client is not accessible.", exc_info=True)
         return None
 
-    def by_name(self, names: Sequence[str]) -> Any:
+    def by_name(self, names: Sequence[str]) -> Seq[CatalogPartition]:
         """Return the partitions of these names, a ``Seq[CatalogTablePartition]`` in any order.
 
         Args:
@@ -91,12 +93,13 @@ class HivePartitions:
         metrics = jvm.object_(_METRICS)
         metrics.incrementFetchedPartitions(found.size())
         metrics.incrementHiveClientCalls(1)
-        found = jvm.class_("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
-        if found.isEmpty():
-            return found
+        converters = jvm.class_("scala.jdk.javaapi.CollectionConverters")
+        of_hive: Seq[JavaObject] = converters.asScala(found).toSeq()
+        if of_hive.isEmpty():
+            return self._scala.nil
         to_spark = functions.declared(
-            self._client.getClass(), "fromHivePartition", found.head().getClass()
+            self._client.getClass(), "fromHivePartition", of_hive.head().getClass()
         )
-        return found.map(
+        return of_hive.map(
             functions.function(functions.then(functions.handle(to_spark), self._restore))
         )

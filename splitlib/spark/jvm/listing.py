@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.jvm.gateway import Jvm
+from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, HadoopPath, JavaArray, Seq, Uri
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import JvmSession
 
 FILE_STATUS: Final = "org.apache.hadoop.fs.FileStatus"
 PATH: Final = "org.apache.hadoop.fs.Path"
@@ -40,7 +42,13 @@ STORE: Final = r"[^:/]+:(?://[^/]*)?"
 _END: Final = "\0"
 
 
-def file_statuses(jvm: Jvm, files: pa.Table) -> Any:
+def hadoop_path(jvm: Jvm, location: str | Uri) -> HadoopPath:
+    """Return the ``Path`` of a location."""
+    path: HadoopPath = jvm.class_(PATH)(location)
+    return path
+
+
+def file_statuses(jvm: Jvm, files: pa.Table) -> JavaArray[FileStatus]:
     """Return a ``FileStatus[]`` of the files.
 
     Args:
@@ -102,13 +110,15 @@ class Listing(NamedTuple):
     files: pa.RecordBatch
     """The files, with the columns of :data:`splitlib.model.FILE_SCHEMA`. ``partition`` is the
     position of the file's directory in the request."""
-    statuses: Any
+    statuses: Seq[FileStatus]
     """The same files as returned by their filesystem, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
     """Positions of directories that do not exist."""
 
 
-def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads: int) -> Listing:
+def list_directories(
+    scala: Scala, session: JvmSession, conf: HadoopConf, paths: Seq[HadoopPath], threads: int
+) -> Listing:
     """Return the data files directly in some directories, without files that Spark skips.
 
     Args:
@@ -120,7 +130,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
             for each processor.
     """
     if paths.isEmpty():
-        return files_of(scala, paths, paths)
+        return files_of(scala, scala.nil, scala.nil)
     jvm, functions = scala.jvm, scala.functions
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
@@ -130,9 +140,9 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
         filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
     bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", *_ARGUMENTS)
     bulk = functions.bound(bulk, 0, jvm.object_(_INDEX))
-    bulk = functions.function(functions.bound(bulk, 1, conf, filter_, session, scala.map({})))
+    bulk = functions.bound(bulk, 1, conf, filter_, session, scala.map({}))
     listed = jvm.object_("org.apache.spark.util.ThreadUtils").parmap(
-        paths.grouped(1).toSeq(), "splitlib-list", threads, bulk
+        paths.grouped(1).toSeq(), "splitlib-list", threads, functions.function(bulk)
     )
     of_each = listed.map(functions.calling("scala.collection.IterableOps", "head"))
     files = functions.calling("scala.Tuple2", "_2")
@@ -146,7 +156,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     return right_in(scala, found, directories)._replace(missing=missing)
 
 
-def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
+def files_of(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[Any]) -> Listing:
     """Convert files of the JVM to a :class:`Listing`, in one call.
 
     Args:
@@ -157,7 +167,7 @@ def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
     return _listing(statuses, texts(scala, *_shown(scala, statuses, lengths)))
 
 
-def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
+def _shown(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[int]) -> tuple[Seq[object], ...]:
     """Return the columns of a listing, each as a Scala ``Seq``.
 
     They are the number of files in each directory, and path, size and modification time of files.
@@ -173,7 +183,7 @@ def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
     )
 
 
-def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
+def _listing(statuses: Seq[FileStatus], shown: Sequence[Sequence[str]]) -> Listing:
     """Build a listing from the columns of :func:`_shown`."""
     lengths, paths, sizes, modified = shown
     columns = [
@@ -186,7 +196,7 @@ def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
     return Listing(files, statuses.toIndexedSeq())
 
 
-def qualified(scala: Scala, conf: Any, locations: Any) -> Any:
+def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[HadoopPath]:
     """Convert a ``Seq[URI]`` to a ``Seq[Path]``, in the spelling of the paths' filesystems."""
     functions = scala.functions
     paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
@@ -204,13 +214,13 @@ def qualified(scala: Scala, conf: Any, locations: Any) -> Any:
     return paths.map(functions.function(functions.bound(qualify, 0, filesystem)))
 
 
-def _qualified(conf: Any, path: Any) -> Any:
+def _qualified(conf: HadoopConf, path: HadoopPath) -> HadoopPath:
     return path.getFileSystem(conf).makeQualified(path)
 
 
-def _exists(path: Any, conf: Any) -> bool:
+def _exists(path: HadoopPath, conf: HadoopConf) -> bool:
     """Return whether a directory or file exists at the path."""
-    return bool(path.getFileSystem(conf).exists(path))
+    return path.getFileSystem(conf).exists(path)
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
@@ -239,7 +249,7 @@ def _numbers(texts: Sequence[str]) -> pa.Array:
     return pa.array(texts, pa.string()).cast(pa.int64())
 
 
-def texts(scala: Scala, *columns: Any) -> list[list[str]]:
+def texts(scala: Scala, *columns: Seq[object]) -> list[list[str]]:
     """Return the items of several collections as strings, in one call. No item may be empty."""
     first, *others = columns
     for column in others:

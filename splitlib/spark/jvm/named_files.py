@@ -6,12 +6,15 @@ Delta and Iceberg tables have such metadata, and so do the file sinks of streami
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import Items, JavaArray, JavaClass, MethodHandle
 from splitlib.spark.jvm.listing import PATH
-from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
+from splitlib.spark.jvm.relations import SCANNED_TABLE
 from splitlib.spark.jvm.scala import Scala
+from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 
 _DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."
 _LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
@@ -22,15 +25,15 @@ _CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 _BETWEEN: Final = "\0"
 
 
-def leaves_that_read(relations: Relations, plan: Any) -> Iterator[Any]:
+def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """Yield the leaves of a plan and of its subqueries that read data.
 
     In a plan, a command of Delta is a leaf itself. The leaves of the command's target and source
     are yielded instead.
     """
-    for leaf in relations.all_leaves(plan):
+    for leaf in catalyst.plans.all_leaves(plan):
         if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
-            match relations.kind(leaf):
+            match catalyst.plans.kind(leaf):
                 case "DeleteCommand" | "UpdateCommand":
                     parts = [leaf.target()]
                 case "MergeIntoCommand":
@@ -38,17 +41,17 @@ def leaves_that_read(relations: Relations, plan: Any) -> Iterator[Any]:
                 case _:
                     parts = []
             for part in parts:
-                yield from leaves_that_read(relations, part)
+                yield from leaves_that_read(catalyst, part)
             if parts:
                 continue
         yield leaf
 
 
-def named_files(relations: Relations, leaf: Any) -> list[str] | None:
+def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
     """Return the files that a leaf reads, if they are listed in the metadata of its table.
 
     Args:
-        relations: Access to the relations of the session.
+        catalyst: Access to the plans of the session.
         leaf: A leaf for which ``kind_of_source`` returns ``located``. In an optimized plan, a leaf
             may read fewer files than its table has.
 
@@ -59,23 +62,25 @@ def named_files(relations: Relations, leaf: Any) -> list[str] | None:
         RuntimeError: if the files cannot be determined.
     """
     try:
-        source = relations.metadata_source(leaf)
+        source = catalyst.relations.metadata_source(leaf)
         if source == "iceberg":
-            return _files_of_iceberg(relations, leaf)
-        index = relations.index_of(leaf)
+            return _files_of_iceberg(catalyst, leaf)
+        index = catalyst.relations.index_of(leaf)
+        if index is None:
+            return None
         if source == "delta":
-            return _files_of_delta(relations, index)
-        if index is not None and relations.scala.jvm.is_a(index, _LISTED_BY_SPARK):
-            listed = relations.files_of(relations.directories_of(index)).files
+            return _files_of_delta(catalyst, index)
+        if catalyst.scala.jvm.is_a(index, _LISTED_BY_SPARK):
+            listed = catalyst.relations.files_of(catalyst.relations.directories_of(index)).files
             return [str(path) for path in listed["path"].to_pylist()]
     except JVM_ERRORS as error:
         raise RuntimeError("The files of a table cannot be determined.") from error
     return None
 
 
-def _files_of_delta(relations: Relations, index: Any) -> list[str]:
+def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
     """Return the files of a ``TahoeFileIndex`` and the files of their deletion vectors."""
-    scala, functions = relations.scala, relations.scala.functions
+    scala, functions = catalyst.scala, catalyst.scala.functions
     # A prepared index already has the files that the conditions of the query selected.
     if str(index.getClass().getSimpleName()) == _PREPARED:
         files = index.preparedScan().files()
@@ -96,10 +101,10 @@ def _files_of_delta(relations: Relations, index: Any) -> list[str]:
     return found + _texts(scala, vectors.map(functions.function(absolute)))
 
 
-def _files_of_iceberg(relations: Relations, leaf: Any) -> list[str]:
+def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     """Return the data and delete files of an Iceberg table. This plans a scan of the table."""
-    scala, functions = relations.scala, relations.scala.functions
-    if relations.kind(leaf) == SCANNED_TABLE:
+    scala, functions = catalyst.scala, catalyst.scala.functions
+    if catalyst.plans.kind(leaf) == SCANNED_TABLE:
         scan = leaf.scan()
     else:
         scan = leaf.table().newScanBuilder(leaf.options()).build()
@@ -109,7 +114,7 @@ def _files_of_iceberg(relations: Relations, leaf: Any) -> list[str]:
     for partition in scan.toBatch().planInputPartitions():
         tasks.addAll(partition.taskGroup().tasks())
     # The jars of the session have their own class loader.
-    loader = relations.table_of(leaf).getClass().getClassLoader()
+    loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
     of_iceberg = "org.apache.iceberg.{}".format
     of_task = loader.loadClass(of_iceberg("FileScanTask"))
     to_seq = functions.method(_CONVERTERS, "asScala", "java.util.List")
@@ -122,11 +127,11 @@ def _files_of_iceberg(relations: Relations, leaf: Any) -> list[str]:
     return _texts(scala, files.map(functions.function(location)))
 
 
-def _method(scala: Scala, class_: Any, name: str) -> Any:
+def _method(scala: Scala, class_: JavaClass, name: str) -> MethodHandle:
     """Return a handle of a public method without arguments. The method may be inherited."""
-    nothing = scala.jvm.array_of("java.lang.Class", ())
+    nothing: JavaArray[JavaClass] = scala.jvm.array("java.lang.Class", 0)
     return scala.functions.handle(class_.getMethod(name, nothing))
 
 
-def _texts(scala: Scala, items: Any) -> list[str]:
+def _texts(scala: Scala, items: Items[object]) -> list[str]:
     return [] if items.isEmpty() else scala.text(items, _BETWEEN).split(_BETWEEN)

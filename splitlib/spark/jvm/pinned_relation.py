@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +16,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import dataframe_of_relation, internal_rows
+from splitlib.spark.jvm.dataframes import dataframe_of_relation, execution_of, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
 from splitlib.spark.jvm.hadoop import scan_options
-from splitlib.spark.jvm.plans import Plans
+from splitlib.spark.jvm.java_handles import (
+    FileStatus,
+    ForeignObject,
+    JavaArray,
+    JavaClass,
+    ScalaMap,
+    Seq,
+)
 from splitlib.spark.jvm.scala import Scala, each, scala_of
+from splitlib.spark.jvm.spark_handles import (
+    BaseRelation,
+    CatalystStruct,
+    FileIndex,
+    InternalRow,
+    JvmSession,
+    LogicalPlan,
+)
 from splitlib.spark.local_rows import typed_columns
 from splitlib.spark.time_zones import session_time_zone
 
@@ -74,7 +89,7 @@ def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 
 def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
-    execution = df._jdf.queryExecution()
+    execution = execution_of(df)
     leaves = list(each(execution.sparkPlan().collectLeaves()))
     if len(leaves) != 1:
         return PlannedFiles()
@@ -82,26 +97,26 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     if jvm.is_a(leaf, _FILE_SCAN):
         index = leaf.relation().location()
         directories = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
-        found = catalyst.files_of(directories).files
+        found = catalyst.relations.files_of(directories).files
         return PlannedFiles(found.num_rows, pc.sum(found["size"]).as_py() or 0)
     told = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
     nbytes = told.get(_BYTES)
     if nbytes is None:
-        size = catalyst.size_of(execution.optimizedPlan())
-        nbytes = None if size >= catalyst.unknown_size() else size
+        size = catalyst.plans.size_of(execution.optimizedPlan())
+        nbytes = None if size >= catalyst.execution.unknown_size() else size
     return PlannedFiles(told.get(_FILES), nbytes)
 
 
-def _metrics(catalyst: Catalyst, leaf: Any) -> dict[str, int]:
+def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:
     """Plan a scan and return its driver metrics, by name."""
     leaf.inputPartitions()  # makes the source plan the scan
     # Called by reflection, since py4j does not find the interface's default method.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
-    metrics = catalyst.scala.seq([leaf.scan()]).map(report).head()
+    metrics: JavaArray[ForeignObject] = catalyst.scala.seq([leaf.scan()]).map(report).head()
     return {str(metric.name()): int(metric.value()) for metric in metrics}
 
 
-def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None) -> Any:
+def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None) -> BaseRelation:
     """Return a ``HadoopFsRelation`` that reads the files of a scan.
 
     Args:
@@ -112,9 +127,9 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
     Raises:
         RuntimeError: if Spark would not read exactly these files.
     """
-    scala, session = scala_of(spark), spark._jsparkSession
+    scala, session = scala_of(spark), session_of(spark)
     keys = session.parseDataType(scan.partition_schema.json())
-    rows = None
+    rows: JavaArray[InternalRow] | None = None
     if scan.partition_schema.fields:
         rows = internal_rows(typed_columns(spark, scan.partitions, scan.partition_schema))
     name = name or _digest(
@@ -134,12 +149,12 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
 
 def pinned_leaf(
     spark: SparkSession,
-    leaf: Any,
+    leaf: LogicalPlan,
     files: pa.Table,
     partitions: pa.Table,
-    rows: Any,
-    known: Any = None,
-) -> Any:
+    rows: JavaArray[InternalRow] | None,
+    known: Seq[FileStatus] | None = None,
+) -> LogicalPlan:
     """Return a copy of a ``LogicalRelation`` that reads the given files.
 
     Args:
@@ -154,7 +169,7 @@ def pinned_leaf(
     Raises:
         RuntimeError: if Spark would not read exactly these files.
     """
-    scala, session, relation = scala_of(spark), spark._jsparkSession, leaf.relation()
+    scala, session, relation = scala_of(spark), session_of(spark), leaf.relation()
     keys = relation.partitionSchema()
     name = _digest(spark, files, partitions, f"{keys.json()} of a leaf")
     options = case_insensitive(scala, relation.options())
@@ -171,7 +186,7 @@ def pinned_leaf(
     )
     # Without the catalog entry, Spark estimates the size from the files and not from the table's
     # statistics.
-    return Plans(scala).with_arguments(leaf, {0: pinned, 2: scala.none})
+    return Catalyst(spark).plans.with_arguments(leaf, {0: pinned, 2: scala.none})
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
@@ -180,7 +195,7 @@ def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
     The relation is never read. It is added to plans because Spark searches them for the directories
     of their relations, for example before it overwrites a directory.
     """
-    scala, session = scala_of(spark), spark._jsparkSession
+    scala, session = scala_of(spark), session_of(spark)
     index = index_of_directory(scala, session, location)
     columns = session.parseDataType(StructType().json())
     relation = relation_of_index(scala, index, columns, columns, "text", {}, {}, session)
@@ -189,14 +204,14 @@ def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
 
 def relation_of_index(
     scala: Scala,
-    index: Any,
-    keys: Any,
-    data: Any,
+    index: FileIndex,
+    keys: CatalystStruct,
+    data: CatalystStruct,
     format_name: str,
     options: Mapping[str, str],
     hadoop: Mapping[str, str],
-    session: Any,
-) -> Any:
+    session: JvmSession,
+) -> BaseRelation:
     """Return a ``HadoopFsRelation`` over the files of an index.
 
     Args:
@@ -218,21 +233,17 @@ def relation_of_index(
         # in lower case, because formats look up either spelling.
         lower = {name.lower(): value for name, value in options.items()}
         given = scala.map({**lower, **options, **hadoop})
-    return scala.jvm.class_("org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
-        index,
-        keys,
-        data,
-        scala.none,
-        _file_format(scala, format_name, session),
-        given,
-        session,
-    )
+    new = scala.jvm.class_("org.apache.spark.sql.execution.datasources.HadoopFsRelation")
+    form = _file_format(scala, format_name, session)
+    relation: BaseRelation = new(index, keys, data, scala.none, form, given, session)
+    return relation
 
 
-def case_insensitive(scala: Scala, options: Any) -> Any:
+def case_insensitive(scala: Scala, options: ScalaMap) -> ScalaMap:
     """Return a Scala ``Map`` of options with case-insensitive names, as Spark uses it."""
     maps = scala.jvm.object_("org.apache.spark.sql.catalyst.util.CaseInsensitiveMap")
-    return maps.apply(options)
+    found: ScalaMap = maps.apply(options)
+    return found
 
 
 def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -253,7 +264,7 @@ def _own_storage(scan: FileScan) -> dict[str, str]:
     return scan_options(scan.storage, [tuple(root.split("://")) for root in roots])
 
 
-def _finding_by_id(session: Any) -> Any:
+def _finding_by_id(session: JvmSession) -> JvmSession:
     """Return a clone of a session that finds Parquet columns by field id.
 
     Spark has only session settings for this, and no options of the data source. A relation reads
@@ -265,7 +276,7 @@ def _finding_by_id(session: Any) -> Any:
     return clone
 
 
-def _file_format(scala: Scala, name: str, session: Any) -> Any:
+def _file_format(scala: Scala, name: str, session: JvmSession) -> ForeignObject:
     """Create the ``FileFormat`` of this short name."""
     sources = scala.jvm.object_("org.apache.spark.sql.execution.datasources.DataSource")
     instance = _new(scala, sources.lookupDataSource(name, session.sessionState().conf()))
@@ -275,9 +286,10 @@ def _file_format(scala: Scala, name: str, session: Any) -> Any:
     return instance
 
 
-def _new(scala: Scala, class_: Any) -> Any:
+def _new(scala: Scala, class_: JavaClass) -> ForeignObject:
     constructor = class_.getConstructor(scala.jvm.array("java.lang.Class", 0))
-    return constructor.newInstance(scala.jvm.array("java.lang.Object", 0))
+    made: ForeignObject = constructor.newInstance(scala.jvm.array("java.lang.Object", 0))
+    return made
 
 
 def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning: str) -> str:

@@ -7,34 +7,46 @@ does not depend on the number of constructor arguments, which differs between ve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from splitlib.spark.jvm.expressions import CATALYST, EXPRESSIONS, Expressions
+from splitlib.spark.jvm.java_handles import JavaArray, Seq
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import (
+    CatalystAttribute,
+    CatalystExpression,
+    InternalRow,
+    LogicalPlan,
+)
 from splitlib.spark.logical_plan import Node, Path, Place, parse_plan
+
+P = TypeVar("P", bound=LogicalPlan)
 
 LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 
-class Plans(Expressions):
+class Plans:
     """Finds, builds and replaces nodes of plans.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
+        expressions: Builder of conditions.
     """
 
-    def __init__(self, scala: Scala) -> None:
-        super().__init__(scala)
-        self._nodes: dict[str, dict[Path, Any]] = {}
+    def __init__(self, scala: Scala, expressions: Expressions) -> None:
+        self._scala = scala
+        self._jvm = scala.jvm
+        self._expressions = expressions
+        self._nodes: dict[str, dict[Path, LogicalPlan]] = {}
         """Nodes by path, for each root plan, by its py4j id. The root itself is included, so that
         its id is not reused."""
 
-    def tree(self, plan: Any) -> Node:
+    def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
-        to_json = self.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
-        return parse_plan(self.scala.text(self.scala.seq([plan]).map(to_json)))
+        to_json = self._scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
+        return parse_plan(self._scala.text(self._scala.seq([plan]).map(to_json)))
 
-    def node(self, plan: Any, path: Path) -> Any:
+    def node(self, plan: LogicalPlan, path: Path) -> LogicalPlan:
         """Return the node at ``path`` below ``plan``."""
         # Nodes are cached, since callers look up many nodes of a plan, mostly in the same branches.
         nodes = self._nodes.setdefault(plan._target_id, {(): plan})
@@ -45,34 +57,34 @@ class Plans(Expressions):
             nodes[path] = inner.apply(step if step >= 0 else -1 - step)
         return nodes[path]
 
-    def expression_at(self, plan: Any, place: Place) -> Any:
+    def expression_at(self, plan: LogicalPlan, place: Place) -> CatalystExpression:
         """Return the expression at a place in a plan."""
         found = self.node(plan, place.node).expressions().apply(place.number)
         for step in place.inside:
             found = found.children().apply(step)
         return found
 
-    def ids_read_by(self, expressions: Iterable[Any]) -> frozenset[int]:
+    def ids_read_by(self, expressions: Iterable[CatalystExpression]) -> frozenset[int]:
         """Return the ids of all attributes that the expressions read."""
         read = (each(expression.references().toSeq()) for expression in expressions)
-        return frozenset(int(a.exprId().id()) for attributes in read for a in attributes)
+        return frozenset(a.exprId().id() for attributes in read for a in attributes)
 
-    def kind(self, node: Any) -> str:
+    def kind(self, node: LogicalPlan) -> str:
         """Return the name of a node's class, without the table name that ``nodeName`` may add."""
-        return str(node.nodeName()).partition(" ")[0]
+        return node.nodeName().partition(" ")[0]
 
-    def leaves(self, plan: Any) -> list[Any]:
+    def leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan, without the leaves of its subqueries."""
         return list(each(plan.collectLeaves()))
 
-    def all_leaves(self, plan: Any) -> list[Any]:
+    def all_leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan and of its subqueries."""
         return [leaf for one in (plan, *each(plan.subqueriesAll())) for leaf in self.leaves(one)]
 
-    def distinct(self, plans: Sequence[Any]) -> list[Any]:
+    def distinct(self, plans: Iterable[LogicalPlan]) -> list[LogicalPlan]:
         """Return the plans without duplicates, compared in canonical form."""
         found = []
-        seen = self.scala.nil
+        seen: Seq[LogicalPlan] = self._scala.nil
         for plan in plans:
             canonical = plan.canonicalized()
             if not seen.contains(canonical):
@@ -80,75 +92,83 @@ class Plans(Expressions):
                 found.append(plan)
         return found
 
-    def output(self, plan: Any) -> list[Any]:
+    def output(self, plan: LogicalPlan) -> list[CatalystAttribute]:
         """Return the output attributes of a plan."""
         return list(each(plan.output()))
 
-    def attribute(self, plan: Any, position: int) -> Any:
+    def attribute(self, plan: LogicalPlan, position: int) -> CatalystAttribute:
         """Return the output attribute at a position."""
         return plan.output().apply(position)
 
-    def attributes(self, plan: Any, positions: Sequence[int]) -> Any:
+    def attributes(self, plan: LogicalPlan, positions: Sequence[int]) -> Seq[CatalystAttribute]:
         """Return the output attributes at some positions, a ``Seq[Attribute]``."""
         output = plan.output()
-        return self.scala.seq([output.apply(position) for position in positions])
+        return self._scala.seq([output.apply(position) for position in positions])
 
-    def size_of(self, plan: Any) -> int:
+    def size_of(self, plan: LogicalPlan) -> int:
         """Return Spark's estimate of the size of a plan's rows, in bytes."""
         return int(str(plan.stats().sizeInBytes()))
 
-    def is_deterministic(self, plan: Any) -> bool:
+    def is_deterministic(self, plan: LogicalPlan) -> bool:
         """Return whether all expressions of a plan are deterministic."""
-        return bool(plan.deterministic())
+        return plan.deterministic()
 
-    def same_result(self, one: Any, other: Any) -> bool:
+    def same_result(self, one: LogicalPlan, other: LogicalPlan) -> bool:
         """Return whether Spark's ``sameResult`` finds that two plans have the same result."""
-        return bool(one.sameResult(other))
+        return one.sameResult(other)
 
-    def semantic_hash(self, plan: Any) -> int:
+    def semantic_hash(self, plan: LogicalPlan) -> int:
         """Return a hash that is equal for plans with the same result."""
-        return int(plan.semanticHash())
+        return plan.semanticHash()
 
-    def is_checkpointed(self, leaf: Any) -> bool:
+    def is_checkpointed(self, leaf: LogicalPlan) -> bool:
         """Return whether a ``LogicalRDD`` reads checkpointed rows."""
-        return bool(leaf.rdd().isCheckpointed())
+        return leaf.rdd().isCheckpointed()
 
-    def projected(self, plan: Any, named: Sequence[Any]) -> Any:
+    def projected(self, plan: LogicalPlan, named: Sequence[CatalystExpression]) -> LogicalPlan:
         """Return a projection of ``plan`` to the named expressions."""
-        return self._logical("Project", self.scala.seq(named), plan)
+        return self._logical("Project", self._scala.seq(named), plan)
 
-    def qualified_like(self, plan: Any, attributes: Sequence[Any]) -> Any:
+    def qualified_like(
+        self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
+    ) -> LogicalPlan:
         """Qualify the columns of ``plan`` in the same way as the given attributes, by position."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 
-    def filtered(self, plan: Any, condition: Any) -> Any:
+    def filtered(self, plan: LogicalPlan, condition: CatalystExpression) -> LogicalPlan:
         """Return a filter of ``plan`` by a condition."""
         return self._logical("Filter", condition, plan)
 
-    def one_row(self) -> Any:
+    def one_row(self) -> LogicalPlan:
         """Return a leaf with one row and no columns."""
         return self._logical("OneRowRelation")
 
-    def local_relation(self, output: Any, rows: Any) -> Any:
+    def local_relation(
+        self, output: Seq[CatalystAttribute], rows: JavaArray[InternalRow]
+    ) -> LogicalPlan:
         """Return a leaf with the given rows.
 
         Args:
             output: The attributes, a ``Seq[Attribute]``. The leaf has the same ids.
             rows: The rows, an ``Array[InternalRow]``.
         """
-        data = self.scala.seq_of_array(rows)
-        return self._logical("LocalRelation", output, data, False, self.scala.none)
+        data = self._scala.seq_of_array(rows)
+        return self._logical("LocalRelation", output, data, False, self._scala.none)
 
-    def semi_joined(self, plan: Any, other: Any, conditions: Sequence[Any]) -> Any:
+    def semi_joined(
+        self, plan: LogicalPlan, other: LogicalPlan, conditions: Sequence[CatalystExpression]
+    ) -> LogicalPlan:
         """Return a left semi join of ``plan`` with ``other`` on all conditions."""
-        return self._joined(plan, other, "LeftSemi", self.all_of(conditions))
+        return self._joined(plan, other, "LeftSemi", self._expressions.all_of(conditions))
 
-    def joined(self, left: Any, right: Any, condition: Any) -> Any:
+    def joined(
+        self, left: LogicalPlan, right: LogicalPlan, condition: CatalystExpression
+    ) -> LogicalPlan:
         """Return an inner join of two plans on a condition."""
         return self._joined(left, right, "Inner", condition)
 
-    def beside(self, plan: Any, others: Sequence[Any]) -> Any:
+    def beside(self, plan: LogicalPlan, others: Sequence[LogicalPlan]) -> LogicalPlan:
         """Add relations to an analyzed plan without changing its rows. The relations are not read.
 
         Spark searches the analyzed plan for tables before it overwrites one, and when it drops
@@ -157,23 +177,23 @@ class Plans(Expressions):
         """
         # A hint applies to the join above it, so it has to stay at the top.
         if plan.nodeName() == "ResolvedHint":
-            return plan.withNewChildren(self.scala.seq([self.beside(plan.child(), others)]))
-        never = self.never()
+            return plan.withNewChildren(self._scala.seq([self.beside(plan.child(), others)]))
+        never = self._expressions.never()
         for other in others:
             nothing = self.filtered(other.newInstance(), never)
             plan = self._joined(plan, nothing, "LeftAnti", never)
         return plan
 
-    def not_broadcast(self, plan: Any) -> Any:
+    def not_broadcast(self, plan: LogicalPlan) -> LogicalPlan:
         """Add a hint that joins must not broadcast the plan. The user's hints take precedence."""
-        strategy = self.scala.some(self._jvm.object_(f"{LOGICAL}.NO_BROADCAST_HASH"))
+        strategy = self._scala.some(self._jvm.object_(f"{LOGICAL}.NO_BROADCAST_HASH"))
         return self._logical("ResolvedHint", plan, self._logical("HintInfo", strategy))
 
-    def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
+    def replaced(self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan]) -> LogicalPlan:
         """Replace the nodes at some paths. All other nodes and all attribute ids stay the same."""
         if () in new:
             return new[()]
-        below: dict[int, dict[Path, Any]] = {}
+        below: dict[int, dict[Path, LogicalPlan]] = {}
         for path, node in new.items():
             below.setdefault(path[0], {})[path[1:]] = node
         children = {step: paths for step, paths in below.items() if step >= 0}
@@ -185,19 +205,21 @@ class Plans(Expressions):
                 self.replaced(child, children[i]) if i in children else child
                 for i, child in enumerate(each(plan.children()))
             ]
-            plan = plan.withNewChildren(self.scala.seq(new_children))
+            plan = plan.withNewChildren(self._scala.seq(new_children))
         return plan
 
-    def with_arguments(self, node: Any, new: Mapping[int, Any]) -> Any:
+    def with_arguments(self, node: P, new: Mapping[int, object]) -> P:
         """Return a copy of a node with other constructor arguments at some positions."""
         return self._copy(node, [new.get(i, value) for i, value in enumerate(_arguments(node))])
 
-    def with_named_arguments(self, node: Any, new: Mapping[str, Any]) -> Any:
+    def with_named_arguments(self, node: P, new: Mapping[str, object]) -> P:
         """Return a copy of a node with other values for some named constructor arguments."""
-        names = [str(node.productElementName(i)) for i in range(node.productArity())]
+        names = [node.productElementName(i) for i in range(node.productArity())]
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
 
-    def _with_subqueries(self, plan: Any, new: Mapping[int, Mapping[Path, Any]]) -> Any:
+    def _with_subqueries(
+        self, plan: LogicalPlan, new: Mapping[int, Mapping[Path, LogicalPlan]]
+    ) -> LogicalPlan:
         number = iter(range(1 << 30))
         is_a = self._jvm.is_a
         holds_plan = self._jvm.class_(f"{CATALYST}.trees.TreePattern").PLAN_EXPRESSION()
@@ -212,28 +234,31 @@ class Plans(Expressions):
                     changes = new.get(next(number))
                     if changes:
                         value = value.withNewPlan(self.replaced(value.plan(), changes))
-                return value.withNewChildren(self.scala.seq(children)) if children else value
+                return value.withNewChildren(self._scala.seq(children)) if children else value
             if is_a(value, "scala.collection.immutable.Seq"):
-                return self.scala.seq([rebuilt(item) for item in each(value)])
+                return self._scala.seq([rebuilt(item) for item in each(value)])
             if is_a(value, "scala.Some"):
-                return self.scala.some(rebuilt(value.get()))
+                return self._scala.some(rebuilt(value.get()))
             return value
 
         arguments = _arguments(plan)
         plans = {i for i, a in enumerate(arguments) if is_a(a, f"{LOGICAL}.LogicalPlan")}
         return self._copy(plan, [a if i in plans else rebuilt(a) for i, a in enumerate(arguments)])
 
-    def _copy(self, node: Any, arguments: Sequence[Any]) -> Any:
+    def _copy(self, node: P, arguments: Sequence[object]) -> P:
         return node.makeCopy(self._jvm.array_of("java.lang.Object", arguments))
 
-    def _joined(self, left: Any, right: Any, kind: str, condition: Any) -> Any:
+    def _joined(
+        self, left: LogicalPlan, right: LogicalPlan, kind: str, condition: CatalystExpression
+    ) -> LogicalPlan:
         join_type = self._jvm.object_(f"{CATALYST}.plans.{kind}")
         hint = self._jvm.object_(f"{LOGICAL}.JoinHint").NONE()
-        return self._logical("Join", left, right, join_type, self.scala.some(condition), hint)
+        return self._logical("Join", left, right, join_type, self._scala.some(condition), hint)
 
-    def _logical(self, name: str, *arguments: Any) -> Any:
-        return self._jvm.class_(f"{LOGICAL}.{name}")(*arguments)
+    def _logical(self, name: str, *arguments: object) -> LogicalPlan:
+        made: LogicalPlan = self._jvm.class_(f"{LOGICAL}.{name}")(*arguments)
+        return made
 
 
-def _arguments(node: Any) -> list[Any]:
+def _arguments(node: LogicalPlan) -> list[Any]:
     return [node.productElement(i) for i in range(node.productArity())]

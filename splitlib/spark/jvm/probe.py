@@ -9,7 +9,7 @@ calls, since the JVM does all lookups at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -20,9 +20,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from splitlib.model import FILE_SCHEMA
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.file_index import pinned_index
-from splitlib.spark.jvm.gateway import JVM_ERRORS, has_threads_of_its_own
+from splitlib.spark.jvm.gateway import JVM_ERRORS, has_threads_of_its_own, session_of
+from splitlib.spark.jvm.java_handles import ClassLoader, Function, JavaClass, JavaObject, Seq
 from splitlib.spark.jvm.known_internals import Member, known_classes, known_members
 from splitlib.spark.jvm.scala import Scala, scala_of
+from splitlib.spark.jvm.spark_handles import JvmSession
 
 _log = get_logger(__name__)
 
@@ -57,7 +59,7 @@ def _probed(spark: SparkSession) -> str | None:
         scala = scala_of(spark)
         missing = _missing_internals(scala, spark)
         if missing is None:
-            _list_made_up_file(scala, spark._jsparkSession)
+            _list_made_up_file(scala, session_of(spark))
     except (*JVM_ERRORS, RuntimeError) as error:
         _log.debug("The check of Spark's internals failed.", exc_info=True)
         message = str(error).partition("\n")[0]
@@ -69,7 +71,7 @@ def _probed(spark: SparkSession) -> str | None:
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
     """Return the first class or member that is missing or differs; None if there is none."""
-    session: Any = spark._jsparkSession
+    session = session_of(spark)
     functions, loader = scala.functions, session.getClass().getClassLoader()
     load = functions.bound(
         functions.method("java.lang.ClassLoader", "loadClass", "java.lang.String"), 0, loader
@@ -95,7 +97,11 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
 
 
 def _find_all(
-    scala: Scala, loader: Any, loaded: Any, finder: str, members: Sequence[Member]
+    scala: Scala,
+    loader: ClassLoader,
+    loaded: Function[JavaClass],
+    finder: str,
+    members: Sequence[Member],
 ) -> None:
     """Look up members by name and types. The first missing member raises an error.
 
@@ -111,15 +117,18 @@ def _find_all(
     kinds = [_CLASS, "java.lang.String", _METHOD_TYPE] if has_name else [_CLASS, _METHOD_TYPE]
     lookup = scala.jvm.class_("java.lang.invoke.MethodHandles").publicLookup()
     find = functions.method("java.lang.invoke.MethodHandles$Lookup", finder, *kinds)
-    zipped = _column(scala, [member.class_ for member in members]).map(loaded)
+    classes = _column(scala, [member.class_ for member in members]).map(loaded)
+    types = _types(scala, loader, members)
     if has_name:
-        zipped = zipped.lazyZip(_column(scala, [member.name for member in members]))
-    zipped = zipped.lazyZip(_types(scala, loader, members))
+        names = _column(scala, [member.name for member in members])
+        zipped = classes.lazyZip(names).lazyZip(types)
+    else:
+        zipped = classes.lazyZip(types)
     bound = functions.bound(find, 0, lookup)
     zipped.map(functions.function(bound, len(kinds)), scala.build_from)
 
 
-def _types(scala: Scala, loader: Any, members: Sequence[Member]) -> Any:
+def _types(scala: Scala, loader: ClassLoader, members: Sequence[Member]) -> Seq[JavaObject]:
     functions = scala.functions
     parse = functions.method(
         _METHOD_TYPE, "fromMethodDescriptorString", "java.lang.String", "java.lang.ClassLoader"
@@ -128,13 +137,13 @@ def _types(scala: Scala, loader: Any, members: Sequence[Member]) -> Any:
     return _column(scala, [member.descriptor for member in members]).map(parsed)
 
 
-def _column(scala: Scala, texts: Sequence[str]) -> Any:
+def _column(scala: Scala, texts: Sequence[str]) -> Seq[str]:
     """Send strings to the JVM in one call, and return them as a ``Seq``."""
     lines = scala.jvm.class_("java.util.regex.Pattern").compile("\n").split("\n".join(texts))
     return scala.seq_of_array(lines)
 
 
-def _list_made_up_file(scala: Scala, session: Any) -> None:
+def _list_made_up_file(scala: Scala, session: JvmSession) -> None:
     """List one made-up file with the same code that lists real files.
 
     Raises:
@@ -145,6 +154,6 @@ def _list_made_up_file(scala: Scala, session: Any) -> None:
     row = scala.jvm.object_(_ROW).fromSeq(scala.seq([7]))
     rows = scala.jvm.array_of(_ROW, [row])
     index = pinned_index(scala, session, files, keys, rows, "probe")
-    listed = str(index.listFiles(scala.nil, scala.nil).mkString())
+    listed = index.listFiles(scala.nil, scala.nil).mkString()
     if "[7]" not in listed or "file:/splitlib/f" not in listed:
         raise RuntimeError(f"Spark listed one made-up file as {listed}")

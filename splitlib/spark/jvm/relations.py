@@ -11,9 +11,19 @@ import pyarrow as pa
 from splitlib.spark.jvm.expressions import CATALYST
 from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import PATH, Listing, files_of
+from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaArray, JavaObject, Seq
+from splitlib.spark.jvm.listing import Listing, files_of, hadoop_path
 from splitlib.spark.jvm.plans import Plans
-from splitlib.spark.jvm.scala import each
+from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import (
+    CatalogEntry,
+    CatalogPartition,
+    CatalystStruct,
+    FileIndex,
+    InternalRow,
+    LogicalPlan,
+    PartitionDirectory,
+)
 
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
 _OPERATIONS: Final = "scala.collection.SeqOps"
@@ -67,29 +77,35 @@ one of Spark's own. ``table`` is a DataSource V2 table. ``database`` is JDBC, or
 V1 that accepts filters."""
 
 
-class Relations(Plans):
+class Relations:
     """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
+        plans: Access to the nodes of plans.
     """
 
-    def is_of_hive(self, leaf: Any) -> bool:
-        """Return whether Spark reads a leaf with Hive's SerDes."""
-        return bool(leaf.nodeName() == "HiveTableRelation")
+    def __init__(self, scala: Scala, plans: Plans) -> None:
+        self._scala = scala
+        self._jvm = scala.jvm
+        self._plans = plans
 
-    def reads_files(self, leaf: Any) -> bool:
+    def is_of_hive(self, leaf: LogicalPlan) -> bool:
+        """Return whether Spark reads a leaf with Hive's SerDes."""
+        return leaf.nodeName() == "HiveTableRelation"
+
+    def reads_files(self, leaf: LogicalPlan) -> bool:
         """Return whether a leaf is a ``LogicalRelation`` over a ``HadoopFsRelation``."""
         return not self.is_of_hive(leaf) and self._jvm.is_a(
             leaf.relation(), _DATASOURCES + "HadoopFsRelation"
         )
 
-    def source_of(self, leaf: Any) -> Source | None:
+    def source_of(self, leaf: LogicalPlan) -> Source | None:
         """Return the kind of a leaf's data source.
 
         The result is None if the source does not accept filters, or if Spark lists its files.
         """
-        kind = self.kind(leaf)
+        kind = self._plans.kind(leaf)
         if kind == _TABLE:
             return self._source_of_table(leaf)
         if kind != "LogicalRelation":
@@ -101,9 +117,9 @@ class Relations(Plans):
         filtered = any(self._jvm.is_a(leaf.relation(), class_) for class_ in _FILTERED)
         return "database" if filtered else None
 
-    def _source_of_table(self, leaf: Any) -> Source | None:
+    def _source_of_table(self, leaf: LogicalPlan) -> Source | None:
         table = leaf.table()
-        name = str(table.getClass().getName())
+        name = table.getClass().getName()
         readable = self._jvm.is_a(table, "org.apache.spark.sql.connector.catalog.SupportsRead")
         if not readable or name.startswith(_IN_PYTHON):
             return None
@@ -115,7 +131,7 @@ class Relations(Plans):
             return None
         return "database" if ".jdbc." in name else "table"
 
-    def has_plain_strings(self, leaf: Any) -> bool:
+    def has_plain_strings(self, leaf: LogicalPlan) -> bool:
         """Return whether a DataSource V2 table is known to compare strings by their bytes.
 
         Other sources may push filters to a metastore or database with its own collation.
@@ -123,56 +139,56 @@ class Relations(Plans):
         Args:
             leaf: A leaf whose source is ``"table"``.
         """
-        return str(leaf.table().getClass().getName()).startswith(_PLAIN_STRINGS)
+        return leaf.table().getClass().getName().startswith(_PLAIN_STRINGS)
 
-    def name_of(self, leaf: Any) -> str:
+    def name_of(self, leaf: LogicalPlan) -> str:
         """Return a name for a leaf in messages: the name of its table, directory or relation."""
-        if self.kind(leaf) == _TABLE:
-            return str(leaf.name())
+        if self._plans.kind(leaf) == _TABLE:
+            return leaf.name()
         if self.is_of_hive(leaf):
-            return str(leaf.tableMeta().identifier().unquotedString())
+            return leaf.tableMeta().identifier().unquotedString()
         table = leaf.catalogTable()
         if table.isDefined():
-            return str(table.get().identifier().unquotedString())
+            return table.get().identifier().unquotedString()
         return (self.root_of(leaf) if self.reads_files(leaf) else None) or str(
             leaf.relation().toString()
         )
 
-    def roots_of(self, leaf: Any) -> list[str]:
+    def roots_of(self, leaf: LogicalPlan) -> list[str]:
         """Return the root directories of a leaf that reads files."""
-        return [str(path.toString()) for path in each(leaf.relation().location().rootPaths())]
+        return [path.toString() for path in each(leaf.relation().location().rootPaths())]
 
-    def root_of(self, leaf: Any) -> str | None:
+    def root_of(self, leaf: LogicalPlan) -> str | None:
         """Return the first root directory of a leaf that reads files; None if it has none."""
         root = leaf.relation().location().rootPaths().headOption()
-        return None if root.isEmpty() else str(root.get().toString())
+        return None if root.isEmpty() else root.get().toString()
 
-    def is_pinned(self, leaf: Any) -> bool:
+    def is_pinned(self, leaf: LogicalPlan) -> bool:
         """Return whether a leaf is a pinned scan, which reads a fixed list of files."""
         return self.reads_files(leaf) and (self.root_of(leaf) or "").startswith(PINNED_ROOT)
 
-    def refresh(self, leaf: Any) -> None:
+    def refresh(self, leaf: LogicalPlan) -> None:
         """Make Spark list the files of a ``LogicalRelation`` again."""
         leaf.refresh()
 
-    def is_table(self, plan: Any) -> bool:
+    def is_table(self, plan: LogicalPlan) -> bool:
         """Return whether a plan is a leaf that reads a Hive table or files."""
-        return bool(plan.nodeName() == "HiveTableRelation") or (
-            self.kind(plan) == "LogicalRelation" and self.reads_files(plan)
+        return self.is_of_hive(plan) or (
+            self._plans.kind(plan) == "LogicalRelation" and self.reads_files(plan)
         )
 
-    def partition_schema(self, leaf: Any) -> Any:
+    def partition_schema(self, leaf: LogicalPlan) -> CatalystStruct:
         """Return the ``StructType`` of the partition columns of a Hive table or file relation."""
         owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
         return owner.partitionSchema()
 
-    def declared_schema(self, leaf: Any) -> dict[str, Any]:
+    def declared_schema(self, leaf: LogicalPlan) -> dict[str, Any]:
         """Return the declared schema of a Hive table or file relation, parsed from JSON."""
         owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
         found: dict[str, Any] = json.loads(owner.schema().json())
         return found
 
-    def format_of(self, leaf: Any) -> tuple[str, dict[str, str]]:
+    def format_of(self, leaf: LogicalPlan) -> tuple[str, dict[str, str]]:
         """Return the short name of a leaf's file format, and its read options.
 
         The name is ``hive`` for all tables that are read with Hive's SerDes.
@@ -186,7 +202,7 @@ class Relations(Plans):
         options = each(relation.options().toSeq())
         return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
 
-    def location_of(self, leaf: Any) -> str | None:
+    def location_of(self, leaf: LogicalPlan) -> str | None:
         """Return the directory of a leaf's table, in Hadoop's spelling; None if it has none.
 
         For a leaf without a catalog table, this is the first root directory.
@@ -195,9 +211,9 @@ class Relations(Plans):
             return self.root_of(leaf)
         entry = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.catalogTable().get()
         uri = entry.storage().locationUri()
-        return None if uri.isEmpty() else str(self._jvm.class_(PATH)(uri.get()).toString())
+        return None if uri.isEmpty() else hadoop_path(self._jvm, uri.get()).toString()
 
-    def listed_index_of(self, leaf: Any) -> Any:
+    def listed_index_of(self, leaf: LogicalPlan) -> FileIndex | None:
         """Return the ``InMemoryFileIndex`` of a leaf; None if the leaf has another index.
 
         Other indexes, such as Delta's, select the files to read themselves.
@@ -207,15 +223,15 @@ class Relations(Plans):
         index = leaf.relation().location()
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
 
-    def listed_by_spark(self, leaf: Any) -> Any:
+    def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
         """Make Spark list all partitions of a ``CatalogFileIndex``, and return the new index."""
-        return leaf.relation().location().filterPartitions(self.scala.nil)
+        return leaf.relation().location().filterPartitions(self._scala.nil)
 
-    def with_entry_of(self, leaf: Any, other: Any) -> Any:
+    def with_entry_of(self, leaf: LogicalPlan, other: LogicalPlan) -> LogicalPlan:
         """Return a copy of ``leaf`` with the catalog entry and statistics of ``other``."""
-        return self.with_arguments(leaf, {2: other.catalogTable()})
+        return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
-    def catalog_table_of(self, leaf: Any) -> Any:
+    def catalog_table_of(self, leaf: LogicalPlan) -> CatalogEntry | None:
         """Return the ``CatalogTable`` of a leaf whose partitions are not yet in the plan.
 
         The result is None for unpartitioned tables, and for leaves with a list of partitions.
@@ -228,59 +244,60 @@ class Relations(Plans):
         index = leaf.relation().location()
         return index.table() if self._jvm.is_a(index, _DATASOURCES + "CatalogFileIndex") else None
 
-    def places_read_by(self, leaf: Any) -> frozenset[str]:
+    def places_read_by(self, leaf: LogicalPlan) -> frozenset[str]:
         """Return the name and the directories of the table that a leaf reads."""
-        kind = self.kind(leaf)
+        kind = self._plans.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
             owner = leaf if kind == _TABLE else leaf.relation()
             return frozenset({str(owner.table().name())})
         is_hive = self.is_of_hive(leaf)
-        table = self.scala.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
+        table = self._scala.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
         found = set()
         if table.isDefined():
-            found.add(str(table.get().identifier().unquotedString()))
+            found.add(table.get().identifier().unquotedString())
             uri = table.get().storage().locationUri()
             if uri.isDefined():
-                found.add(str(self._jvm.class_(PATH)(uri.get()).toString()))
+                found.add(hadoop_path(self._jvm, uri.get()).toString())
         if self.reads_files(leaf):
             found.update(self.roots_of(leaf))
         return frozenset(found)
 
-    def directories_of_leaf(self, leaf: Any) -> list[str]:
+    def directories_of_leaf(self, leaf: LogicalPlan) -> list[str]:
         """Return the directories that a leaf reads.
 
         For a catalog table, this is the table's directory. Directories of partitions are included
         only if the plan contains the partitions. The list is empty for pinned scans and for sources
         without a known location.
         """
-        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
+        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
             table = self.table_of(leaf)
             if self._jvm.is_a(table, _FILE_TABLE):
-                return [str(path.toString()) for path in each(table.fileIndex().rootPaths())]
+                return [path.toString() for path in each(table.fileIndex().rootPaths())]
             location = table.properties().get("location")
             return [] if location is None else [str(location)]
         if not self.is_of_hive(leaf):
-            if self.kind(leaf) != "LogicalRelation" or not self.reads_files(leaf):
+            if self._plans.kind(leaf) != "LogicalRelation" or not self.reads_files(leaf):
                 return []
             return [] if self.is_pinned(leaf) else self.roots_of(leaf)
-        path = self._jvm.class_(PATH)
         told = leaf.prunedPartitions()
         partitions = [] if told.isEmpty() else list(each(told.get()))
-        found = [str(path(partition.location()).toString()) for partition in partitions]
+        found = [hadoop_path(self._jvm, p.location()).toString() for p in partitions]
         location = self.location_of(leaf)
         return found if location is None else [location, *found]
 
-    def kind_of_source(self, leaf: Any) -> Literal["located", "nowhere", "python", "unknown"]:
+    def kind_of_source(
+        self, leaf: LogicalPlan
+    ) -> Literal["located", "nowhere", "python", "unknown"]:
         """Return the kind of place that a leaf reads its rows from.
 
         ``located``: files, whose directories :meth:`directories_of_leaf` returns. ``nowhere``: no
         files, since the rows are in memory or in a database. ``python``: a data source in Python,
         which may open any files. ``unknown``: any other source.
         """
-        kind = self.kind(leaf)
+        kind = self._plans.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
             table = self.table_of(leaf)
-            name = str(table.getClass().getName())
+            name = table.getClass().getName()
             if name.startswith(_IN_PYTHON):
                 return "python"
             if name.startswith(_OF_JDBC_V2):
@@ -292,66 +309,69 @@ class Relations(Plans):
             is_foreign = self.source_of(leaf) is not None and self.metadata_source(leaf) is None
             return "unknown" if is_foreign else "located"
         if kind == "LogicalRelation":
-            name = str(leaf.relation().getClass().getName())
+            name = leaf.relation().getClass().getName()
             return "nowhere" if name.startswith(_OF_JDBC) else "unknown"
         return "nowhere" if kind in _IN_MEMORY else "unknown"
 
-    def metadata_source(self, leaf: Any) -> Literal["delta", "iceberg"] | None:
+    def metadata_source(self, leaf: LogicalPlan) -> Literal["delta", "iceberg"] | None:
         """Return the table format of a leaf with its own metadata; None for other formats."""
-        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
-            owner = self.table_of(leaf)
+        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
+            owner: JavaObject = self.table_of(leaf)
         elif self.is_table(leaf) and not self.is_of_hive(leaf):
             owner = leaf.relation().location()
         else:
             return None
-        name = str(owner.getClass().getName())
+        name = owner.getClass().getName()
         if name.startswith(_OF_DELTA):
             return "delta"
         return "iceberg" if name.startswith(_OF_ICEBERG) else None
 
-    def table_of(self, leaf: Any) -> Any:
+    def table_of(self, leaf: LogicalPlan) -> ForeignObject:
         """Return the table of a DataSource V2 leaf.
 
         Spark wraps a table that UPDATE, DELETE or MERGE changes in a ``RowLevelOperationTable``.
         The table inside of it is returned.
         """
-        table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
-        return table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
+        table = (leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()).table()
+        inside: ForeignObject = table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
+        return inside
 
-    def index_of(self, leaf: Any) -> Any:
+    def index_of(self, leaf: LogicalPlan) -> FileIndex | None:
         """Return the file index of a ``located`` leaf; None for Hive and Iceberg tables."""
-        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
-            table = self.table_of(leaf)
+        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
+            table, index = self.table_of(leaf), None
             if self._jvm.is_a(table, _FILE_TABLE):
-                return table.fileIndex()
-            is_delta = self.metadata_source(leaf) == "delta"
-            return table.toBaseRelation().location() if is_delta else None
+                index = table.fileIndex()
+            elif self.metadata_source(leaf) == "delta":
+                index = table.toBaseRelation().location()
+            return index
         return None if self.is_of_hive(leaf) else leaf.relation().location()
 
-    def option_of_source(self, leaf: Any, name: str) -> str | None:
+    def option_of_source(self, leaf: LogicalPlan, name: str) -> str | None:
         """Return an option of a ``python`` source; None if not set. Names are case-insensitive."""
-        relation = leaf if self.kind(leaf) == _TABLE else leaf.relation()
+        relation = leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)
 
-    def directories_at(self, locations: Sequence[str]) -> Any:
+    def directories_at(self, locations: Sequence[str]) -> Seq[HadoopPath]:
         """Convert locations to a ``Seq[Path]``."""
-        path = self._jvm.class_(PATH)
-        return self.scala.seq([path(location) for location in locations])
+        return self._scala.seq([hadoop_path(self._jvm, location) for location in locations])
 
-    def directories_of(self, index: Any) -> Any:
+    def directories_of(self, index: FileIndex) -> Seq[PartitionDirectory]:
         """Return all partitions of an ``InMemoryFileIndex``, a ``Seq[PartitionDirectory]``."""
-        return index.listFiles(self.scala.nil, self.scala.nil)
+        return index.listFiles(self._scala.nil, self._scala.nil)
 
-    def files_of(self, directories: Any) -> Listing:
+    def files_of(self, directories: Seq[PartitionDirectory]) -> Listing:
         """Return the files of a ``Seq[PartitionDirectory]``."""
-        functions = self.scala.functions
+        functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         lengths = directories.map(files).map(functions.calling(_OPERATIONS, "length"))
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
-        return files_of(self.scala, directories.flatMap(files).map(status), lengths)
+        return files_of(self._scala, directories.flatMap(files).map(status), lengths)
 
-    def rows_of(self, directories: Any, positions: pa.Array | None = None) -> Any:
+    def rows_of(
+        self, directories: Seq[PartitionDirectory], positions: pa.Array | None = None
+    ) -> JavaArray[InternalRow]:
         """Return the partition values of a ``Seq[PartitionDirectory]``, an ``Array[InternalRow]``.
 
         Args:
@@ -359,15 +379,17 @@ class Relations(Plans):
             positions: Positions of the partitions to return; None for all.
         """
         if positions is not None:
-            directories = self.scala.positions(positions).map(directories)
-        values = self.scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
-        return self.scala.array(f"{CATALYST}.InternalRow", directories.map(values))
+            directories = self._scala.positions(positions).map(directories)
+        values = self._scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
+        return self._scala.array(f"{CATALYST}.InternalRow", directories.map(values))
 
-    def reading_partitions(self, leaf: Any, partitions: Any) -> Any:
+    def reading_partitions(
+        self, leaf: LogicalPlan, partitions: Seq[CatalogPartition]
+    ) -> LogicalPlan:
         """Return a copy of a ``HiveTableRelation`` that reads only the given partitions.
 
         Args:
             leaf: The ``HiveTableRelation``.
             partitions: The partitions, a ``Seq[CatalogTablePartition]``.
         """
-        return self.with_arguments(leaf, {4: self.scala.some(partitions)})
+        return self._plans.with_arguments(leaf, {4: self._scala.some(partitions)})

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, Never, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.gateway import Functions, Jvm, jvm_of
+from splitlib.spark.jvm.java_handles import Items, JavaArray, JavaObject, Option, ScalaMap, Seq
+
+T = TypeVar("T")
 
 # Maximum number of characters in one response. Even with escapes, the response fits into one packet
 # of 8,192 bytes.
@@ -37,50 +40,54 @@ class Scala:
         return Functions(self.jvm)
 
     @cached_property
-    def none(self) -> Any:
+    def none(self) -> Option[Never]:
         """Scala's ``None``."""
-        return self.jvm.object_("scala.None")
+        found: Option[Never] = self.jvm.object_("scala.None")
+        return found
 
-    def some(self, value: Any) -> Any:
+    def some(self, value: T) -> Option[T]:
         """Wrap a value in Scala's ``Some``."""
-        return self.jvm.class_("scala.Some")(value)
+        found: Option[T] = self.jvm.class_("scala.Some")(value)
+        return found
 
     @cached_property
-    def nil(self) -> Any:
+    def nil(self) -> Seq[Never]:
         """Empty ``Seq``."""
-        return self.jvm.object_("scala.collection.immutable.Nil")
+        found: Seq[Never] = self.jvm.object_("scala.collection.immutable.Nil")
+        return found
 
-    def seq(self, items: Sequence[Any]) -> Any:
+    def seq(self, items: Sequence[T]) -> Seq[T]:
         """Return an immutable ``Seq`` of the items."""
-        found = self.nil
+        found: Seq[T] = self.nil
         for item in reversed(items):
             found = found.prepended(item)
         return found
 
-    def seq_of_array(self, array: Any) -> Any:
+    def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
         """Return an immutable ``Seq`` over a Java array, without copying it."""
-        return self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
+        found: Seq[T] = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
+        return found
 
-    def positions(self, numbers: pa.Array) -> Any:
+    def positions(self, numbers: pa.Array) -> Seq[int]:
         """Send integers to the JVM in one call, and return them as a ``Seq``."""
         packed = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(">i4").tobytes()
         array = self.jvm.numbers(len(numbers))
         self.jvm.class_("java.nio.ByteBuffer").wrap(packed).asIntBuffer().get(array)
         return self.seq_of_array(array)
 
-    def array(self, class_: str, items: Any) -> Any:
+    def array(self, class_: str, items: Items[object]) -> JavaArray[Any]:
         """Copy the items of a Scala collection to a Java array."""
         tag = self.jvm.object_("scala.reflect.ClassTag").apply(self.jvm.reflected(class_))
         return items.toArray(tag)
 
-    def map(self, items: Mapping[str, str]) -> Any:
+    def map(self, items: Mapping[str, str]) -> ScalaMap:
         """Return an immutable ``Map`` of the items."""
-        found = self.jvm.object_("scala.collection.immutable.Map").empty()
+        found: ScalaMap = self.jvm.object_("scala.collection.immutable.Map").empty()
         for name, value in items.items():
             found = found.updated(name, value)
         return found
 
-    def text(self, items: Any, separator: str = "") -> str:
+    def text(self, items: Items[object], separator: str = "") -> str:
         """Return the items of a Scala collection as strings, joined by a separator.
 
         The text is fetched in pieces that fit into one packet. A larger response is delayed by 40
@@ -103,12 +110,13 @@ class Scala:
         return "".join(pieces)
 
     @cached_property
-    def build_from(self) -> Any:
+    def build_from(self) -> JavaObject:
         """Second argument for ``map`` on zipped collections, which makes the result strict."""
-        return self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
+        found: JavaObject = self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
+        return found
 
 
-def each(collection: Any) -> Iterator[Any]:
+def each(collection: Seq[T]) -> Iterator[T]:
     """Yield the items of a Scala ``Seq``, with one JVM call for each item."""
     for i in range(collection.size()):
         yield collection.apply(i)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -20,12 +20,21 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
-from splitlib.spark.jvm.listing import PATH, qualified
+from splitlib.spark.jvm.java_handles import HadoopConf, HadoopPath, JavaArray, Seq
+from splitlib.spark.jvm.listing import hadoop_path, qualified
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import (
+    CatalogEntry,
+    CatalogPartition,
+    InternalRow,
+    JvmSession,
+    LogicalPlan,
+)
 from splitlib.storage import is_restricted, refuse_outside
 
 _log = get_logger(__name__)
+T = TypeVar("T")
 
 _PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
 _UTILS: Final = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
@@ -52,7 +61,7 @@ class CatalogPartitions:
         table: The ``CatalogTable`` from the catalog.
     """
 
-    def __init__(self, scala: Scala, session: Any, table: Any) -> None:
+    def __init__(self, scala: Scala, session: JvmSession, table: CatalogEntry) -> None:
         self._scala = scala
         self._session = session
         self._table = table
@@ -64,14 +73,14 @@ class CatalogPartitions:
     @property
     def name(self) -> str:
         """Name of the table, with its database."""
-        return str(self._identifier.unquotedString())
+        return self._identifier.unquotedString()
 
     def property_of_table(self, name: str) -> str | None:
         """Return a property of the table; None if it is not set."""
         found = self._table.properties().get(name)
-        return str(found.get()) if found.isDefined() else None
+        return found.get() if found.isDefined() else None
 
-    def directories(self, partitions: Any, conf: Any) -> Any:
+    def directories(self, partitions: Seq[CatalogPartition], conf: HadoopConf) -> Seq[HadoopPath]:
         """Return the directories of partitions, a ``Seq[Path]``.
 
         Args:
@@ -81,13 +90,13 @@ class CatalogPartitions:
         calling = self._scala.functions.calling(_PARTITION, "location")
         return qualified(self._scala, conf, partitions.map(calling))
 
-    def rows(self, partitions: Any) -> Any:
+    def rows(self, partitions: Seq[CatalogPartition]) -> JavaArray[InternalRow]:
         """Return the typed partition values of partitions, an ``Array[InternalRow]``."""
         functions = self._scala.functions
         zone = self._session.sessionState().conf().sessionLocalTimeZone()
         to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
-        to_row = functions.function(functions.bound(to_row, 1, self._partition_schema, zone))
-        return self._scala.array(_ROW, partitions.map(to_row))
+        to_row = functions.bound(to_row, 1, self._partition_schema, zone)
+        return self._scala.array(_ROW, partitions.map(functions.function(to_row)))
 
     def schema(self) -> dict[str, Any]:
         """Return the partition columns as a schema in Spark's JSON format."""
@@ -128,7 +137,7 @@ class CatalogPartitions:
             return None
         return _lines(self._scala.text(found, "\n"))
 
-    def by_name(self, names: Sequence[str]) -> Any | None:
+    def by_name(self, names: Sequence[str]) -> Seq[CatalogPartition] | None:
         """Request partitions by name, and skip partitions that do not exist.
 
         The result is None if the catalog does not support the request.
@@ -142,7 +151,7 @@ class CatalogPartitions:
             _log.debug("The catalog cannot return partitions by name.", exc_info=True)
             return None
 
-    def by_condition(self, condition: str) -> Any | None:
+    def by_condition(self, condition: str) -> Seq[CatalogPartition] | None:
         """Request partitions that match a condition in SQL; None if the catalog rejects it."""
         relation = self._session.table(self._identifier.quotedString())
         plan = relation.where(condition).queryExecution().analyzed()
@@ -153,7 +162,7 @@ class CatalogPartitions:
             _log.debug("The catalog rejected the filter %s.", condition, exc_info=True)
             return None
 
-    def by_values(self, values: Mapping[str, str]) -> Any | None:
+    def by_values(self, values: Mapping[str, str]) -> Seq[CatalogPartition] | None:
         """Request the partition with these values, given as text; None if it does not exist.
 
         Raises:
@@ -181,7 +190,7 @@ class CatalogPartitions:
             return False
         return _identity(now) == _identity(self._table)
 
-    def names_of(self, partitions: Any) -> list[str]:
+    def names_of(self, partitions: Seq[CatalogPartition]) -> list[str]:
         """Return the names of partitions, in the same order, with values as stored in the catalog.
 
         Spark's own method for this casts values: it returns ``k=5`` for ``k=05``.
@@ -199,14 +208,14 @@ class CatalogPartitions:
             columns.append(_lines(self._scala.text(named, "\n")))
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
-    def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
+    def together(self, parts: Iterable[tuple[Seq[T], Sequence[int] | None]]) -> Seq[T]:
         """Concatenate items of several Scala ``Seq`` into one.
 
         Args:
             parts: Pairs of a ``Seq`` and the positions of its items to take. Positions are None to
                 take all items.
         """
-        found = self._scala.nil
+        found: Seq[T] = self._scala.nil
         for whole, positions in parts:
             some = whole
             if positions is not None:
@@ -219,7 +228,7 @@ def _lines(text: str) -> list[str]:
     return text.split("\n") if text else []
 
 
-def _identity(table: Any) -> tuple[str, ...]:
+def _identity(table: CatalogEntry) -> tuple[str, ...]:
     """Return properties that change if a ``CatalogTable`` is dropped and created again."""
     parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
@@ -228,11 +237,11 @@ def _identity(table: Any) -> tuple[str, ...]:
 class TableRead(NamedTuple):
     """Spark's plan for a table name."""
 
-    plan: Any
+    plan: LogicalPlan
     """Plan that reads the table's rows."""
-    leaf: Any
+    leaf: LogicalPlan
     """Relation that this plan reads; the plan itself if it does not read exactly one relation."""
-    alias: Any = None
+    alias: LogicalPlan | None = None
     """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
     there is none."""
 
@@ -252,7 +261,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     try:
         # A clone of the session resolves the name, so that the table and its files do not enter the
         # caches of the user's session.
-        plan = catalyst.own_session.table(name).queryExecution().analyzed()
+        plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
         if isinstance(error, AnalysisException) and error.getCondition() in _NO_SUCH_NAME:
             return None
@@ -261,10 +270,10 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
             raise
         hint = "add its packages to the session; spark.table needs them as well."
         raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
-    alias = plan if catalyst.kind(plan) == "SubqueryAlias" else None
-    while catalyst.kind(plan) == "SubqueryAlias":
+    alias = plan if catalyst.plans.kind(plan) == "SubqueryAlias" else None
+    while catalyst.plans.kind(plan) == "SubqueryAlias":
         plan = plan.child()
-    if catalyst.is_table(plan):
+    if catalyst.relations.is_table(plan):
         leaf = plan.newInstance()  # new attribute ids
         return TableRead(leaf, leaf, alias)
     return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
@@ -278,7 +287,7 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
     """
     if not is_restricted():
         return
-    state = catalyst.own_session.sessionState()
+    state = catalyst.execution.own_session.sessionState()
     try:
         identifier = state.sqlParser().parseTableIdentifier(name)
         if not state.catalog().tableExists(identifier):
@@ -288,33 +297,33 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
         _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
         return
     if location.isDefined():
-        refuse_outside([str(catalyst.scala.jvm.class_(PATH)(location.get()).toString())])
+        refuse_outside([hadoop_path(catalyst.scala.jvm, location.get()).toString()])
 
 
-def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
+def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
     """Return the relation that a plan reads, if the plan does not change partition values.
 
     The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
     access control adds row filters and column masks. The result is None for any other plan.
     """
     shown = []
-    while catalyst.kind(plan) in ("Project", "Filter"):
-        if catalyst.kind(plan) == "Project":
+    while catalyst.plans.kind(plan) in ("Project", "Filter"):
+        if catalyst.plans.kind(plan) == "Project":
             shown.append(list(each(plan.projectList())))
         plan = plan.child()
-    if not catalyst.is_table(plan):
+    if not catalyst.relations.is_table(plan):
         return None
-    keys = {str(name) for name in catalyst.partition_schema(plan).fieldNames()}
+    keys = {str(name) for name in catalyst.relations.partition_schema(plan).fieldNames()}
     changed = (
         expression
         for expressions in shown
         for expression in expressions
         if expression.name() in keys and expression.nodeName() != "AttributeReference"
     )
-    return plan if all("readSidePadding(" in str(one.sql()) for one in changed) else None
+    return plan if all("readSidePadding(" in one.sql() for one in changed) else None
 
 
-def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
+def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
     """Return a leaf for the session's table of this name, if its files are at this location.
 
     The leaf is never read. It is added to plans because Spark searches them for tables, for example
@@ -329,7 +338,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
     Returns:
         The leaf; None if there is no such table at this location.
     """
-    state = catalyst.own_session.sessionState()
+    state = catalyst.execution.own_session.sessionState()
     try:
         identifier = state.sqlParser().parseTableIdentifier(name)
         if identifier.database().isEmpty() or not state.catalog().tableExists(identifier):
@@ -339,34 +348,34 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
             return None
         if _is_listed(metadata):
             leaf = analyzed_plan(relation_of_directory(catalyst.spark, location))
-            return catalyst.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
+            return catalyst.plans.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
         read = read_of_table(catalyst, metadata.identifier().quotedString())
-        return read.leaf if read is not None and catalyst.is_table(read.leaf) else None
+        return read.leaf if read is not None and catalyst.relations.is_table(read.leaf) else None
     except JVM_ERRORS:
         _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
         return None
 
 
-def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:
+def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
     """Return whether a ``CatalogTable`` is at the location, with its partitions in the catalog."""
     if metadata.storage().locationUri().isEmpty():
         return False
     partitioned = not metadata.partitionColumnNames().isEmpty()
     if partitioned and not _is_by_hive(metadata) and not metadata.tracksPartitionsInCatalog():
         return False
-    path = jvm.class_(PATH)
-    return bool(path(metadata.location()).toUri().getPath() == path(location).toUri().getPath())
+    paths = [hadoop_path(jvm, place).toUri().getPath() for place in (metadata.location(), location)]
+    return paths[0] == paths[1]
 
 
-def _is_by_hive(metadata: Any) -> bool:
+def _is_by_hive(metadata: CatalogEntry) -> bool:
     provider = metadata.provider()
-    return bool(provider.isEmpty() or provider.get().lower() == "hive")
+    return provider.isEmpty() or provider.get().lower() == "hive"
 
 
-def _is_listed(metadata: Any) -> bool:
+def _is_listed(metadata: CatalogEntry) -> bool:
     """Return whether Spark lists the files of a ``CatalogTable`` to create its relation."""
     if not metadata.partitionColumnNames().isEmpty():
         return False
     # Spark reads Hive tables in these formats with its own readers.
-    serde = str(metadata.storage().serde().toString())
+    serde = metadata.storage().serde().toString()
     return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

@@ -6,13 +6,15 @@ Names of tables and columns stay unresolved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
-from splitlib.spark.jvm.plans import LOGICAL, Plans
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
+from splitlib.spark.jvm.plans import LOGICAL
 from splitlib.spark.jvm.scala import each
+from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan, ParsedPlan
 
 _WRITES_QUERY: Final = (
     "InsertIntoStatement",
@@ -89,77 +91,78 @@ class ParsedCommand:
 
     kind: Literal["query", "change", "merge"]
     """``query`` writes a query's result, ``change`` is UPDATE or DELETE, ``merge`` is MERGE."""
-    plans: Plans
-    """Builder of changed plans."""
-    node: Any
+    catalyst: Catalyst
+    """Access to the plans of the session."""
+    node: ParsedPlan
     """Unresolved Catalyst node of the command."""
-    around: Any = None
+    around: ParsedPlan | None = None
     """``UnresolvedWith`` node around the command; None without ``WITH``."""
 
     @classmethod
-    def of(cls, spark: SparkSession, plans: Plans, text: str) -> Self | None:
+    def of(cls, catalyst: Catalyst, text: str) -> Self | None:
         """Parse the SQL text of a command.
 
         The result is None if the text is another kind of statement or cannot be parsed.
         """
-        node = parsed_plan(spark, text)
-        around = None
+        plans = catalyst.plans
+        node, around = parsed_plan(catalyst.spark, text), None
         if node is not None and plans.kind(node) == "UnresolvedWith":
             node, around = node.child(), node
         if node is None:
             return None
         match plans.kind(node):
             case kind if kind in _WRITES_QUERY:
-                return cls("query", plans, node, around)
+                return cls("query", catalyst, node, around)
             case "MergeIntoTable":
-                return cls("merge", plans, node, around)
+                return cls("merge", catalyst, node, around)
             case "DeleteFromTable":
-                return cls("change", plans, node, around)
+                return cls("change", catalyst, node, around)
             case "UpdateTable" if node.condition().isDefined():
-                return cls("change", plans, node, around)
+                return cls("change", catalyst, node, around)
         return None
 
     @property
-    def query(self) -> Any:
+    def query(self) -> LogicalPlan:
         """Query whose result the command writes, with the definitions of the command's ``WITH``."""
         return self.within(self.node.query())
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> LogicalPlan:
         """Plan of the whole command, including its ``WITH``."""
         return self.within(self.node)
 
-    def within(self, plan: Any) -> Any:
+    def within(self, plan: LogicalPlan) -> LogicalPlan:
         """Put a plan below the command's ``WITH``, so that the plan can use its definitions."""
         if self.around is None:
             return plan
-        return self.plans.with_named_arguments(self.around, {"child": plan})
+        return self.catalyst.plans.with_named_arguments(self.around, {"child": plan})
 
     @property
-    def target(self) -> Any:
+    def target(self) -> ParsedPlan:
         """Plan of the table that the command changes."""
         return self.node.targetTable() if self.kind == "merge" else self.node.table()
 
     @property
     def replaces_by_condition(self) -> bool:
         """Whether the command replaces the rows of a table that meet a condition."""
-        if self.plans.kind(self.node) == "OverwriteByExpression":
+        if self.catalyst.plans.kind(self.node) == "OverwriteByExpression":
             return True
-        names = [str(self.node.productElementName(i)) for i in range(self.node.productArity())]
-        return "replaceCriteriaOpt" in names and bool(self.node.replaceCriteriaOpt().isDefined())
+        names = [self.node.productElementName(i) for i in range(self.node.productArity())]
+        return "replaceCriteriaOpt" in names and self.node.replaceCriteriaOpt().isDefined()
 
     @property
-    def source(self) -> Any:
+    def source(self) -> LogicalPlan:
         """Plan of the source of MERGE, with the definitions of the command's ``WITH``."""
         return self.within(self.node.sourceTable())
 
     @property
-    def condition(self) -> Any:
+    def condition(self) -> CatalystExpression:
         """Condition that selects the rows to change; for MERGE the ``ON`` condition."""
         if self.kind == "merge":
             return self.node.mergeCondition()
         condition = self.node.condition()
-        return condition.get() if self._has_optional_condition else condition
+        given: CatalystExpression = condition.get() if self._has_optional_condition else condition
+        return given
 
     @property
     def changes_rows_without_partner(self) -> bool:
@@ -169,36 +172,38 @@ class ParsedCommand:
     @property
     def qualifier(self) -> list[str]:
         """Qualifier of the changed table's columns: its alias, or the parts of its name."""
-        if self.plans.kind(self.target) == "SubqueryAlias":
-            return [str(self.target.alias())]
-        return [str(part) for part in each(self.target.multipartIdentifier())]
+        if self.catalyst.plans.kind(self.target) == "SubqueryAlias":
+            return [self.target.alias()]
+        return list(each(self.target.multipartIdentifier()))
 
-    def with_query(self, query: Any) -> Any:
+    def with_query(self, query: LogicalPlan) -> LogicalPlan:
         """Return the command's plan with another query.
 
         The query cannot use definitions of the command's ``WITH``.
         """
-        return self.plans.with_named_arguments(self.node, {"query": query})
+        return self.catalyst.plans.with_named_arguments(self.node, {"query": query})
 
-    def with_source(self, source: Any) -> Self:
+    def with_source(self, source: LogicalPlan) -> Self:
         """Return the same command with another source."""
         return self._with({"sourceTable": source})
 
-    def with_also(self, spark: SparkSession, condition: str) -> Self:
+    def with_also(self, condition: str) -> Self:
         """Return the same command with an SQL condition added by AND to its own condition."""
-        both = self.plans.all_of([self.condition, parsed_expression(spark, condition)])
+        both = self.catalyst.expressions.all_of(
+            [self.condition, parsed_expression(self.catalyst.spark, condition)]
+        )
         if self.kind == "merge":
             return self._with({"mergeCondition": both})
         is_optional = self._has_optional_condition
-        return self._with({"condition": self.plans.scala.some(both) if is_optional else both})
+        return self._with({"condition": self.catalyst.scala.some(both) if is_optional else both})
 
     @property
     def _has_optional_condition(self) -> bool:
-        return self.plans.kind(self.node) == "UpdateTable"
+        return self.catalyst.plans.kind(self.node) == "UpdateTable"
 
-    def _with(self, new: dict[str, Any]) -> Self:
-        node = self.plans.with_named_arguments(self.node, new)
-        return type(self)(self.kind, self.plans, node, self.around)
+    def _with(self, new: dict[str, object]) -> Self:
+        node = self.catalyst.plans.with_named_arguments(self.node, new)
+        return type(self)(self.kind, self.catalyst, node, self.around)
 
 
 def can_be_parsed(spark: SparkSession, text: str) -> bool:
@@ -223,7 +228,7 @@ def is_statement(spark: SparkSession, text: str) -> bool:
     return False
 
 
-def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
+def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
     """Return whether a parsed text is a query without any command in it."""
     is_a = jvm_of(spark).is_a
     open_ = [parsed]
@@ -237,27 +242,27 @@ def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
     return True
 
 
-def only_reads_settings(parsed: Any) -> bool:
+def only_reads_settings(parsed: LogicalPlan) -> bool:
     """Return whether a parsed statement only changes settings or lists names in catalogs."""
-    return str(parsed.nodeName()) in _OF_SESSION
+    return parsed.nodeName() in _OF_SESSION
 
 
-def parsed_plan(spark: SparkSession, text: str) -> Any | None:
+def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
     """Return the unresolved plan of a text; None if it cannot be parsed."""
     try:
-        return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        return session_of(spark).sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
         return None
 
 
-def parsed_statement(spark: SparkSession, text: str) -> Any:
+def parsed_statement(spark: SparkSession, text: str) -> ParsedPlan:
     """Return the unresolved plan of a text. If it cannot be parsed, raise Spark's own error."""
     parsed = parsed_plan(spark, text)
     if parsed is None:
-        parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        parsed = session_of(spark).sessionState().sqlParser().parsePlan(text)
     return parsed
 
 
-def parsed_expression(spark: SparkSession, text: str) -> Any:
+def parsed_expression(spark: SparkSession, text: str) -> CatalystExpression:
     """Parse the SQL text of an expression, without resolving names."""
-    return spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+    return session_of(spark).sessionState().sqlParser().parseExpression(text)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
+from splitlib.spark.jvm.java_handles import Items, JavaObject, Option, Seq
 from splitlib.spark.jvm.scala import Scala, scala_of
+from splitlib.spark.jvm.spark_handles import LogicalPlan, SessionState
 
 _BETWEEN: Final = "\x1f"
 _FUNCTION: Final = "org.apache.spark.sql.catalyst.FunctionIdentifier"
@@ -66,7 +68,7 @@ def _may_name(text: str, name: str) -> bool:
 
 def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
     """Return all temporary views, functions and variables, by the names that messages show."""
-    scala, state = scala_of(spark), spark._jsparkSession.sessionState()
+    scala, state = scala_of(spark), session_of(spark).sessionState()
     catalog = state.catalog()
     shared, database = catalog.globalTempViewManager(), catalog.globalTempDatabase()
     views = catalog.listLocalTempViews("*").map(scala.functions.calling(_TABLE, "table"))
@@ -80,15 +82,15 @@ def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
     return found | _variables(scala, state)
 
 
-def _view(scala: Scala, get: Callable[[str], Any], name: str) -> _Definition:
+def _view(scala: Scala, get: Callable[[str], Option[LogicalPlan]], name: str) -> _Definition:
     view = get(name)
     if view.isEmpty():  # dropped by another thread
         return _Definition("")
     text = view.get().tableMeta().viewText()
-    return _Definition(_identity(scala, view.get()), "" if text.isEmpty() else str(text.get()))
+    return _Definition(_identity(scala, view.get()), "" if text.isEmpty() else text.get())
 
 
-def _function(scala: Scala, state: Any, name: str) -> _Definition:
+def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
     marks, texts = [], []
     for registry in (state.functionRegistry(), state.tableFunctionRegistry()):
         # Some versions of Spark find a function only by its qualified identifier.
@@ -101,15 +103,15 @@ def _function(scala: Scala, state: Any, name: str) -> _Definition:
     return _Definition(" ".join(sorted(marks)), " ".join(texts))
 
 
-def _function_names(scala: Scala, identifiers: Any) -> list[str]:
+def _function_names(scala: Scala, identifiers: Seq[JavaObject]) -> list[str]:
     return _texts(scala, identifiers.map(scala.functions.calling(_FUNCTION, "funcName")))
 
 
-def _identity(scala: Scala, object_: Any) -> str:
+def _identity(scala: Scala, object_: JavaObject) -> str:
     return str(scala.jvm.class_("java.lang.System").identityHashCode(object_))
 
 
-def _variables(scala: Scala, state: Any) -> dict[str, _Temporary]:
+def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
     manager = state.catalogManager().tempVariableManager()
     if manager.isEmpty():
         return {}
@@ -128,7 +130,7 @@ def _variables(scala: Scala, state: Any) -> dict[str, _Temporary]:
     return {f"variable {name}": _Temporary(name, partial(define, name)) for name in names}
 
 
-def _texts(scala: Scala, names: Any) -> list[str]:
+def _texts(scala: Scala, names: Items[str]) -> list[str]:
     return [] if names.isEmpty() else scala.text(names, _BETWEEN).split(_BETWEEN)
 
 
@@ -138,6 +140,6 @@ def name_path(spark: SparkSession) -> str:
     The result is empty if this version of Spark does not support ``SET PATH``.
     """
     try:
-        return str(spark._jsparkSession.sessionState().catalogManager().currentPathString())
+        return str(session_of(spark).sessionState().catalogManager().currentPathString())
     except JVM_ERRORS:
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +19,7 @@ from splitlib.report import Report
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.jvm.sql_parser import ParsedCommand
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
@@ -41,7 +42,7 @@ _READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of the table."
 class PlannedCommand:
     """A command that was planned but has not run."""
 
-    plan: Any
+    plan: LogicalPlan | None
     """Unresolved plan to run instead of the command; None if the command stays unchanged."""
     report: Report
     """Report on the planning of the command."""
@@ -67,7 +68,7 @@ def planned_command(
         return None
     catalyst = Catalyst(spark)
     try:
-        command = ParsedCommand.of(spark, catalyst, text)
+        command = ParsedCommand.of(catalyst, text)
         if command is None or not _config(spark).dynamic_filtering_enabled:
             return None
         match command.kind:
@@ -93,11 +94,11 @@ def _of_query(
 
 
 def _of_condition(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
-    rows = command.within(catalyst.filtered(command.target, command.condition))
+    rows = command.within(catalyst.plans.filtered(command.target, command.condition))
     implied, report = _implied(catalyst, rows, command)
     if implied is None:
         return PlannedCommand(None, report)
-    return PlannedCommand(command.with_also(catalyst.spark, implied).plan, report)
+    return PlannedCommand(command.with_also(implied).plan, report)
 
 
 def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
@@ -126,59 +127,65 @@ def _implied_by_source(
 
     The command is None if there is no such filter. Then the report contains the reason.
     """
-    leaves = catalyst.leaves(catalyst.analyzed(catalyst.dataframe(merge.target)))
-    if len(leaves) != 1 or catalyst.source_of(leaves[0]) is None:
+    leaves = catalyst.plans.leaves(
+        catalyst.execution.analyzed(catalyst.execution.dataframe(merge.target))
+    )
+    if len(leaves) != 1 or catalyst.relations.source_of(leaves[0]) is None:
         return None, Report(reasons=(_TAKES_NONE,))
     source = _computed(catalyst, merge.source)
     if source is None:
         return None, Report(reasons=(_NOT_COMPUTED,))
-    pairs = merge.within(catalyst.joined(merge.target, source, merge.condition))
+    pairs = merge.within(catalyst.plans.joined(merge.target, source, merge.condition))
     implied, report = _implied(catalyst, pairs, merge)
     if implied is None:
         return None, report
-    new = merge.with_source(source).with_also(catalyst.spark, implied)
-    if not catalyst.can_be_analyzed(new.plan):
+    new = merge.with_source(source).with_also(implied)
+    if not catalyst.execution.can_be_analyzed(new.plan):
         return None, replace(report, scans=(), reasons=(_READS_METADATA,))
     return new, report
 
 
-def _planned(catalyst: Catalyst, query: Any, named: Mapping[str, NamedTable]) -> tuple[Any, Report]:
+def _planned(
+    catalyst: Catalyst, query: LogicalPlan, named: Mapping[str, NamedTable]
+) -> tuple[LogicalPlan | None, Report]:
     """Plan a query; return its new analyzed plan (None if it is unchanged) and the report."""
-    df = catalyst.dataframe(query)
+    df = catalyst.execution.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
 
 
-def _computed(catalyst: Catalyst, source: Any) -> Any:
+def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | None:
     """Compute the rows of a MERGE's source now, and return a plan that reads these rows.
 
     Otherwise, a row could appear in the source after the keys are collected. Its match could be in
     a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return None
     if the source is too large to compute.
     """
-    analyzed = catalyst.analyzed(catalyst.dataframe(source))
+    analyzed = catalyst.execution.analyzed(catalyst.execution.dataframe(source))
     # The MERGE condition qualifies the source's columns with its alias, so the alias must stay.
     # If there is no alias, the condition uses the names of the source's tables.
-    path = (0,) if catalyst.kind(analyzed) == "SubqueryAlias" else ()
-    rows = catalyst.node(analyzed, path)
-    leaves = catalyst.leaves(catalyst.optimized(rows))
+    path = (0,) if catalyst.plans.kind(analyzed) == "SubqueryAlias" else ()
+    rows = catalyst.plans.node(analyzed, path)
+    leaves = catalyst.plans.leaves(catalyst.execution.optimized(rows))
     limit = _config(catalyst.spark).planner_dimension_bytes
-    if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
+    if sum(catalyst.plans.size_of(leaf) for leaf in leaves) > limit:
         return None
-    kept = analyzed_plan(kept_rows(catalyst.dataframe(rows), is_opaque=True))
+    kept = analyzed_plan(kept_rows(catalyst.execution.dataframe(rows), is_opaque=True))
     if not path:
-        kept = catalyst.qualified_like(kept, catalyst.output(rows))
-    return catalyst.replaced(analyzed, {path: kept})
+        kept = catalyst.plans.qualified_like(kept, catalyst.plans.output(rows))
+    return catalyst.plans.replaced(analyzed, {path: kept})
 
 
 def _config(spark: SparkSession) -> SplitConfig:
     return SplitConfig.resolve(spark_conf=settings_of(spark))
 
 
-def _implied(catalyst: Catalyst, query: Any, command: ParsedCommand) -> tuple[str | None, Report]:
+def _implied(
+    catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
+) -> tuple[str | None, Report]:
     """Return the filter that a query's joins imply for its first child, the table to change."""
-    df = catalyst.dataframe(query)
-    leaf = _leaf_below(catalyst.tree(catalyst.analyzed(df)).children[0])
+    df = catalyst.execution.dataframe(query)
+    leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])
     if leaf is None:
         return None, Report(reasons=(_TAKES_NONE,))
     return target_condition(df, leaf, command.qualifier)

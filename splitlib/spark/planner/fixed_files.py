@@ -8,7 +8,6 @@ reads the same files. Pruned scans always have fixed files.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.prune import PrunedSites
@@ -42,45 +42,51 @@ def sampled_leaves(tree: Node) -> frozenset[Path]:
     )
 
 
-def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, Any]:
+def fixed_leaves(catalyst: Catalyst, analyzed: LogicalPlan, tree: Node) -> dict[Path, LogicalPlan]:
     """Return relations with fixed files for unpartitioned tables, by path in the analyzed plan."""
-    found: dict[Path, Any] = {}
+    found: dict[Path, LogicalPlan] = {}
     # Leaves with the same column ids read the same table, so its files are fixed only once.
-    fixed: dict[frozenset[int], Any] = {}
+    fixed: dict[frozenset[int], LogicalPlan | None] = {}
     sampled = sampled_leaves(tree)
     for node in tree.walk():
         if node.kind != "LogicalRelation" or node.path in sampled:
             continue
         ids = leaf_ids(node)
         if ids not in fixed:
-            fixed[ids] = _fixed_leaf(catalyst, catalyst.node(analyzed, node.path))
-        if fixed[ids] is not None:
-            found[node.path] = fixed[ids]
+            fixed[ids] = _fixed_leaf(catalyst, catalyst.plans.node(analyzed, node.path))
+        if (leaf := fixed[ids]) is not None:
+            found[node.path] = leaf
     return found
 
 
-def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
+def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
     """Return a leaf with fixed files; None to keep the leaf as it is.
 
     A leaf is kept if it is partitioned, if it does not read files, if its files are fixed already,
     or if they cannot be fixed.
     """
-    index = catalyst.listed_index_of(leaf)
-    if index is None or catalyst.is_pinned(leaf) or not catalyst.partition_schema(leaf).isEmpty():
+    index = catalyst.relations.listed_index_of(leaf)
+    if (
+        index is None
+        or catalyst.relations.is_pinned(leaf)
+        or not catalyst.relations.partition_schema(leaf).isEmpty()
+    ):
         return None
     try:
-        listing = catalyst.files_of(catalyst.directories_of(index))
+        listing = catalyst.relations.files_of(catalyst.relations.directories_of(index))
         files = pa.Table.from_batches([listing.files])
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         none, known = pa.table({}), listing.statuses if files.num_rows else None
         fixed = pinned_leaf(catalyst.spark, leaf, files, none, None, known)
-        return catalyst.with_entry_of(fixed, leaf)
+        return catalyst.relations.with_entry_of(fixed, leaf)
     except (RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
-        _log.debug("The files of %s are not fixed.", catalyst.name_of(leaf), exc_info=True)
+        _log.debug(
+            "The files of %s are not fixed.", catalyst.relations.name_of(leaf), exc_info=True
+        )
         return None
 
 
-def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> Any:
+def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> LogicalPlan | None:
     """Return a scan with fixed files for a partitioned table that no keys prune.
 
     Return None if its files cannot be fixed.
@@ -107,7 +113,7 @@ def listed_later(
     query: Query,
     outcomes: Collection[ScanOutcome],
     sites: PrunedSites,
-    dead: Mapping[Path, Any],
+    dead: Mapping[Path, LogicalPlan],
     copied: Collection[Scan],
 ) -> tuple[str, ...]:
     """Return the names of the tables whose files Spark lists when the query runs."""
@@ -124,6 +130,6 @@ def listed_later(
             node.path in sampled and node.kind == "LogicalRelation"
         )
         if is_listed and node.path not in dead:
-            leaf = catalyst.node(query.analyzed, node.path)
-            found.append(catalyst.name_of(leaf))
+            leaf = catalyst.plans.node(query.analyzed, node.path)
+            found.append(catalyst.relations.name_of(leaf))
     return tuple(dict.fromkeys(found))

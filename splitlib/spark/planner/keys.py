@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
@@ -15,6 +15,7 @@ from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys.collect import collect_distinct, why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
 from splitlib.spark.planner.join_graph import Comparison, Dimension
@@ -52,7 +53,9 @@ class Collected(NamedTuple):
         return {name: named[name] for name in self.keys.data.fields}
 
 
-def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) -> Any:
+def plan_of_dimension(
+    catalyst: Catalyst, optimized: LogicalPlan, dimension: Dimension
+) -> LogicalPlan:
     """Return the plan of a dimension, semi-joined with the dimensions that narrow it.
 
     If the dimension is the value of a scalar subquery, return a plan with one row.
@@ -63,11 +66,11 @@ def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) 
         dimension: The dimension.
     """
     if dimension.is_value:  # the key expression contains the subquery
-        return catalyst.one_row()
-    plan = catalyst.node(optimized, dimension.node.path)
+        return catalyst.plans.one_row()
+    plan = catalyst.plans.node(optimized, dimension.node.path)
     for other, conditions in dimension.narrowed_by:
-        expressions = [catalyst.expression_at(optimized, c.place) for c in conditions]
-        plan = catalyst.semi_joined(
+        expressions = [catalyst.plans.expression_at(optimized, c.place) for c in conditions]
+        plan = catalyst.plans.semi_joined(
             plan, plan_of_dimension(catalyst, optimized, other), expressions
         )
     return plan
@@ -84,13 +87,13 @@ class KeyQueries:
     """
 
     def __init__(
-        self, catalyst: Catalyst, optimized: Any, config: SplitConfig, executor: Executor
+        self, catalyst: Catalyst, optimized: LogicalPlan, config: SplitConfig, executor: Executor
     ) -> None:
         self._catalyst = catalyst
         self._optimized = optimized
         self._config = config
         self._executor = executor
-        self._asked: list[tuple[Any, object, Future[Keys]]] = []
+        self._asked: list[tuple[LogicalPlan, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
         """Start to collect the keys of a dimension that some comparisons use.
@@ -98,21 +101,25 @@ class KeyQueries:
         Equalities and other comparisons must not be mixed. The returned future raises
         :class:`Unusable` if the keys cannot prune.
         """
-        found = [self._catalyst.expression_at(self._optimized, c.key.place) for c in comparisons]
-        keys = [self._catalyst.alias(key, f"k{i}") for i, key in enumerate(found)]
+        found = [
+            self._catalyst.plans.expression_at(self._optimized, c.key.place) for c in comparisons
+        ]
+        keys = [self._catalyst.expressions.alias(key, f"k{i}") for i, key in enumerate(found)]
         rows = plan_of_dimension(self._catalyst, self._optimized, dimension)
-        plan = self._catalyst.projected(rows, keys)
+        plan = self._catalyst.plans.projected(rows, keys)
         bounds = _bounds(comparisons)
         operators = tuple(c.operator for c in comparisons)
         asked = operators, bounds
         for other, others, future in self._asked:
-            if asked == others and self._catalyst.same_result(plan, other):
+            if asked == others and self._catalyst.plans.same_result(plan, other):
                 return future
         future = self._executor.submit(self._collect, plan, operators, bounds)
         self._asked.append((plan, asked, future))
         return future
 
-    def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
+    def _collect(
+        self, plan: LogicalPlan, operators: Sequence[str], bounds: Sequence[Bounds]
+    ) -> Keys:
         started = time.perf_counter()
         rows = allowed_part(self._catalyst, plan, self._config)
         reason = why_not_deterministic(rows, trusts_foreign=False)

@@ -10,11 +10,11 @@ the same is done from the first partition on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,12 @@ from pyspark.sql import functions as F
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
+from splitlib.filtering.predicate import PartitionFilter
 from splitlib.hive.partition_values import is_char, is_collated, parse
 from splitlib.report import FilterUse, Report
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
 from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
@@ -41,6 +43,7 @@ _FUNCTIONS: Final = ("Max", "Min")
 _VALUES: Final = (1, 1, 4, 16)
 # Maximal LIMIT. With a larger one, counting rows during planning may take longer than it saves.
 _MANY_ROWS: Final = 100_000
+_Conditions = Sequence[PartitionFilter | DynamicFilteringData]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +163,7 @@ class _Found:
     """A replacement for a table."""
 
     extreme: Extreme
-    node: Any
+    node: LogicalPlan
     """New plan node: a leaf with at most one row, or a scan of fewer partitions."""
     report: Report
     """Report on the table, with the partitions that were read."""
@@ -220,8 +223,8 @@ class _Search:
     def found(self) -> _Found | None:
         """Return the replacement for the table; None if Spark has to read the table."""
         table, catalyst = self.extreme.table, self.query.catalyst
-        top = catalyst.node(self.query.optimized, table.top.path)
-        if not catalyst.is_deterministic(top):
+        top = catalyst.plans.node(self.query.optimized, table.top.path)
+        if not catalyst.plans.is_deterministic(top):
             return None  # a later run of the filter may keep other rows
         self.site = self.site.with_conditions(self.query.optimized)
         values = self._values()
@@ -247,7 +250,7 @@ class _Search:
         order = "descending" if self.extreme.is_greatest else "ascending"
         return values.take(pc.sort_indices(values, sort_keys=[("", order)]))
 
-    def _row(self, top: Any, values: pa.Array) -> _Found | None:
+    def _row(self, top: LogicalPlan, values: pa.Array) -> _Found | None:
         """Return a leaf with one row that has the greatest or least value.
 
         The leaf is empty if the table has no matching row. Return None if the partitions of all
@@ -257,21 +260,21 @@ class _Search:
         start = 0
         for number in _VALUES:
             scan = self._scan(values[start : start + number])
-            rows = catalyst.dataframe(self._kept(top, scan))
+            rows = catalyst.execution.dataframe(self._kept(top, scan))
             if number > 1:
                 key = F.col(quoted(self.column))
                 rows = rows.orderBy(key.desc() if self.extreme.is_greatest else key.asc())
             plan = analyzed_plan(rows.limit(1))
             columns = list(shown(catalyst, plan, table.leaf, table.read))
-            one = catalyst.dataframe(catalyst.projected(plan, columns))
+            one = catalyst.execution.dataframe(catalyst.plans.projected(plan, columns))
             row = interruptibly(catalyst.spark, partial(internal_rows, one))
             start += number
             if len(row) or start >= len(values):
-                output = catalyst.node(self.query.optimized, table.leaf.path).output()
-                return self._found(catalyst.local_relation(output, row))
+                output = catalyst.plans.node(self.query.optimized, table.leaf.path).output()
+                return self._found(catalyst.plans.local_relation(output, row))
         return None
 
-    def _rows(self, top: Any, values: pa.Array, wanted: int) -> _Found | None:
+    def _rows(self, top: LogicalPlan, values: pa.Array, wanted: int) -> _Found | None:
         """Return a scan of the first partitions in ``values`` that together have ``wanted`` rows.
 
         Return None if all partitions may be needed, or if all attempts find too few rows.
@@ -279,7 +282,7 @@ class _Search:
         counted = start = 0
         for number in _VALUES:
             scan = self._scan(values[start : start + number])
-            rows = self.query.catalyst.dataframe(self._kept(top, scan))
+            rows = self.query.catalyst.execution.dataframe(self._kept(top, scan))
             some = rows.limit(wanted - counted)
             counted += interruptibly(some.sparkSession, some.count)
             start += number
@@ -292,20 +295,20 @@ class _Search:
                 return self._found(scan)
         return None
 
-    def _kept(self, top: Any, scan: Any) -> Any:
+    def _kept(self, top: LogicalPlan, scan: LogicalPlan) -> LogicalPlan:
         """Return a plan of the rows of ``scan`` that meet the query's conditions."""
         table = self.extreme.table
         inside = table.leaf.path[len(table.top.path) :]
-        return self.query.catalyst.replaced(top, {inside: scan})
+        return self.query.catalyst.plans.replaced(top, {inside: scan})
 
-    def _scan(self, values: pa.Array) -> Any:
+    def _scan(self, values: pa.Array) -> LogicalPlan:
         """Return a scan of the partitions with the given values."""
         keys = DynamicFilteringData.from_arrow(pa.table({self.column: values}))
         node, report = self.scan.pruned(replace(self.site, data=(keys,)).needed)
         self.reports.append(report)
         return node
 
-    def _found(self, node: Any) -> _Found:
+    def _found(self, node: LogicalPlan) -> _Found:
         which = "last" if self.extreme.is_greatest else "first"
         wanted = self.extreme.rows
         told = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 
 from splitlib.config import SplitConfig
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
@@ -24,9 +24,9 @@ from splitlib.spark.planner.query import Query
 class Materialized:
     """The rows of dimensions that have run, for the optimized and the analyzed plan of a query."""
 
-    optimized: Any
+    optimized: LogicalPlan
     """The optimized plan with these rows."""
-    leaves: Mapping[Path, Any]
+    leaves: Mapping[Path, LogicalPlan]
     """New leaves by their path in the analyzed plan."""
 
 
@@ -46,15 +46,17 @@ def materialize(
     """
     computed = _checkpoints(query, dimensions)
     leaves = _by_path(query.analyzed_tree, computed)
-    optimized = query.catalyst.replaced(query.optimized, _by_path(query.optimized_tree, computed))
+    optimized = query.catalyst.plans.replaced(
+        query.optimized, _by_path(query.optimized_tree, computed)
+    )
     for group in run_once:
         rows = _rows_of(query.catalyst, optimized, group, executor, query.config)
         leaves |= {one.place: rows[one.leaf.path] for one in group}
-        optimized = query.catalyst.replaced(optimized, rows)
+        optimized = query.catalyst.plans.replaced(optimized, rows)
     return Materialized(optimized, leaves)
 
 
-def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Path, Any]:
+def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Path, LogicalPlan]:
     """Compute the join inputs that are not deterministic, and keep their rows.
 
     Return plans that read these rows, by path in the analyzed plan. If join inputs are nested, only
@@ -65,35 +67,40 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
         usable: Function that returns whether an input is small enough, and reads no scan to prune.
     """
     catalyst = query.catalyst
-    found: dict[Path, Any] = {}
+    found: dict[Path, LogicalPlan] = {}
     for node in inputs_of_joins(query.analyzed_tree):
         inside = any(node.path[: len(path)] == path for path in found)
         if inside or not usable(node):
             continue
-        plan = catalyst.node(query.analyzed, node.path)
-        if why_not_deterministic(catalyst.dataframe(plan), trusts_foreign=False) is not None:
+        plan = catalyst.plans.node(query.analyzed, node.path)
+        if (
+            why_not_deterministic(catalyst.execution.dataframe(plan), trusts_foreign=False)
+            is not None
+        ):
             rows = allowed_part(catalyst, plan, query.config)
             found[node.path] = analyzed_plan(kept_rows(rows))
     return found
 
 
-def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozenset[int], Any]:
+def _checkpoints(
+    query: Query, dimensions: Iterable[Dimension]
+) -> dict[frozenset[int], LogicalPlan]:
     """Compute the RDDs that dimensions read, and keep their rows, because they may change.
 
     Return plans that read these rows, by column ids. The rows of checkpointed RDDs do not change,
     so these RDDs are not computed.
     """
     catalyst = query.catalyst
-    found: dict[frozenset[int], Any] = {}
+    found: dict[frozenset[int], LogicalPlan] = {}
     for leaf in rdds_of(dimensions):
         ids = leaf_ids(leaf)
-        node = catalyst.node(query.optimized, leaf.path)
-        if ids not in found and not catalyst.is_checkpointed(node):
-            found[ids] = analyzed_plan(kept_rows(catalyst.dataframe(node)))
+        node = catalyst.plans.node(query.optimized, leaf.path)
+        if ids not in found and not catalyst.plans.is_checkpointed(node):
+            found[ids] = analyzed_plan(kept_rows(catalyst.execution.dataframe(node)))
     return found
 
 
-def _by_path(root: Node, plans: Mapping[frozenset[int], Any]) -> dict[Path, Any]:
+def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
     """Return the plans by the paths of the leaves with the same column ids."""
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
@@ -101,33 +108,35 @@ def _by_path(root: Node, plans: Mapping[frozenset[int], Any]) -> dict[Path, Any]
 
 def _rows_of(
     catalyst: Catalyst,
-    optimized: Any,
+    optimized: LogicalPlan,
     group: Sequence[Materializable],
     executor: Executor,
     config: SplitConfig,
-) -> dict[Path, Any]:
+) -> dict[Path, LogicalPlan]:
     """Run a group of leaves; return new leaves with their rows and the same attributes, by path.
 
     Plans with the same result run once, with all columns that any of their leaves needs.
     """
-    alike: list[tuple[Any, list[Materializable]]] = []
+    alike: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
-        plan = catalyst.node(optimized, one.top.path)
-        same = next((ones for other, ones in alike if catalyst.same_result(plan, other)), None)
+        plan = catalyst.plans.node(optimized, one.top.path)
+        same = next(
+            (ones for other, ones in alike if catalyst.plans.same_result(plan, other)), None
+        )
         if same is None:
             alike.append((plan, [one]))
         else:
             same.append(one)
     plans = (
-        catalyst.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
+        catalyst.plans.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in alike
     )
     # Check all plans before one of them runs.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
     rows = executor.map(internal_rows, parts)
     return {
-        one.leaf.path: catalyst.local_relation(
-            catalyst.node(optimized, one.leaf.path).output(), found
+        one.leaf.path: catalyst.plans.local_relation(
+            catalyst.plans.node(optimized, one.leaf.path).output(), found
         )
         for (_, ones), found in zip(alike, rows, strict=True)
         for one in ones
@@ -139,10 +148,12 @@ def _read_in(places: Iterable[Materializable]) -> frozenset[int]:
     return frozenset().union(*(place.read for place in places))
 
 
-def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> Iterator[Any]:
+def shown(
+    catalyst: Catalyst, plan: LogicalPlan, leaf: Node, read: frozenset[int]
+) -> Iterator[CatalystExpression]:
     """Yield the columns of a leaf, with null in place of columns that the query does not read."""
-    output = catalyst.output(plan)
-    nulls: dict[str, Any] = {}
+    output = catalyst.plans.output(plan)
+    nulls: dict[str, CatalystExpression] = {}
     for i, column in enumerate(leaf_columns(leaf)):
         if i in read:
             yield output[i]
@@ -150,5 +161,5 @@ def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> It
         kind = str(column.fields["dataType"])
         if kind not in nulls:
             # Give the null a new id: the optimizer treats columns with one id as the same column.
-            nulls[kind] = catalyst.null_like(output[i])
+            nulls[kind] = catalyst.expressions.null_like(output[i])
         yield nulls[kind]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,6 +29,7 @@ from splitlib.spark.jvm.dataframes import have_same_schema
 from splitlib.spark.jvm.errors import readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.cost import Costs
@@ -175,8 +176,8 @@ def _query(
         # A DataFrame of the rewritten plan would run the command again.
         return "the DataFrame is the result of a command."
     catalyst = Catalyst(df.sparkSession)
-    analyzed = catalyst.analyzed(df)
-    tree = catalyst.tree(analyzed)
+    analyzed = catalyst.execution.analyzed(df)
+    tree = catalyst.plans.tree(analyzed)
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not asks_for_extremes(tree):
         return "the query has no join."
@@ -190,12 +191,12 @@ def _query(
         catalyst=catalyst,
         config=config,
         prunable=prunable,
-        analyzed=catalyst.replaced(analyzed, fixed),
+        analyzed=catalyst.plans.replaced(analyzed, fixed),
         analyzed_tree=tree,
         optimized=optimized,
         optimized_tree=optimized_tree,
-        broadcast_threshold=catalyst.broadcast_threshold(),
-        unknown_size=catalyst.unknown_size(),
+        broadcast_threshold=catalyst.execution.broadcast_threshold(),
+        unknown_size=catalyst.execution.unknown_size(),
         is_command=of_command,
         replaced_leaves=fixed,
     )
@@ -208,12 +209,12 @@ def _config(spark: SparkSession) -> SplitConfig:
 
 
 def _optimized(
-    catalyst: Catalyst, analyzed: Any, tree: Node, *, fixes: bool
-) -> tuple[Mapping[Path, Any], Any, Node]:
+    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
+) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, Node]:
     """Optimize a plan; return its leaves with fixed files, the optimized plan and its tree."""
     fixed = fixed_leaves(catalyst, analyzed, tree) if fixes else {}
-    optimized = catalyst.optimized(catalyst.replaced(analyzed, fixed))
-    return fixed, optimized, catalyst.tree(optimized)
+    optimized = catalyst.execution.optimized(catalyst.plans.replaced(analyzed, fixed))
+    return fixed, optimized, catalyst.plans.tree(optimized)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,7 +227,7 @@ class _Pruned:
     """Result for each scan, in the order of the analyzed plan."""
     materialized: Materialized
     """Rows of the dimensions that have run."""
-    dead: Mapping[Path, Any]
+    dead: Mapping[Path, LogicalPlan]
     """Empty scans in place of scans that the optimizer drops, by path in the analyzed plan."""
     listed_later: tuple[str, ...]
     """Names of the tables whose files Spark lists when the query runs."""
@@ -302,7 +303,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}
     new = {**query.replaced_leaves, **materialized.leaves, **pruned.dead}
-    narrowed: dict[Path, Any] = {}
+    narrowed: dict[Path, LogicalPlan] = {}
     for outcome in pruned.outcomes:
         scan, node, nodes = outcome.scan, outcome.instead, new
         if outcome.report.condition is not None:
@@ -310,10 +311,10 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
         if outcome.rows is not None:
             if node is None:
                 node, nodes = scan.leaf, narrowed
-            node = query.catalyst.filtered(node, outcome.rows)
+            node = query.catalyst.plans.filtered(node, outcome.rows)
         if node is not None:
             if scan in sharing_scans:
-                node = query.catalyst.not_broadcast(node)
+                node = query.catalyst.plans.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
     # A placeholder's columns are nullable even if the table's columns are NOT NULL. So queries on
@@ -344,10 +345,11 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     if not named:
         return df
     catalyst = Catalyst(df.sparkSession)
-    analyzed = catalyst.analyzed(df)
-    tree = catalyst.tree(analyzed)
-    new: dict[Path, Any] = {}
+    analyzed = catalyst.execution.analyzed(df)
+    tree = catalyst.plans.tree(analyzed)
+    new: dict[Path, LogicalPlan] = {}
     for scan in prunable_scans(catalyst, analyzed, tree, None, named).by_columns.values():
-        whole = scan.left_alone(Report(scan.name))
-        new |= dict.fromkeys(scan.paths, whole.instead)
+        whole = scan.left_alone(Report(scan.name)).instead
+        if whole is not None:
+            new |= dict.fromkeys(scan.paths, whole)
     return rewritten_query(catalyst, df, analyzed, new)

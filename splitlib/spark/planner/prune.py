@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Final
+from typing import Final
 
 from splitlib.report import Report
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
@@ -31,7 +32,7 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
 
 
 def pruned_by_keys(
-    query: Query, plan: Any, sites: PrunedSites, all_sites: PrunedSites, executor: Executor
+    query: Query, plan: LogicalPlan, sites: PrunedSites, all_sites: PrunedSites, executor: Executor
 ) -> dict[Path, Site]:
     """Collect keys, and return the scan sites pruned by these keys.
 
@@ -64,7 +65,7 @@ def pruned_by_keys(
     return found
 
 
-def _pruned_by_sites(plan: Any, pruned: Site, sites: PrunedSites) -> Site:
+def _pruned_by_sites(plan: LogicalPlan, pruned: Site, sites: PrunedSites) -> Site:
     """Prune a scan site by the partition values that are left at other sites."""
     for join_filter in pruned.site.from_sites:
         comparisons = join_filter.comparisons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from pyspark.sql import DataFrame
 
@@ -13,6 +13,7 @@ from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS
@@ -23,9 +24,9 @@ from splitlib.spark.planner.scan_sites.scan import Scan
 def rewritten_query(
     catalyst: Catalyst,
     df: DataFrame,
-    analyzed: Any,
-    new: Mapping[Path, Any],
-    narrowed: Mapping[Path, Any] | None = None,
+    analyzed: LogicalPlan,
+    new: Mapping[Path, LogicalPlan],
+    narrowed: Mapping[Path, LogicalPlan] | None = None,
 ) -> DataFrame:
     """Replace nodes of a query, and keep its original relations in the plan.
 
@@ -39,8 +40,10 @@ def rewritten_query(
     # Spark does not search subqueries for relations, so add the relations outside of subqueries.
     place = next((path for path in new if all(step >= 0 for step in path)), None)
     if place is not None:
-        new = {**new, place: catalyst.beside(new[place], _relations(catalyst, df))}
-    return catalyst.dataframe(catalyst.replaced(analyzed, {**new, **(narrowed or {})}))
+        new = {**new, place: catalyst.plans.beside(new[place], _relations(catalyst, df))}
+    return catalyst.execution.dataframe(
+        catalyst.plans.replaced(analyzed, {**new, **(narrowed or {})})
+    )
 
 
 def refresh(df: DataFrame) -> None:
@@ -53,15 +56,15 @@ def refresh(df: DataFrame) -> None:
         return  # Spark Connect analyzes a query each time it runs
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
-    nodes = catalyst.tree(plan).walk()
-    leaves = [catalyst.node(plan, n.path) for n in nodes if n.kind == "LogicalRelation"]
-    if any(catalyst.is_pinned(leaf) for leaf in leaves):
+    nodes = catalyst.plans.tree(plan).walk()
+    leaves = [catalyst.plans.node(plan, n.path) for n in nodes if n.kind == "LogicalRelation"]
+    if any(catalyst.relations.is_pinned(leaf) for leaf in leaves):
         raise ConfigError(
             "The query reads files that were selected before it was optimized.",
             hint="call replan on the result of load(), and repeat the steps that followed.",
         )
     for leaf in leaves:
-        catalyst.refresh(leaf)
+        catalyst.relations.refresh(leaf)
 
 
 def is_command(df: DataFrame) -> bool:
@@ -69,14 +72,14 @@ def is_command(df: DataFrame) -> bool:
     return internals_unavailable(df.sparkSession) is not None or ran_a_command(df)
 
 
-def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:
+def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
     """Return the distinct relations that a query reads outside of its subqueries."""
     relations = [
         leaf
-        for leaf in catalyst.leaves(analyzed_plan(df))
-        if catalyst.kind(leaf) in RELATIONS and not catalyst.is_pinned(leaf)
+        for leaf in catalyst.plans.leaves(analyzed_plan(df))
+        if catalyst.plans.kind(leaf) in RELATIONS and not catalyst.relations.is_pinned(leaf)
     ]
-    return catalyst.distinct(relations)
+    return catalyst.plans.distinct(relations)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -94,11 +97,11 @@ class Query:
     """Settings of the session."""
     prunable: PrunableScans
     """The scans of the analyzed plan that can be pruned."""
-    analyzed: Any
+    analyzed: LogicalPlan
     """The analyzed plan in the JVM."""
     analyzed_tree: Node
     """The analyzed plan in Python."""
-    optimized: Any
+    optimized: LogicalPlan
     """The optimized plan in the JVM."""
     optimized_tree: Node
     """The optimized plan in Python."""
@@ -108,7 +111,7 @@ class Query:
     """Size in bytes that Spark assumes for relations of unknown size."""
     is_command: bool
     """Whether the query selects the rows that a command changes."""
-    replaced_leaves: Mapping[Path, Any] = field(default_factory=dict)
+    replaced_leaves: Mapping[Path, LogicalPlan] = field(default_factory=dict)
     """New leaves of the analyzed plan, by path."""
     pruned_bytes: Mapping[Path, int] = field(default_factory=dict)
     """Bytes that pruned scans read, by path in the optimized plan."""
@@ -131,7 +134,7 @@ class Query:
     @property
     def deterministic(self) -> bool:
         """Whether the query returns the same rows each time it runs."""
-        return self.catalyst.is_deterministic(self.optimized)
+        return self.catalyst.plans.is_deterministic(self.optimized)
 
     @property
     def dimension_bytes(self) -> int:
@@ -148,11 +151,13 @@ class Query:
 
     def places_of(self, scan: Scan) -> frozenset[str]:
         """Return the tables and directories that a scan reads."""
-        return self.catalyst.places_read_by(scan.leaf)
+        return self.catalyst.relations.places_read_by(scan.leaf)
 
     def places_read_by(self, leaf: Node) -> frozenset[str]:
         """Return the tables and directories that a leaf of the optimized plan reads."""
-        return self.catalyst.places_read_by(self.catalyst.node(self.optimized, leaf.path))
+        return self.catalyst.relations.places_read_by(
+            self.catalyst.plans.node(self.optimized, leaf.path)
+        )
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
         """Return the bytes that a leaf of the optimized plan reads; None if unknown.
@@ -166,36 +171,38 @@ class Query:
         scans = (self.scan_of(leaf), *copied)
         if any(scan is not None and scan.is_placeholder for scan in scans):
             return None  # Spark cannot run a placeholder
-        return self._size(self.catalyst.node(self.optimized, leaf.path))
+        return self._size(self.catalyst.plans.node(self.optimized, leaf.path))
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
         """Return the bytes that a leaf of the analyzed plan reads; None if unknown."""
-        return self._size(self.catalyst.node(self.analyzed, leaf.path))
+        return self._size(self.catalyst.plans.node(self.analyzed, leaf.path))
 
     def type_of(self, expression: Expression) -> TypeNames:
         """Return the type of an expression of the optimized plan."""
-        kind = self.catalyst.expression_at(self.optimized, expression.place).dataType()
-        return TypeNames(str(kind.typeName()), str(kind.catalogString()))
+        kind = self.catalyst.plans.expression_at(self.optimized, expression.place).dataType()
+        return TypeNames(kind.typeName(), kind.catalogString())
 
-    def broadcast_of(self, plan: Any, node: Node) -> Hashable | None:
+    def broadcast_of(self, plan: LogicalPlan, node: Node) -> Hashable | None:
         """Return the semantic hash of a join side; None if Spark does not broadcast the side.
 
         Args:
             plan: The optimized plan. Some dimensions may be replaced by their rows.
             node: A side of a join in the plan.
         """
-        build_side = self.catalyst.node(plan, node.path)
-        if self.catalyst.size_of(build_side) > self.broadcast_threshold:
+        build_side = self.catalyst.plans.node(plan, node.path)
+        if self.catalyst.plans.size_of(build_side) > self.broadcast_threshold:
             return None
-        return self.catalyst.semantic_hash(build_side)
+        return self.catalyst.plans.semantic_hash(build_side)
 
-    def optimized_with(self, new: Mapping[Path, Any]) -> Node:
+    def optimized_with(self, new: Mapping[Path, LogicalPlan]) -> Node:
         """Optimize the query with other nodes at some paths of the analyzed plan."""
-        plan = self.catalyst.optimized(self.catalyst.replaced(self.analyzed, new))
-        return self.catalyst.tree(plan)
+        plan = self.catalyst.execution.optimized(self.catalyst.plans.replaced(self.analyzed, new))
+        return self.catalyst.plans.tree(plan)
 
     def with_leaves(
-        self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
+        self,
+        optimized_leaves: Mapping[Path, LogicalPlan],
+        analyzed_leaves: Mapping[Path, LogicalPlan],
     ) -> Self:
         """Return the query with new leaves in place of some scans, which are not pruned again.
 
@@ -204,18 +211,18 @@ class Query:
             analyzed_leaves: New leaves by path in the analyzed plan.
         """
         catalyst = self.catalyst
-        analyzed = catalyst.replaced(self.analyzed, analyzed_leaves)
-        optimized = catalyst.replaced(self.optimized, optimized_leaves)
+        analyzed = catalyst.plans.replaced(self.analyzed, analyzed_leaves)
+        optimized = catalyst.plans.replaced(self.optimized, optimized_leaves)
         return replace(
             self,
             prunable=self.prunable.without(analyzed_leaves.keys()),
             analyzed=analyzed,
-            analyzed_tree=catalyst.tree(analyzed),
+            analyzed_tree=catalyst.plans.tree(analyzed),
             optimized=optimized,
-            optimized_tree=catalyst.tree(optimized),
+            optimized_tree=catalyst.plans.tree(optimized),
             replaced_leaves={**self.replaced_leaves, **analyzed_leaves},
         )
 
-    def _size(self, node: Any) -> int | None:
-        size = self.catalyst.size_of(node)
-        return size if size < self.unknown_size else self.catalyst.size_on_disk(node)
+    def _size(self, node: LogicalPlan) -> int | None:
+        size = self.catalyst.plans.size_of(node)
+        return size if size < self.unknown_size else self.catalyst.execution.size_on_disk(node)

@@ -16,13 +16,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import (
@@ -79,7 +80,7 @@ class _Side:
 
 def with_runtime_filters(
     query: Query,
-    plan: Any,
+    plan: LogicalPlan,
     outcomes: Sequence[ScanOutcome],
     copied: Collection[Scan],
     executor: Executor,
@@ -104,7 +105,11 @@ class _Sides:
     """Find the joins of one query for which a runtime filter is worth its cost, and build it."""
 
     def __init__(
-        self, query: Query, plan: Any, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
+        self,
+        query: Query,
+        plan: LogicalPlan,
+        outcomes: Sequence[ScanOutcome],
+        copied: Collection[Scan],
     ) -> None:
         self._query = query
         self._tree = query.optimized_tree
@@ -123,9 +128,9 @@ class _Sides:
         self._dimensions_in_place = plan
 
     @cached_property
-    def _plan(self) -> Any:
+    def _plan(self) -> LogicalPlan:
         """The optimized plan with pruned scans, in which some dimensions are replaced by rows."""
-        return self._query.catalyst.replaced(self._dimensions_in_place, self._pinned)
+        return self._query.catalyst.plans.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
         """Return, for each large scan, the smallest side that a shuffle join joins it with."""
@@ -168,9 +173,11 @@ class _Sides:
 
     def _with_filter(self, outcome: ScanOutcome, side: _Side) -> ScanOutcome:
         catalyst, started = self._query.catalyst, time.perf_counter()
-        keys = [catalyst.expression_at(self._plan, c.key.place) for c in side.comparisons]
+        keys = [catalyst.plans.expression_at(self._plan, c.key.place) for c in side.comparisons]
         rows = plan_of_dimension(catalyst, self._plan, side.join_filter.dimension)
-        hashes = catalyst.projected(rows, [catalyst.alias(catalyst.hashed(keys), "hash")])
+        hashes = catalyst.plans.projected(
+            rows, [catalyst.expressions.alias(catalyst.expressions.hashed(keys), "hash")]
+        )
         of_keys = allowed_part(catalyst, hashes, self._query.config)
         if why_not_deterministic(of_keys, trusts_foreign=False) is not None:
             return outcome  # the query may read different rows
@@ -179,11 +186,11 @@ class _Sides:
         condition = None
         if share_of_bits(found) <= _FULL:
             scan = outcome.scan.leaf if outcome.instead is None else outcome.instead
-            own = {int(a.exprId().id()): a for a in catalyst.output(scan)}
-            condition = catalyst.might_contain(found, [own[i] for i in side.column_ids])
-            sample = catalyst.projected(scan, [catalyst.alias(condition, "kept")])
-            rows = allowed_part(catalyst, sample, self._query.config)
-            looked = [row[0] for row in rows.take(_SAMPLE)]
+            own = {a.exprId().id(): a for a in catalyst.plans.output(scan)}
+            condition = catalyst.expressions.might_contain(found, [own[i] for i in side.column_ids])
+            sample = catalyst.plans.projected(scan, [catalyst.expressions.alias(condition, "kept")])
+            tested = allowed_part(catalyst, sample, self._query.config)
+            looked = [row[0] for row in tested.take(_SAMPLE)]
         is_used = bool(looked) and sum(looked) <= _MOST_KEPT * len(looked)
         columns = tuple(side.scan.names[i] for i in side.column_ids)
         unused = "it keeps too many rows" if looked else "too many keys"
@@ -232,9 +239,9 @@ class _Sides:
         return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
 
     def _is_fixed_leaf(self, leaf: Node) -> bool:
-        node = self._query.catalyst.node(self._plan, leaf.path)
+        node = self._query.catalyst.plans.node(self._plan, leaf.path)
         kinds = ("LocalRelation", "OneRowRelation")
-        return leaf.path in self._pinned or self._query.catalyst.kind(node) in kinds
+        return leaf.path in self._pinned or self._query.catalyst.plans.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
         """Return the bytes that a dimension reads; None if unknown or if its rows may change."""

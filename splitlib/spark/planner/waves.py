@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
 
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import decide
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
@@ -28,7 +28,7 @@ OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]
 
 
 def pruned_in_waves(
-    query: Query, plan: Any, sites: PrunedSites, outcome_of: OutcomeOf, executor: Executor
+    query: Query, plan: LogicalPlan, sites: PrunedSites, outcome_of: OutcomeOf, executor: Executor
 ) -> tuple[PrunedSites, list[ScanOutcome]]:
     """Return the scan sites with their keys, and the outcome of each scan of the query.
 
@@ -43,7 +43,7 @@ def pruned_in_waves(
     open_ = {path: one for path, one in sites.items() if one.site.may_have_keys}
     while open_:
         ready = _ready(open_)
-        with_pruned = query.catalyst.replaced(plan, _pinned(sites, outcomes))
+        with_pruned = query.catalyst.plans.replaced(plan, _pinned(sites, outcomes))
         sites = {**sites, **pruned_by_keys(query, with_pruned, ready, sites, executor)}
         done = {one.scan: None for one in ready.values()}
         known = done.keys() | outcomes.keys()
@@ -93,7 +93,7 @@ def _sources(site: ScanSite) -> set[Path]:
     return {lineage.leaf.path for lineage in lineages if lineage is not None}
 
 
-def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Path, Any]:
+def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Path, LogicalPlan]:
     """Return the plan nodes that replace pruned scans, by path in the optimized plan."""
     found = ((path, outcomes.get(one.scan)) for path, one in sites.items())
     return {path: o.instead for path, o in found if o is not None and o.instead is not None}

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
@@ -17,6 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct, has_range
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import Items
+from splitlib.spark.jvm.spark_handles import CatalystExpression, CatalystType
 from splitlib.spark.predicates.value_sets import (
     NOT_NULL,
     UNKNOWN,
@@ -28,6 +30,8 @@ from splitlib.spark.predicates.value_sets import (
     compared,
     is_null,
 )
+
+T = TypeVar("T")
 
 _WIDE: Final = Context(prec=100)
 # By the name of Catalyst's class: the operator, and the operator if the two sides are swapped.
@@ -154,7 +158,7 @@ class Known(NamedTuple):
     """Whether the data is equivalent to the condition."""
 
 
-def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None:
+def values_of(condition: CatalystExpression, columns: pa.Schema) -> DynamicFilteringData | None:
     """Return the values of columns in rows for which ``condition`` is true; None if unknown.
 
     The result may be wider than the condition, never narrower.
@@ -167,7 +171,7 @@ def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None
     return known and known.data
 
 
-def known_of(condition: Any, columns: pa.Schema) -> Known | None:
+def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     """Return the same as :func:`values_of`, and whether the values are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
@@ -207,7 +211,9 @@ class _Reader:
         self.missed = False
         """Whether a part of the expression is not supported."""
 
-    def truth_of(self, condition: Any, shared: Mapping[str, Any] | None = None) -> Truth:
+    def truth_of(
+        self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression] | None = None
+    ) -> Truth:
         """Return the values for which a condition is true, and for which it is false.
 
         Args:
@@ -233,7 +239,9 @@ class _Reader:
         self.missed = self.missed or found is None
         return UNKNOWN if found is None else found
 
-    def _of_column(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+    def _of_column(
+        self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
+    ) -> Truth | None:
         """Return the :class:`Truth` of a condition on one column; None for other conditions."""
         name = condition.nodeName()
         if name in ("IsNull", "IsNotNull"):
@@ -251,7 +259,9 @@ class _Reader:
         constant = self._constant(condition, pa.bool_(), shared)
         return constant and always(None if constant.value is None else bool(constant.value))
 
-    def _compared(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+    def _compared(
+        self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
+    ) -> Truth | None:
         left, right = condition.left(), condition.right()
         comparison, mirrored = _COMPARISONS[condition.nodeName()]
         field = self._column(left, shared)
@@ -262,7 +272,9 @@ class _Reader:
         value = self._constant(right, field.type, shared)
         return value and compared(field.name, comparison, value.value)
 
-    def _in_list(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+    def _in_list(
+        self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
+    ) -> Truth | None:
         is_set = condition.nodeName() == "InSet"  # the optimizer replaces long IN lists by InSet
         field = self._column(condition.child() if is_set else condition.value(), shared)
         if field is None:
@@ -274,7 +286,9 @@ class _Reader:
         values = [key.value for key in keys if key is not None]
         return among(field.name, values) if len(values) == len(keys) else None
 
-    def _column(self, expression: Any, shared: Mapping[str, Any]) -> pa.Field | None:
+    def _column(
+        self, expression: CatalystExpression, shared: Mapping[str, CatalystExpression]
+    ) -> pa.Field | None:
         """Return the column that an expression refers to, with its type in the comparison."""
         expression = _resolved(expression, shared)
         if expression.nodeName() == "Cast":
@@ -296,7 +310,10 @@ class _Reader:
         return field
 
     def _constant(
-        self, expression: Any, kind: pa.DataType, shared: Mapping[str, Any]
+        self,
+        expression: CatalystExpression,
+        kind: pa.DataType,
+        shared: Mapping[str, CatalystExpression],
     ) -> _Constant | None:
         """Evaluate a constant expression; None if this fails, or if the type is not ``kind``."""
         expression = _resolved(expression, shared)
@@ -331,25 +348,27 @@ def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
         return None
 
 
-def _resolved(expression: Any, shared: Mapping[str, Any]) -> Any:
+def _resolved(
+    expression: CatalystExpression, shared: Mapping[str, CatalystExpression]
+) -> CatalystExpression:
     """Replace references to common expressions by their definitions."""
     while expression.nodeName() == "CommonExpressionRef":
         expression = shared[expression.id().toString()]
     return expression
 
 
-def _name(expression: Any) -> str | None:
+def _name(expression: CatalystExpression) -> str | None:
     """Return the name of a column, or of a field of a struct as ``a.b``."""
     match expression.nodeName():
         case "AttributeReference":
-            return str(expression.name())
+            return expression.name()
         case "GetStructField":
             parent = _name(expression.child())
             return None if parent is None else f"{parent}.{expression.extractFieldName()}"
     return None
 
 
-def _is_of(spark_type: Any, kind: pa.DataType) -> bool:
+def _is_of(spark_type: CatalystType, kind: pa.DataType) -> bool:
     """Return whether a Catalyst type equals an Arrow type. A string with a collation does not."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
@@ -357,7 +376,7 @@ def _is_of(spark_type: Any, kind: pa.DataType) -> bool:
         return False
     if pa.types.is_timestamp(kind) and kind.unit != "us":
         return False
-    return bool(spark_type.simpleString() == own.simpleString())
+    return spark_type.simpleString() == own.simpleString()
 
 
 def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
@@ -368,7 +387,7 @@ def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
     )
 
 
-def _each(items: Any) -> Iterator[Any]:
+def _each(items: Items[T]) -> Iterator[T]:
     iterator = items.iterator()
     while iterator.hasNext():
         yield iterator.next()

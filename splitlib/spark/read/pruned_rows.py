@@ -35,6 +35,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.predicates.row_filters import (
     MOST_KEYS,
     among,
@@ -57,7 +58,7 @@ _VERIFIED: Final = "each query first checks that the files have not changed (ver
 
 
 @in_its_session
-def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
+def relation_of_table(spark: SparkSession, table: Table) -> LogicalPlan | None:
     """Return Spark's own relation of the table; None if Spark has no such relation.
 
     Args:
@@ -73,7 +74,9 @@ def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
         return None
 
 
-def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None) -> DataFrame:
+def saying_its_table(
+    spark: SparkSession, rows: DataFrame, relation: LogicalPlan | None
+) -> DataFrame:
     """Add a table's relation to the plan of ``rows``, so that Spark finds the table in the plan.
 
     The relation is joined with a condition that is always false. So the relation is never read, and
@@ -88,7 +91,7 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None)
     if relation is None:
         return rows
     catalyst = Catalyst(spark)
-    return catalyst.dataframe(catalyst.beside(analyzed_plan(rows), [relation]))
+    return catalyst.execution.dataframe(catalyst.plans.beside(analyzed_plan(rows), [relation]))
 
 
 def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
@@ -103,7 +106,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
     return rows if connector is None else connector.named(rows)
 
 
-def _relation(catalyst: Catalyst, table: Table) -> Any:
+def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
     """Return the relation that Spark has for the table, or else a relation of its directory."""
     own = relation_of(table)
     if own is not None:

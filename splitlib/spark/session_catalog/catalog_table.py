@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,6 +15,8 @@ from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
+from splitlib.spark.jvm.spark_handles import InternalRow, LogicalPlan
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation import ListedTable, Relation
 from splitlib.spi import Predicate, flag
@@ -48,7 +50,7 @@ class CatalogTable(Relation):
     def __init__(
         self,
         catalyst: Catalyst,
-        leaf: Any,
+        leaf: LogicalPlan,
         partitions: PartitionsByName,
         *,
         canonical: bool | None = None,
@@ -186,14 +188,14 @@ class CatalogTable(Relation):
             return None
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
-        rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
+        rows = self._rows_of(self._catalyst.relations.reading_partitions(self._leaf, partitions))
         # If a relation has a list of partitions, Spark assumes that filters on partition columns
         # were already applied to it, and drops such filters. It does not push filters below a
         # sample, so a sample of all rows makes Spark keep them.
         return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
-    def _rows(self, refs: pa.Array) -> Any:
+    def _rows(self, refs: pa.Array) -> JavaArray[InternalRow]:
         return self._partitions.rows(refs.to_pylist())
 
-    def _statuses(self, files: pa.Table) -> Any:
+    def _statuses(self, files: pa.Table) -> Seq[FileStatus]:
         return self._partitions.statuses(files["path"].to_pylist())

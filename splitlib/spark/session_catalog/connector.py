@@ -17,6 +17,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import read_of_table
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
@@ -148,7 +149,7 @@ def table_of(spark: SparkSession, name: str, relation: Relation, config: SplitCo
 
 def relation_of_leaf(
     catalyst: Catalyst,
-    leaf: Any,
+    leaf: LogicalPlan,
     threads: int,
     known: dict[str, PartitionsByName] | None = None,
     *,
@@ -165,10 +166,10 @@ def relation_of_leaf(
         canonical: Whether integers and dates in partition values have only one spelling; None to
             read it from the table's properties.
     """
-    index = catalyst.listed_index_of(leaf)
+    index = catalyst.relations.listed_index_of(leaf)
     if index is not None:
         return ListedTable(catalyst, leaf, index)
-    entry = catalyst.catalog_table_of(leaf)
+    entry = catalyst.relations.catalog_table_of(leaf)
     if entry is None:
         return None
     partitions = PartitionsByName.of(catalyst, entry, threads)
@@ -196,14 +197,14 @@ def _relation(spark: SparkSession, name: str, threads: int, *, canonical: bool |
         raise TableNotFound("The session has no such table.", hint="check the name.")
     leaf = read.leaf
     relation: Relation | None = None
-    if catalyst.is_table(leaf):
-        has_keys = not catalyst.partition_schema(leaf).isEmpty()
-        if has_keys or not catalyst.is_of_hive(leaf):
+    if catalyst.relations.is_table(leaf):
+        has_keys = not catalyst.relations.partition_schema(leaf).isEmpty()
+        if has_keys or not catalyst.relations.is_of_hive(leaf):
             relation = relation_of_leaf(catalyst, leaf, threads, canonical=canonical)
         else:
             relation = WholeTable(catalyst, leaf, threads)
     if relation is None:
-        kind = catalyst.kind(leaf)
+        kind = catalyst.plans.kind(leaf)
         if kind == "View":
             raise UnsupportedTable("The table is a view.", hint=_QUERY_OF_VIEW)
         raise UnsupportedTable(

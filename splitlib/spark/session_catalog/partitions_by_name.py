@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +28,16 @@ from splitlib.hive.partition_values import (
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories, texts
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.jvm.spark_handles import (
+    CatalogEntry,
+    CatalogPartition,
+    FileIndex,
+    InternalRow,
+    LogicalPlan,
+)
 from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 
 # Maximum number of values in one filter. Some metastores reject long filters. With Derby as its
@@ -47,7 +55,7 @@ _PAGES = 2
 class _Fetched:
     """The response to one request for partitions."""
 
-    partitions: Any
+    partitions: Seq[CatalogPartition]
     """Partitions, Spark's ``Seq[CatalogTablePartition]``."""
     positions: Mapping[str, int]
     """Position of each requested partition, by name."""
@@ -75,7 +83,7 @@ class PartitionsByName:
         """Requested names without a partition."""
         self._fetched: dict[str, _Fetched | None] = {}
         self._files: dict[str, pa.RecordBatch | None] = {}
-        self._statuses: Any = catalyst.scala.nil
+        self._statuses: Seq[FileStatus] = catalyst.scala.nil
         self._status_of: dict[str, int] = {}
         self.table = catalog.name
         self.schema = from_spark_json(catalog.schema())
@@ -84,13 +92,13 @@ class PartitionsByName:
         """Number of catalog requests."""
         self._is_apart = False
         """Whether directories have to be listed one by one, because a common listing failed."""
-        self._whole: Any = None
+        self._whole: FileIndex | None = None
         self.listings = 0
         """Number of storage requests to list directories. A directory that is listed alone counts
         as one request."""
 
     @classmethod
-    def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
+    def of(cls, catalyst: Catalyst, entry: CatalogEntry, threads: int) -> Self:
         """Create an instance for a ``CatalogTable``."""
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
@@ -175,7 +183,7 @@ class PartitionsByName:
                     raise
             return [name for name in names if self._fetched[name] is not None]
 
-    def partitions(self, names: Sequence[str]) -> Any:
+    def partitions(self, names: Sequence[str]) -> Seq[CatalogPartition]:
         """Return the fetched partitions of these names, a ``Seq[CatalogTablePartition]``."""
         with self._lock:
             chosen: list[tuple[_Fetched, list[str]]] = []
@@ -193,10 +201,10 @@ class PartitionsByName:
     def directories(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the directories of fetched partitions."""
         catalyst = self._catalyst
-        found = self._catalog.directories(self.partitions(names), catalyst.hadoop_conf)
+        found = self._catalog.directories(self.partitions(names), catalyst.execution.hadoop_conf)
         yield from texts(catalyst.scala, found)[0] if names else ()
 
-    def rows(self, names: Sequence[str]) -> Any:
+    def rows(self, names: Sequence[str]) -> JavaArray[InternalRow]:
         """Return the values of fetched partitions in this order, an ``Array[InternalRow]``."""
         return self._catalog.rows(self.partitions(names))
 
@@ -214,7 +222,7 @@ class PartitionsByName:
                 self._keep_files(new, self._listed(new))
             return [self._files[name] for name in names], self.listings - before
 
-    def listed_by_spark(self, leaf: Any) -> Any:
+    def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
         """Return Spark's index of the files of all partitions, listed once for all scans.
 
         Args:
@@ -222,10 +230,10 @@ class PartitionsByName:
         """
         with self._lock:
             if self._whole is None:
-                self._whole = self._catalyst.listed_by_spark(leaf)
+                self._whole = self._catalyst.relations.listed_by_spark(leaf)
             return self._whole
 
-    def statuses(self, paths: Sequence[str]) -> Any:
+    def statuses(self, paths: Sequence[str]) -> Seq[FileStatus]:
         """Return the entries of listed files from their filesystem, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
@@ -266,7 +274,7 @@ class PartitionsByName:
         if self._is_apart or len(names) < _TOGETHER or known > pages * FILES_PER_PAGE:
             return
         catalyst = self._catalyst
-        conf = catalyst.hadoop_conf
+        conf = catalyst.execution.hadoop_conf
         directories = self._catalog.directories(self.partitions(names), conf)
         flat = flat_listing(catalyst.scala, conf, directories, pages)
         # Directories without files in the common listing are listed one by one.
@@ -286,7 +294,7 @@ class PartitionsByName:
     def _listed(self, names: Sequence[str]) -> Listing:
         self.listings += len(names)
         catalyst = self._catalyst
-        conf = catalyst.hadoop_conf
+        conf = catalyst.execution.hadoop_conf
         directories = self._catalog.directories(self.partitions(names), conf)
         return list_directories(catalyst.scala, catalyst.session, conf, directories, self.threads)
 
@@ -336,7 +344,7 @@ class PartitionsByName:
                 "The catalog lists this partition, but does not return it.", partition=min(still)
             )
 
-    def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
+    def _keep(self, partitions: Seq[CatalogPartition] | None, names: Sequence[str]) -> None:
         """Cache the requested partitions of a response. The response may contain others as well."""
         if partitions is None:
             return

@@ -29,8 +29,10 @@ from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
+from splitlib.spark.jvm.spark_handles import FileIndex, InternalRow, LogicalPlan, PartitionDirectory
 from splitlib.spark.scan import FileGroup
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Predicate
@@ -53,13 +55,13 @@ class Relation(ABC):
     partitions_per_listing = 1
     partitions_per_details = 10_000
 
-    def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: LogicalPlan) -> None:
         self._catalyst = catalyst
         self._leaf = self._plan = leaf
-        self._alias: Any = None
+        self._alias: LogicalPlan | None = None
         self._metadata = _metadata(catalyst, leaf)
 
-    def read_by(self, plan: Any, alias: Any = None) -> Self:
+    def read_by(self, plan: LogicalPlan, alias: LogicalPlan | None = None) -> Self:
         """Set the plan through which rows of the relation are read, and return the relation.
 
         Spark adds such a plan, for example, to pad CHAR columns.
@@ -76,7 +78,7 @@ class Relation(ABC):
         if self._alias is None:
             return rows
         plan = self._catalyst.scala.seq([analyzed_plan(rows)])
-        return self._catalyst.dataframe(self._alias.withNewChildren(plan))
+        return self._catalyst.execution.dataframe(self._alias.withNewChildren(plan))
 
     def describe(self) -> TableMetadata:
         """Return the metadata of the table."""
@@ -103,7 +105,7 @@ class Relation(ABC):
         """Name of the table, or its root directories."""
 
     @property
-    def leaf(self) -> Any:
+    def leaf(self) -> LogicalPlan:
         """Relation with which Spark reads the table, a leaf of a plan."""
         return self._leaf
 
@@ -146,7 +148,7 @@ class Relation(ABC):
     @property
     def names_files(self) -> bool:
         """Whether scans can be limited to single files, and not only to partitions."""
-        return not self._catalyst.is_of_hive(self._leaf)
+        return not self._catalyst.relations.is_of_hive(self._leaf)
 
     def scan_of_files(self, selected: Iterable[SelectedFiles]) -> DataFrame:
         """Return the rows of the selected files, with the attributes of the relation.
@@ -179,13 +181,13 @@ class Relation(ABC):
         """
         return None
 
-    def _rows_of(self, relation: Any) -> DataFrame:
+    def _rows_of(self, relation: LogicalPlan) -> DataFrame:
         """Return a DataFrame of the table's plan, with another relation in place of its own."""
         depth, node = 0, self._plan
         while not node.children().isEmpty():
             depth, node = depth + 1, node.children().head()
-        return self._catalyst.dataframe(
-            self._catalyst.replaced(self._plan, {(0,) * depth: relation})
+        return self._catalyst.execution.dataframe(
+            self._catalyst.plans.replaced(self._plan, {(0,) * depth: relation})
         )
 
     def _rows(self, refs: pa.Array) -> Any:
@@ -200,22 +202,24 @@ class Relation(ABC):
         return None
 
 
-def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
+def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
     schema = json.loads(leaf.schema().json())
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
     # If Spark pads CHAR columns, their metadata is missing in the attributes of the relation.
-    declared = {f["name"]: f["metadata"] for f in catalyst.declared_schema(leaf)["fields"]}
+    declared = {
+        f["name"]: f["metadata"] for f in catalyst.relations.declared_schema(leaf)["fields"]
+    }
     for field in schema["fields"]:
         if SPARK_CHAR_VARCHAR in declared.get(field["name"], {}):
             field["metadata"] = declared[field["name"]]
-    name, options = catalyst.format_of(leaf)
+    name, options = catalyst.relations.format_of(leaf)
     return TableMetadata(
         from_spark_json(schema),
-        tuple(catalyst.partition_schema(leaf).names()),
+        tuple(catalyst.relations.partition_schema(leaf).names()),
         ReadFormat.of(name, options),
-        catalyst.location_of(leaf),
+        catalyst.relations.location_of(leaf),
         spark_schema=json.dumps(schema),
     )
 
@@ -233,14 +237,14 @@ class ListedTable(Relation):
     """Maximum number of partitions in one call of :meth:`list_files`. It is large, since the files
     are already listed."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: LogicalPlan, index: FileIndex) -> None:
         super().__init__(catalyst, leaf)
         self._index = index
 
     @property
     def name(self) -> str:
         """Root directories of the table, separated by commas."""
-        return ", ".join(self._catalyst.roots_of(self._leaf))
+        return ", ".join(self._catalyst.relations.roots_of(self._leaf))
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
@@ -264,21 +268,21 @@ class ListedTable(Relation):
         files = listed.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), row)
         yield FileBatch(files.filter(pc.is_valid(row)), self._metadata.read_format)
 
-    def _rows(self, refs: pa.Array) -> Any:
-        return self._catalyst.rows_of(self._directories, refs)
+    def _rows(self, refs: pa.Array) -> JavaArray[InternalRow]:
+        return self._catalyst.relations.rows_of(self._directories, refs)
 
-    def _statuses(self, files: pa.Table) -> Any:
+    def _statuses(self, files: pa.Table) -> Seq[FileStatus]:
         row = pc.index_in(files["path"], value_set=self._listing.files["path"])
         return self._catalyst.scala.positions(row.combine_chunks()).map(self._listing.statuses)
 
     @cached_property
-    def _directories(self) -> Any:
-        return self._catalyst.directories_of(self._index)
+    def _directories(self) -> Seq[PartitionDirectory]:
+        return self._catalyst.relations.directories_of(self._index)
 
     @cached_property
     def _listing(self) -> Listing:
         """Files of all partitions, fetched from the JVM at first use."""
-        return self._catalyst.files_of(self._directories)
+        return self._catalyst.relations.files_of(self._directories)
 
     @cached_property
     def _values(self) -> pa.RecordBatch:
@@ -286,10 +290,10 @@ class ListedTable(Relation):
         keys, catalyst = self._metadata.partition_schema, self._catalyst
         if not keys.names:
             return pa.RecordBatch.from_arrays([], names=[])
-        rows = catalyst.rows_of(self._directories)
-        names = [str(a.name()) for a in catalyst.output(self._leaf)]
-        attributes = catalyst.attributes(self._leaf, [names.index(key) for key in keys.names])
-        frame = catalyst.dataframe(catalyst.local_relation(attributes, rows))
+        rows = catalyst.relations.rows_of(self._directories)
+        names = [a.name() for a in catalyst.plans.output(self._leaf)]
+        attributes = catalyst.plans.attributes(self._leaf, [names.index(key) for key in keys.names])
+        frame = catalyst.execution.dataframe(catalyst.plans.local_relation(attributes, rows))
         columns = [
             F.col(quoted(k.name)).cast("string") if pa.types.is_string(k.type) else quoted(k.name)
             for k in keys
@@ -308,7 +312,7 @@ class WholeTable(Relation):
         threads: Number of directories listed concurrently.
     """
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, threads: int) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: LogicalPlan, threads: int) -> None:
         super().__init__(catalyst, leaf)
         self._threads = threads
 
@@ -325,10 +329,14 @@ class WholeTable(Relation):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the files in the table's directory, in one batch."""
         catalyst = self._catalyst
-        directories = catalyst.directories_at([self._metadata.location or ""])
+        directories = catalyst.relations.directories_at([self._metadata.location or ""])
         with errors_of_the_jvm(catalyst.spark):
             found = list_directories(
-                catalyst.scala, catalyst.session, catalyst.hadoop_conf, directories, self._threads
+                catalyst.scala,
+                catalyst.session,
+                catalyst.execution.hadoop_conf,
+                directories,
+                self._threads,
             )
         if found.missing:
             raise MissingPartition("The table's directory does not exist.")

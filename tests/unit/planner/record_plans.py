@@ -79,22 +79,24 @@ def _session(directory: str) -> SparkSession:
 
 def _recorded(catalyst: Catalyst, sql: str) -> dict[str, Any]:
     """Return the parts of Spark's plans for a query that the tests read."""
-    analyzed = catalyst.analyzed(catalyst.spark.sql(sql))
-    optimized = catalyst.optimized(analyzed)
+    analyzed = catalyst.execution.analyzed(catalyst.spark.sql(sql))
+    optimized = catalyst.execution.optimized(analyzed)
     numbers: dict[int, int] = {}
     return {
         "sql": sql,
-        "deterministic": catalyst.is_deterministic(optimized),
+        "deterministic": catalyst.plans.is_deterministic(optimized),
         "analyzed": json.dumps(_stripped(json.loads(analyzed.toJSON()), numbers)),
         "optimized": json.dumps(_stripped(json.loads(optimized.toJSON()), numbers)),
-        "types": [_type_of(catalyst, optimized, side) for side in _sides(catalyst.tree(optimized))],
+        "types": [
+            _type_of(catalyst, optimized, side) for side in _sides(catalyst.plans.tree(optimized))
+        ],
     }
 
 
 def _type_of(catalyst: Catalyst, plan: Any, side: Expression) -> list[Any]:
     """Return the position of an expression in the plan, and the two names of its type."""
     place = side.place
-    kind = catalyst.expression_at(plan, place).dataType()
+    kind = catalyst.plans.expression_at(plan, place).dataType()
     names = str(kind.typeName()), str(kind.catalogString())
     return [[*place.node], place.number, [*place.inside], *names]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,8 @@ from pyspark.sql.types import StructType
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import Seq
+from splitlib.spark.jvm.spark_handles import CatalystAttribute, CatalystExpression, LogicalPlan
 from splitlib.spark.local_rows import local_rows
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.lineage import ChildColumn, Step
@@ -65,8 +67,11 @@ class EvaluatedFilter:
 
 
 def partition_rows(
-    catalyst: Catalyst, values: pa.RecordBatch, schema: StructType, attributes: Any
-) -> Any:
+    catalyst: Catalyst,
+    values: pa.RecordBatch,
+    schema: StructType,
+    attributes: Seq[CatalystAttribute],
+) -> LogicalPlan:
     """Return a plan with a row per partition and the columns ``attributes`` and ``UNDECIDED``.
 
     Args:
@@ -82,14 +87,14 @@ def partition_rows(
     for name, value in zip(columns, typed, strict=True):
         doubt = doubt | (value.isNull() & F.col(quoted(name)).isNotNull())
     rows = local_rows(catalyst.spark, pa.table(columns)).select(*typed, doubt.alias(UNDECIDED))
-    doubtful = catalyst.attribute(analyzed_plan(rows), len(schema))
-    return catalyst.local_relation(attributes.appended(doubtful), internal_rows(rows))
+    doubtful = catalyst.plans.attribute(analyzed_plan(rows), len(schema))
+    return catalyst.plans.local_relation(attributes.appended(doubtful), internal_rows(rows))
 
 
 def evaluate(
     catalyst: Catalyst,
-    rows: Any,
-    plan: Any,
+    rows: LogicalPlan,
+    plan: LogicalPlan,
     steps: Sequence[Step],
     wanted: Mapping[str, Expression],
 ) -> pa.Table:
@@ -107,10 +112,10 @@ def evaluate(
         :data:`UNDECIDED`. ``UNDECIDED`` is true if a partition value cannot be cast to its type, or
         if an expression raises an error. Such a partition must be kept.
     """
-    doubts = [a for a in catalyst.output(rows) if a.name() == UNDECIDED]
+    doubts = [a for a in catalyst.plans.output(rows) if a.name() == UNDECIDED]
     named = [named_step(catalyst, plan, step) for step in steps]
     columns = [
-        catalyst.alias(catalyst.expression_at(plan, expression.place), name)
+        catalyst.expressions.alias(catalyst.plans.expression_at(plan, expression.place), name)
         for name, expression in wanted.items()
     ]
     try:
@@ -120,35 +125,55 @@ def evaluate(
 
 
 def _projected(
-    catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+    catalyst: Catalyst,
+    rows: LogicalPlan,
+    named: Sequence[CatalystExpression],
+    columns: Sequence[CatalystExpression],
+    doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
     """Compute ``columns``, and the column ``UNDECIDED``: true if any of ``doubts`` is true."""
     for one in named:
-        rows = catalyst.projected(rows, [*catalyst.output(rows), one])
-    doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
-    found = catalyst.dataframe(catalyst.projected(rows, [*columns, doubt])).toArrow()
+        rows = catalyst.plans.projected(rows, [*catalyst.plans.output(rows), one])
+    doubt = catalyst.expressions.alias(catalyst.expressions.any_of(doubts), UNDECIDED)
+    found = catalyst.execution.dataframe(
+        catalyst.plans.projected(rows, [*columns, doubt])
+    ).toArrow()
     return found.combine_chunks()
 
 
 def _attempted(
-    catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+    catalyst: Catalyst,
+    rows: LogicalPlan,
+    named: Sequence[CatalystExpression],
+    columns: Sequence[CatalystExpression],
+    doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
     """Compute the same as ``_projected``, but null and undecided for rows that raise errors."""
-    steps = []
+    steps: list[CatalystExpression] = []
     for one in named:
         if one.nodeName() == "Alias":
-            raised = catalyst.alias(catalyst.raises(one.child()), "raised")
-            steps += [raised, catalyst.alias(catalyst.attempted(one.child()), one.name(), one)]
+            raised = catalyst.expressions.alias(catalyst.expressions.raises(one.child()), "raised")
+            steps += [
+                raised,
+                catalyst.expressions.alias(
+                    catalyst.expressions.attempted(one.child()), one.name(), one
+                ),
+            ]
             doubts = [*doubts, raised.toAttribute()]
-    doubts = [*doubts, *(catalyst.raises(column.child()) for column in columns)]
-    tried = [catalyst.alias(catalyst.attempted(c.child()), c.name(), c) for c in columns]
+    doubts = [*doubts, *(catalyst.expressions.raises(column.child()) for column in columns)]
+    tried = [
+        catalyst.expressions.alias(catalyst.expressions.attempted(c.child()), c.name(), c)
+        for c in columns
+    ]
     return _projected(catalyst, rows, steps, tried, doubts)
 
 
-def named_step(catalyst: Catalyst, plan: Any, step: Step) -> Any:
+def named_step(catalyst: Catalyst, plan: LogicalPlan, step: Step) -> CatalystExpression:
     """Return one step of a lineage as a named Catalyst expression."""
     if isinstance(step, ChildColumn):
-        below = catalyst.node(plan, (*step.node, step.child))
-        outer = catalyst.attribute(catalyst.node(plan, step.node), step.position)
-        return catalyst.alias(catalyst.attribute(below, step.below), outer.name(), outer)
-    return catalyst.expression_at(plan, step)
+        below = catalyst.plans.node(plan, (*step.node, step.child))
+        outer = catalyst.plans.attribute(catalyst.plans.node(plan, step.node), step.position)
+        return catalyst.expressions.alias(
+            catalyst.plans.attribute(below, step.below), outer.name(), outer
+        )
+    return catalyst.plans.expression_at(plan, step)

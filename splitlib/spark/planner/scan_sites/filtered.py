@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
@@ -14,6 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from splitlib.report import FilterUse, Report
 from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_of
 from splitlib.spark.jvm.relations import Source
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.planner.keys import Collected
 from splitlib.spark.planner.scan_sites.scan import (
     ALSO_WITHOUT_KEYS,
@@ -39,7 +40,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
     @cached_property
     def name(self) -> str:
         """Name of the table."""
-        return self.catalyst.name_of(self.leaf)
+        return self.catalyst.relations.name_of(self.leaf)
 
     @property
     def is_database(self) -> bool:
@@ -50,7 +51,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
     def has_plain_strings(self) -> bool:
         """Whether the data source is known to compare strings as Spark does."""
         if self.source == "table":
-            return self.catalyst.has_plain_strings(self.leaf)
+            return self.catalyst.relations.has_plain_strings(self.leaf)
         return self.source == "files"
 
     @property
@@ -65,7 +66,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
     @cached_property
     def schema(self) -> StructType:
         """Schema of the leaf."""
-        return self.catalyst.dataframe(self.leaf).schema
+        return self.catalyst.execution.dataframe(self.leaf).schema
 
     def operand(self, column: str, kind: pa.DataType) -> Operand | None:
         """Return the operand to compare a column with keys of a type.
@@ -88,7 +89,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         # The join has the same cast. For integers, Spark's optimizer removes it.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
-    def at(self, site: ScanSite, plan: Any) -> FilteredSite:
+    def at(self, site: ScanSite, plan: LogicalPlan) -> FilteredSite:
         """Return a site of the scan before any keys are collected."""
         return FilteredSite(scan=self, site=site)
 
@@ -131,7 +132,7 @@ class FilteredSite(Site):
     literals: int = 0
     """Number of literals in these conditions."""
 
-    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+    def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
         """Return the site with conditions for more keys."""
         conditions, used, reasons = list(self.conditions), list(self.used), []
         literals = self.literals

@@ -14,6 +14,7 @@ from splitlib.filtering.predicate import AnyOf
 from splitlib.report import Count, Report, strip
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
@@ -33,7 +34,7 @@ _EVERYTHING: Final[Needed] = ((), ())
 class SessionScan(PrunableScan):
     """A scan of a table of the session. It stays unchanged if keys prune nothing."""
 
-    def at(self, site: ScanSite, plan: Any) -> PrunedSite:
+    def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
         """Return a site of the scan before any keys are collected."""
         return PrunedSite(scan=self, site=site)
 
@@ -63,7 +64,7 @@ class SessionScan(PrunableScan):
         report = replace(self.counted(report, [found]), strip=strip(kept.to_pylist()))
         return ScanOutcome(self, node, report)
 
-    def fixed(self, sites: Sequence[PrunedSite], plan: Any) -> Any:
+    def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> Any:
         """Return a scan of the files that exist now, as :meth:`PlannedScan.fixed` describes."""
         relation, table, spark = self.relation, self.table, self.catalyst.spark
         if relation is None or not relation.names_files:
@@ -80,8 +81,8 @@ class SessionScan(PrunableScan):
         config = replace(self.config, max_partitions=sys.maxsize)
         rows, _ = pruned_scan(spark, table, config, *needed)
         node = analyzed_plan(rows)
-        if reads_all and self.catalyst.is_table(node):
-            node = self.catalyst.with_entry_of(node, self.leaf)
+        if reads_all and self.catalyst.relations.is_table(node):
+            node = self.catalyst.relations.with_entry_of(node, self.leaf)
         return node
 
     def _is_asked_by_name(self, needed: Needed) -> bool:
@@ -101,7 +102,7 @@ class NamedScan(PrunableScan):
 
     is_placeholder: ClassVar[bool] = True
 
-    def at(self, site: ScanSite, plan: Any) -> PrunedSite:
+    def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
         """Return a site of the scan, with the query's own conditions."""
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
@@ -168,7 +169,7 @@ class PrunableScans:
 
 def prunable_scans(
     catalyst: Catalyst,
-    plan: Any,
+    plan: LogicalPlan,
     tree: Node,
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
@@ -190,7 +191,7 @@ def prunable_scans(
         ids = {str(e.fields["name"]): e.attribute_id for e in leaf_columns(leaf)}
         key = frozenset(ids.values())
         if key not in seen:
-            node = catalyst.node(plan, leaf.path)
+            node = catalyst.plans.node(plan, leaf.path)
             scan = _scan(catalyst, node, ids, config, named, scans.partitions)
             seen[key] = scan
             if scan is not None:
@@ -203,7 +204,7 @@ def prunable_scans(
 
 def _scan(
     catalyst: Catalyst,
-    leaf: Any,
+    leaf: LogicalPlan,
     ids: Ids,
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
@@ -211,18 +212,18 @@ def _scan(
 ) -> Scan | None:
     """Return the scan of a leaf; None if it has no partitions, and accepts no conditions."""
     own: dict[str, Any] = {"catalyst": catalyst, "leaf": leaf, "ids": ids}
-    is_table = catalyst.is_table(leaf)
-    if is_table and named and not catalyst.is_of_hive(leaf):
-        known = named.get(catalyst.root_of(leaf) or "")
+    is_table = catalyst.relations.is_table(leaf)
+    if is_table and named and not catalyst.relations.is_of_hive(leaf):
+        known = named.get(catalyst.relations.root_of(leaf) or "")
         if known is not None:
             table = known.table.in_time_zone(session_time_zone(catalyst.spark))
             return NamedScan(**own, config=known.config, table=table, relation=relation_of(table))
     if config is None:
         return None
-    if is_table and not catalyst.partition_schema(leaf).isEmpty():
+    if is_table and not catalyst.relations.partition_schema(leaf).isEmpty():
         relation = relation_of_leaf(catalyst, leaf, config.listing_threads, partitions)
         if relation is not None:
             table = table_of(catalyst.spark, relation.name, relation, config)
             return SessionScan(**own, config=config, table=table, relation=relation)
-    source = catalyst.source_of(leaf)
+    source = catalyst.relations.source_of(leaf)
     return None if source is None else FilteredScan(**own, config=config, source=source)

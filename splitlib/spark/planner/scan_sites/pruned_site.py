@@ -24,6 +24,7 @@ from splitlib.hive.partition_values import parse
 from splitlib.model import PartitionBatch
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Collected, Keys
@@ -110,7 +111,7 @@ class PrunableScan(PlannedScan["PrunedSite"]):
         together = pa.concat_tables(found)
         return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
-    def pruned(self, needed: Needed) -> tuple[Any, Report]:
+    def pruned(self, needed: Needed) -> tuple[LogicalPlan, Report]:
         """Return a scan of the needed partitions to replace the leaf, and a report."""
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
@@ -139,13 +140,13 @@ class PrunableScan(PlannedScan["PrunedSite"]):
             return None
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
-    def _under_own_columns(self, node: Any) -> Any:
+    def _under_own_columns(self, node: LogicalPlan) -> LogicalPlan:
         """Return ``node`` with the attributes of the leaf; unchanged for a session table."""
         if not self.is_placeholder:
             return node
-        own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
-        renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
-        return self.catalyst.projected(node, renamed)
+        own = zip(*map(self.catalyst.plans.output, (node, self.leaf)), strict=True)
+        renamed = [self.catalyst.expressions.alias(new, old.name(), old) for new, old in own]
+        return self.catalyst.plans.projected(node, renamed)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -190,12 +191,12 @@ class PrunedSite(Site):
         columns = self.scan.table.metadata.filter_schema
         return Predicate(columns, (*data, *self.data), (*conditions, *self.computed))
 
-    def with_conditions(self, plan: Any) -> Self:
+    def with_conditions(self, plan: LogicalPlan) -> Self:
         """Return the site with the conditions of the query."""
         static = [part for one in self.site.conditions for part in self._static(plan, one)]
         return replace(self, static=tuple(static))
 
-    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+    def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
         """Return the site pruned by more keys."""
         data, computed = list(self.data), list(self.computed)
         used, reasons = list(self.used), []
@@ -220,7 +221,7 @@ class PrunedSite(Site):
             used=tuple(used),
         )
 
-    def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
+    def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
         """Return the partition values left at this site as keys for another site."""
         if not self.has_keys or any(c.operator != "=" for c in comparisons):
             return None
@@ -263,7 +264,7 @@ class PrunedSite(Site):
         return name if name in keys.names and self.scan.has_one_spelling(keys.field(name)) else None
 
     def _static(
-        self, plan: Any, condition: PartitionCondition
+        self, plan: LogicalPlan, condition: PartitionCondition
     ) -> Iterator[PartitionFilter | DynamicFilteringData]:
         scan, expression = self.scan, condition.condition
         steps = condition.lineage.steps
@@ -274,8 +275,8 @@ class PrunedSite(Site):
         )
         if not steps and is_read:
             catalyst = scan.catalyst
-            read = catalyst.expression_at(plan, expression.place)
-            read = catalyst.named_as(read, scan.leaf.output())
+            read = catalyst.plans.expression_at(plan, expression.place)
+            read = catalyst.expressions.named_as(read, scan.leaf.output())
             known = known_of(read, scan.table.metadata.filter_schema)
             if known is not None:
                 yield known.data
@@ -283,7 +284,9 @@ class PrunedSite(Site):
                     return
         columns = self._read_by(plan, steps, [expression])
         if columns is not None:
-            text = scan.catalyst.sql(scan.catalyst.expression_at(plan, expression.place))
+            text = scan.catalyst.expressions.sql(
+                scan.catalyst.plans.expression_at(plan, expression.place)
+            )
             yield EvaluatedFilter(
                 partial(
                     self._evaluated,
@@ -317,7 +320,7 @@ class PrunedSite(Site):
         (applied,) = Predicate(self.scan.table.metadata.filter_schema, [data]).filters
         return (data if applied.used_fields else None), applied.unused_because
 
-    def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
+    def _evaluated_keys(self, plan: LogicalPlan, one: Collected) -> EvaluatedFilter | None:
         """Return keys as a filter that Spark evaluates; None if it reads other columns too."""
         keys, comparisons = one.keys, one.by_field
         steps = _steps([c.lineage for c in comparisons.values()])
@@ -341,7 +344,7 @@ class PrunedSite(Site):
         self,
         values: pa.RecordBatch,
         columns: Collection[str],
-        plan: Any,
+        plan: LogicalPlan,
         steps: Sequence[Step],
         wanted: Mapping[str, Expression],
     ) -> pa.Table:
@@ -349,17 +352,17 @@ class PrunedSite(Site):
         catalyst, positions = self.scan.catalyst, list(self.scan.ids)
         schema = StructType([column for column in self.scan.schema if column.name in columns])
         read = [positions.index(name) for name in schema.names]
-        attributes = catalyst.attributes(self.scan.leaf, read)
+        attributes = catalyst.plans.attributes(self.scan.leaf, read)
         rows = partition_rows(catalyst, values, schema, attributes)
         return evaluate(catalyst, rows, plan, steps, wanted)
 
     def _read_by(
-        self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]
+        self, plan: LogicalPlan, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
         """Return the columns that expressions read; None unless these are partition keys."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
-        read |= catalyst.ids_read_by(named_step(catalyst, plan, step) for step in steps)
+        read |= catalyst.plans.ids_read_by(named_step(catalyst, plan, step) for step in steps)
         names = [name for name, i in self.scan.ids.items() if i in read]
         keys = set(self.scan.table.partition_keys)
         return tuple(names) if names and keys.issuperset(names) else None
@@ -378,11 +381,11 @@ class PrunedSite(Site):
             found[name] = typed.values
         return pa.table(found)
 
-    def _use_of(self, plan: Any, collected: Collected) -> FilterUse:
+    def _use_of(self, plan: LogicalPlan, collected: Collected) -> FilterUse:
         """Describe keys that have pruned the site, for the report."""
         keys, catalyst = collected.keys, self.scan.catalyst
         fields = {
-            name: catalyst.sql(catalyst.expression_at(plan, c.target.place))
+            name: catalyst.expressions.sql(catalyst.plans.expression_at(plan, c.target.place))
             for name, c in collected.by_field.items()
         }
         description = keys.data.renamed(fields).describe()

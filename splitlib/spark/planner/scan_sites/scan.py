@@ -17,6 +17,7 @@ from splitlib.config import SplitConfig
 from splitlib.report import FilterUse, Report
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
@@ -37,7 +38,7 @@ class PlannedScan(ABC, Generic[S]):
     """Whether the leaf is a placeholder for a table of a named catalog, which Spark cannot read."""
 
     catalyst: Catalyst
-    leaf: Any
+    leaf: LogicalPlan
     """The leaf in the JVM."""
     ids: Ids
     config: SplitConfig
@@ -62,7 +63,7 @@ class PlannedScan(ABC, Generic[S]):
         return {i: name for name, i in self.ids.items()}
 
     @abstractmethod
-    def at(self, site: ScanSite, plan: Any) -> S:
+    def at(self, site: ScanSite, plan: LogicalPlan) -> S:
         """Return a site of the scan, a place in the optimized plan, before keys are collected."""
 
     @abstractmethod
@@ -85,7 +86,7 @@ class PlannedScan(ABC, Generic[S]):
             by_name: Whether the needed partitions can be requested by name later.
         """
 
-    def fixed(self, sites: Sequence[S], plan: Any) -> Any:
+    def fixed(self, sites: Sequence[S], plan: LogicalPlan) -> LogicalPlan | None:
         """Return an unpruned scan with a fixed list of files: the files that exist now.
 
         Return None if Spark cannot read a fixed list of files of this table. The arguments are all
@@ -93,7 +94,7 @@ class PlannedScan(ABC, Generic[S]):
         """
         return None
 
-    def reading_nothing(self) -> Any:
+    def reading_nothing(self) -> LogicalPlan | None:
         """Return a scan without files to replace the leaf.
 
         The optimizer cannot see that this scan is empty, and cannot merge it with other scans of
@@ -101,9 +102,9 @@ class PlannedScan(ABC, Generic[S]):
         """
         return None
 
-    def where(self, condition: str) -> Any:
+    def where(self, condition: str) -> LogicalPlan:
         """Return a plan of the rows that meet a SQL condition with unqualified columns."""
-        return analyzed_plan(self.catalyst.dataframe(self.leaf).where(condition))
+        return analyzed_plan(self.catalyst.execution.dataframe(self.leaf).where(condition))
 
 
 Scan: TypeAlias = PlannedScan[Any]
@@ -116,11 +117,11 @@ class ScanOutcome:
 
     scan: Scan
     """The scan in the original query."""
-    instead: Any
+    instead: LogicalPlan | None
     """Plan node that replaces the scan; None if the scan stays, with or without a condition."""
     report: Report
     """Report on the scan."""
-    rows: Any = None
+    rows: CatalystExpression | None = None
     """Catalyst expression that filters the rows of the scan; None if all rows are read."""
 
     @property
@@ -150,7 +151,7 @@ class Site(ABC):
         """Whether the partitions that the site needs can be requested by name."""
         return False
 
-    def with_conditions(self, plan: Any) -> Self:
+    def with_conditions(self, plan: LogicalPlan) -> Self:
         """Return the site with the query's own conditions, if Spark does not apply them by itself.
 
         Args:
@@ -159,7 +160,7 @@ class Site(ABC):
         return self
 
     @abstractmethod
-    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+    def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
         """Return the site pruned by more keys.
 
         Args:
@@ -173,7 +174,7 @@ class Site(ABC):
         site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
-    def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
+    def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
         """Return the partition values left at this site as keys for another site; None if unknown.
 
         Args:
