@@ -31,9 +31,6 @@ _OPTIONS: Final = {
 }
 # Options that do not affect listings; obstore has no limit of connections.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
-_SECONDS: Final = 30.0
-"""Default timeout of a response in seconds, as in obstore."""
-_CONNECT_SECONDS: Final = 5.0
 _DEFAULT_REGION: Final = "us-east-1"
 _S3A: Final = "fs.s3a."
 _S3A_NAMES: Final = (
@@ -76,8 +73,9 @@ class S3Settings:
     region: str | None = None
     addressing_style: str = "auto"
     requester_pays: bool = False
-    connect_timeout: float | None = None
-    read_timeout: float | None = None
+    # The defaults are those of obstore, in seconds.
+    connect_timeout: float = 5
+    read_timeout: float = 30
     others: tuple[str, ...] = ()
     """Names of options that only s3fs supports."""
 
@@ -205,7 +203,7 @@ class S3Settings:
     def _to_obstore(self, session: Any) -> dict[str, Any]:
         """Return arguments of obstore's ``S3Store`` for AWS."""
         seconds = {"connect_timeout": self.connect_timeout, "timeout": self.read_timeout}
-        timeouts = {k: timedelta(seconds=float(v)) for k, v in seconds.items() if v is not None}
+        timeouts = {name: timedelta(seconds=float(value)) for name, value in seconds.items()}
         settings = {
             "region": self.region,
             "virtual_hosted_style_request": True,
@@ -232,13 +230,13 @@ class S3Settings:
         """Return a function that creates stores on servers other than AWS, without obstore."""
         get = self._sender(session)
         endpoint = urlsplit((self.endpoint_url or "").rstrip("/"))
-        seconds = _SECONDS if self.read_timeout is None else float(self.read_timeout)
 
         def store(bucket: str, *, retry_config: Any) -> Any:
             url = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/{quote(bucket, safe='')}"
             if self.addressing_style == "virtual":
                 url = f"{endpoint.scheme}://{bucket}.{endpoint.netloc}{endpoint.path}/"
-            return S3Pages(bucket, url, get, seconds, retry_config["max_retries"])
+            retries = retry_config["max_retries"]
+            return S3Pages(bucket, url, get, float(self.read_timeout), retries)
 
         return store
 
@@ -252,11 +250,10 @@ class S3Settings:
         credentials = self._credentials(session)
         certificates = session.get_config_variable("ca_bundle")
         headers = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        seconds = ((self.connect_timeout, _CONNECT_SECONDS), (self.read_timeout, _SECONDS))
         client = URLLib3Session(
             verify=certificates or os.environ.get("REQUESTS_CA_BUNDLE") or True,
             proxies=get_environ_proxies(self.endpoint_url),
-            timeout=tuple(float(default if given is None else given) for given, default in seconds),
+            timeout=(float(self.connect_timeout), float(self.read_timeout)),
             max_pool_connections=64,
         )
 

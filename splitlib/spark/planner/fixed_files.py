@@ -22,7 +22,7 @@ from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
+from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 
 _log = get_logger(__name__)
 

@@ -34,7 +34,7 @@ from splitlib.spark.planner.lineage import lineages_of
 from splitlib.spark.planner.materializable import Leaves, Materializable
 from splitlib.spark.planner.materialize import shown
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.pruned_site import PrunableScan, PrunedSite
+from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.sql_text import quoted
 
@@ -210,7 +210,7 @@ class _Search:
     extreme: Extreme
     site: PrunedSite
     """The place that reads the table."""
-    scan: PrunableScan
+    scan: ListedScan
     reports: list[Report] = field(default_factory=list)
     """Reports on the partitions that were read."""
     started: float = field(default_factory=time.perf_counter)

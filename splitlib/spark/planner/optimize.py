@@ -40,8 +40,8 @@ from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs
 from splitlib.spark.planner.prune import PrunedSites, named_tables, scan_of_sites, unpruned
 from splitlib.spark.planner.query import Query, is_command, rewritten_query
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
+from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
-from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome
 from splitlib.spark.planner.waves import pruned_in_waves
 from splitlib.spark.session import settings_of
 

@@ -16,7 +16,7 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
+from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."

@@ -17,8 +17,8 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS
+from splitlib.spark.planner.scan_sites.planned_scan import Scan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScans
-from splitlib.spark.planner.scan_sites.scan import Scan
 
 
 def rewritten_query(

@@ -36,7 +36,7 @@ from splitlib.spark.planner.join_graph import (
 from splitlib.spark.planner.keys import plan_of_dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, share_of_bits
 
 _log = get_logger(__name__)

@@ -20,7 +20,7 @@ from splitlib.spark.planner.prune import (
     unpruned,
 )
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.scan import Scan, ScanOutcome, Site
+from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]

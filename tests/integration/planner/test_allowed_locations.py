@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -266,8 +267,12 @@ def test_the_table_itself_is_elsewhere(
     spark.sql(f"CREATE TABLE al_whole USING parquet LOCATION '{place.as_uri()}' AS SELECT 1 AS v")
     try:
         inside = {"allowed_locations": str(metastore.warehouse), "spark_scan": how}
+        jvm: Any = spark._jvm
+        listed = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+        before = listed.METRIC_FILES_DISCOVERED().getCount()
         with refused():
             splitlib.read(spark).table("default.al_whole").config(**inside).load()
+        assert listed.METRIC_FILES_DISCOVERED().getCount() == before
         with changed(spark, {"spark.splitlib.allowedLocations": str(metastore.warehouse)}):
             with refused():
                 splitlib.sql(spark, "SELECT * FROM al_whole")

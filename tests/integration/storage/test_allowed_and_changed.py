@@ -57,7 +57,7 @@ def test_what_lies_between_is_not_told(bucket: S3Server) -> None:
         assert (len(files), len(bucket.listings)) == (2, listings)
 
 
-@pytest.mark.parametrize("other", ["s3://walled/t2/k=1", "s3://walled/t/../t2/k=1"])
+@pytest.mark.parametrize("other", ["s3://walled/t2/k=1", "s3://walled/t/k=1/../../t2/k=1"])
 def test_a_directory_outside_is_not_listed_with_others(bucket: S3Server, other: str) -> None:
     storage = Storage(bucket.options)
     bucket.forget()

@@ -6,6 +6,7 @@ import pytest
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark import storage_settings
 from splitlib.spark.storage_settings import storage_options_of
 from splitlib.storage import Storage
 from splitlib.storage.filesystems import Filesystems
@@ -126,6 +127,19 @@ def test_buckets_have_options_of_their_own(session, s3):
     assert options["s3://own.bucket"]["endpoint_url"] == s3.endpoint
     assert options["s3://public"]["anon"] is True
     assert "key" not in options["s3://public"]
+
+
+def test_without_a_jvm_the_settings_are_those_of_spark(session, monkeypatch):
+    classic = storage_options_of(session)
+    monkeypatch.setattr(storage_settings, "internals_unavailable", lambda _: "no JVM")
+    more = {
+        "spark.hadoop.fs.s3a.requester.pays.enabled": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "overridden",
+    }
+    with changed(session, more):
+        options = storage_options_of(session)
+    assert options == {"s3": {**classic["s3"], "requester_pays": True}}
+    assert options.filesystem is None
 
 
 def test_without_settings_clients_look_for_themselves(spark):

@@ -180,3 +180,21 @@ def test_metadata_of_iceberg(lake, tmp_path):
     config = within(tmp_path / "lake")
     with splitlib.load_table(name, "iceberg", config=config, **options) as opened:
         assert len(splitlib.paths(opened)) == 1
+
+
+def test_metadata_of_iceberg_elsewhere(lake, tmp_path):
+    """Neither the metadata file nor a manifest is opened, although the table itself is allowed."""
+    place = {"write.metadata.path": f"file://{tmp_path}/else"}
+    table = create(lake, SIMPLE, BY_D, place)
+    append(table, [data_file(table, [{"d": 1}])])
+    name, config = ".".join(table.name()), within(tmp_path / "lake")
+    with pytest.raises(LocationNotAllowed, match=r"else/.*metadata\.json"):
+        open_table(lake, table, config=config)
+    with open_table(lake, table, config=SplitConfig()) as opened:
+        (tmp_path / "else").rename(tmp_path / "gone")  # opening a file would be another error
+        metadata_cache.shared.clear()
+        with pytest.raises(LocationNotAllowed, match=r"else/.*\.avro"):
+            list(opened.list_partitions(DynamicFileEnumerator(opened).predicate, config))
+    options = catalog_options(tmp_path / "lake")
+    with pytest.raises(LocationNotAllowed, match=r"else/.*metadata\.json"):
+        splitlib.load_table(name, "iceberg", config=config, **options)

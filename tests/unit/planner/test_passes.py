@@ -71,6 +71,23 @@ def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
     assert Costs(lambda _: 10, limit=limit).may_run(dimension) is is_run
 
 
+@pytest.mark.parametrize(
+    ("limit", "observed", "waits"), [(1, 0, True), (1, 1, False), (10, 0, False)]
+)
+def test_only_a_dimension_that_is_too_large_may_run_later(limit, observed, waits):
+    """Pruning makes tables smaller, but a dimension with observe() never runs for its keys."""
+    observe: Tree = [{"class": "CollectMetrics", "num-children": 1}] * observed
+    root = joined(
+        [relation(attribute(0)), [*observe, *relation(attribute(10))]],
+        [equal(attribute(0), attribute(10))],
+    )
+    (join_filter,) = discover(root, frozenset({0}), lambda _: True)
+    site = ScanSite(join_filter.leaf, filters=(join_filter,))
+    costs = Costs(lambda _: 10, limit=limit)
+    (found,) = worth_collecting({(): site}, costs, {()}, wants_selective=False).values()
+    assert found.reads_too_much is waits
+
+
 @pytest.mark.parametrize(("own", "is_asked"), [(1000, True), (101, True), (100, False)])
 def test_a_much_larger_side_is_not_asked_for_its_keys(own: int, is_asked: bool) -> None:
     """Keys are not collected from a side that is much larger than the scan that they would prune.

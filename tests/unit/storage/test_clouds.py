@@ -200,6 +200,7 @@ def test_settings_of_google_as_options(settings, options):
             },
         ),
         ({"use_ssl": False}, {"connection.ssl.enabled": "false"}),
+        ({"config_kwargs": {"region_name": "r"}}, {"endpoint.region": "r"}),
         ({"requester_pays": True}, {"requester.pays.enabled": "true"}),
     ],
 )

@@ -16,7 +16,7 @@ from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_
 from splitlib.spark.jvm.relations import Source
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.planner.keys import Collected
-from splitlib.spark.planner.scan_sites.scan import (
+from splitlib.spark.planner.scan_sites.planned_scan import (
     ALSO_WITHOUT_KEYS,
     PlannedScan,
     ScanOutcome,

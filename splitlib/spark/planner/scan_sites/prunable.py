@@ -19,8 +19,8 @@ from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
-from splitlib.spark.planner.scan_sites.pruned_site import Needed, PrunableScan, PrunedSite
-from splitlib.spark.planner.scan_sites.scan import ALSO_WITHOUT_KEYS, Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, Needed, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
@@ -31,7 +31,7 @@ _EVERYTHING: Final[Needed] = ((), ())
 
 
 @dataclass(eq=False, kw_only=True)
-class SessionScan(PrunableScan):
+class SessionScan(ListedScan):
     """A scan of a table of the session. It stays unchanged if keys prune nothing."""
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
@@ -97,7 +97,7 @@ class SessionScan(PrunableScan):
         return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
-class NamedScan(PrunableScan):
+class NamedScan(ListedScan):
     """A scan of a table of a named catalog. Spark cannot read it, so it is always replaced."""
 
     is_placeholder: ClassVar[bool] = True

@@ -36,7 +36,7 @@ from splitlib.spark.planner.scan_sites.evaluated_filter import (
     named_step,
     partition_rows,
 )
-from splitlib.spark.planner.scan_sites.scan import PlannedScan, Site
+from splitlib.spark.planner.scan_sites.planned_scan import PlannedScan, Site
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.schema import spark_schema
@@ -54,7 +54,7 @@ _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
 @dataclass(eq=False, kw_only=True)
-class PrunableScan(PlannedScan["PrunedSite"]):
+class ListedScan(PlannedScan["PrunedSite"]):
     """A scan whose partitions splitlib lists."""
 
     is_listed: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class PrunableScan(PlannedScan["PrunedSite"]):
 class PrunedSite(Site):
     """A site of a scan whose partitions splitlib lists, with the join keys that prune them."""
 
-    scan: PrunableScan
+    scan: ListedScan
     static: tuple[PartitionFilter | DynamicFilteringData, ...] = ()
     """Conditions in the query on the partitions."""
     data: tuple[DynamicFilteringData, ...] = ()
