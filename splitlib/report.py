@@ -87,6 +87,8 @@ class FilterUse:
         unused_because: Why the filter, or a part of it, is not used; None if all is used.
         partitions_dropped: Number of partitions that this filter alone would drop; None if unknown.
         rows: For a filter that is tested on rows: how many rows of a sample it keeps.
+        row_groups: For keys of a data column: how many row groups of a sample of files may have
+            such values.
     """
 
     fields: tuple[str, ...]
@@ -97,6 +99,7 @@ class FilterUse:
     unused_because: str | None = None
     partitions_dropped: int | None = None
     rows: Count = Count()
+    row_groups: Count = Count()
 
     @property
     def is_used(self) -> bool:
@@ -114,6 +117,8 @@ class FilterUse:
             text += f" - drops {self.partitions_dropped:,} partitions"
         if self.rows.total:
             text += f" - keeps {_count(self.rows)} sampled rows"
+        if self.row_groups.total:
+            text += f" - keeps {_count(self.row_groups)} sampled row groups"
         partly = self.is_used and self.unused_because
         return f"{text} (partly unused: {self.unused_because})" if partly else text
 

@@ -361,6 +361,17 @@ class Relations:
         """Return all partitions of an ``InMemoryFileIndex``, a ``Seq[PartitionDirectory]``."""
         return index.listFiles(self._scala.nil, self._scala.nil)
 
+    def some_files_of(self, index: FileIndex, most: int) -> pa.RecordBatch:
+        """Return up to ``most`` files of an ``InMemoryFileIndex``, spread over all of its files."""
+        functions = self._scala.functions
+        files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
+        status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
+        found = self.directories_of(index).flatMap(files).toIndexedSeq()
+        number = min(most, found.size())
+        rows = pa.array([i * found.size() // number for i in range(number)], pa.int64())
+        some = self._scala.positions(rows).map(found).map(status)
+        return files_of(self._scala, some, self._scala.seq([number])).files
+
     def files_of(self, directories: Seq[PartitionDirectory]) -> Listing:
         """Return the files of a ``Seq[PartitionDirectory]``."""
         functions = self._scala.functions

@@ -83,12 +83,11 @@ class Clustering:
         self._map = map_
 
     def bounds(self, files: Sequence[StoredFile], column: str) -> GroupBounds | None:
-        """Return the bounds of a column in a sample of files; None if any file lacks statistics."""
-        sample = sampled(files)
-        missing = [file for file in sample if (file, column) not in self._kept]
+        """Return the bounds of a column in some files; None if any file lacks statistics."""
+        missing = [file for file in files if (file, column) not in self._kept]
         for _ in self._map(lambda file: self._learn(file, column), missing):
             pass
-        found = [self._kept.get((file, column)) for file in sample]
+        found = [self._kept.get((file, column)) for file in files]
         known = [bounds for bounds in found if bounds is not None]
         if not known or len(known) < len(found):
             return None
@@ -105,12 +104,6 @@ class Clustering:
         while len(self._kept) >= self._MOST_KEPT:
             self._kept.pop(next(iter(self._kept)), None)
         self._kept[file, column] = found
-
-
-def sampled(files: Sequence[StoredFile]) -> list[StoredFile]:
-    """Return at most :data:`SAMPLED_FILES` files, evenly spread over all files."""
-    number = min(SAMPLED_FILES, len(files))
-    return [files[i * len(files) // number] for i in range(number)]
 
 
 def bounds_in(metadata: pq.FileMetaData, column: str) -> GroupBounds | None:

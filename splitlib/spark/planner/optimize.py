@@ -33,6 +33,7 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.cost import Costs
+from splitlib.spark.planner.data_keys import with_data_keys
 from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
 from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
@@ -275,6 +276,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 
     plan = materialized.optimized
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
+    outcomes = with_data_keys(query, plan, outcomes, decisions.copied, executor)
     outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
     later = listed_later(query, outcomes, sites, dead, decisions.copied)
     return _Pruned(sites, outcomes, materialized, dead, later)

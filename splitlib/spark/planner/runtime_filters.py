@@ -26,6 +26,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.planner.data_keys import scans_read_once
 from splitlib.spark.planner.join_graph import (
     Comparison,
     Dimension,
@@ -113,17 +114,7 @@ class _Sides:
     ) -> None:
         self._query = query
         self._tree = query.optimized_tree
-        places: dict[Scan, list[Node]] = {}
-        for leaf in (node for node in self._tree.walk() if node.is_leaf):
-            scan = query.scan_of(leaf)
-            if scan is not None:
-                places.setdefault(scan, []).append(leaf)
-        self._outcomes = {
-            places[o.scan][0].path: o
-            for o in outcomes
-            # Use only scans that occur once: at another place, the query may need all rows.
-            if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
-        }
+        self._outcomes = scans_read_once(query, outcomes, copied)
         self._pinned = {p: o.instead for p, o in self._outcomes.items() if o.instead is not None}
         self._dimensions_in_place = plan
 

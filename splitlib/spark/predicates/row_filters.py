@@ -69,7 +69,7 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
 # Maximal number of values in a condition. A longer list costs more per row than it saves.
 _MANY = 1000
 # Maximal number of ranges in a condition.
-_MANY_RANGES = 32
+MANY_RANGES = 32
 # Spark passes a longer list of values to the readers of Parquet and ORC as one range, from the
 # least to the greatest value (spark.sql.parquet.pushdown.inFilterThreshold).
 _PUSHED_VALUES = 10
@@ -312,7 +312,7 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
             if isinstance(matcher, ValueMatcher):
                 yield _among(matcher.rows[i], field)
             elif isinstance(matcher, RangeMatcher):
-                found = _in_ranges(field, matcher.ranges.at_most(_MANY_RANGES))
+                found = _in_ranges(field, matcher.ranges.at_most(MANY_RANGES))
                 yield found | _column(field).isNull() if matcher.includes_null else found
 
 
@@ -344,7 +344,7 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
     plain = values.drop_null()
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
-        found = _in_ranges(field, Ranges.covering(ordered, _MANY_RANGES))
+        found = _in_ranges(field, Ranges.covering(ordered, MANY_RANGES))
         if len(plain) <= _MANY:
             found = _listed(plain, field) & found  # few rows are left for the slower ranges
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import random
 
 import pyarrow as pa
@@ -12,12 +11,10 @@ from pyarrow import parquet as pq
 
 from splitlib.filtering.domains import Ranges
 from splitlib.spark.planner.clustering import (
-    SAMPLED_FILES,
     Clustering,
     GroupBounds,
     StoredFile,
     bounds_in,
-    sampled,
 )
 
 
@@ -83,16 +80,6 @@ def test_bounds_in_a_footer(options):
 def test_no_bounds(values, kind, options):
     assert bounds_in(footer_of(values, kind=kind, **options), "item") is None
     assert bounds_in(footer_of(values, kind=kind, **options), "other") is None
-
-
-def test_a_sample_is_spread_over_all_files():
-    files = [StoredFile(str(i), 1, 1) for i in range(1000)]
-    found = [int(file.path) for file in sampled(files)]
-    assert len(found) == SAMPLED_FILES
-    assert found[0] == 0
-    assert min(b - a for a, b in itertools.pairwise(found)) >= 1000 // SAMPLED_FILES
-    assert sampled(files[:3]) == files[:3]
-    assert sampled([]) == []
 
 
 def test_footers_of_unchanged_files_are_read_once():

@@ -27,6 +27,9 @@ from splitlib.spark.session_catalog.connector import relation_of, relation_of_le
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.time_zones import session_time_zone
 
+LEAST_BYTES: Final = 64 << 20
+"""Minimal size in bytes of a scan that keys of data columns are used on. Reading a smaller scan
+takes little longer than planning it."""
 _EVERYTHING: Final[Needed] = ((), ())
 
 
@@ -97,6 +100,19 @@ class SessionScan(ListedScan):
         return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
+class WholeScan(SessionScan):
+    """A scan of a large table without partitions. Keys of its data columns may skip row groups."""
+
+    is_listed: ClassVar[bool] = False
+
+    def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
+        """Return the outcome of the scan, which reads all files."""
+        return self.left_alone(report)
+
+    def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> None:
+        """Return None: the query already has a fixed list of the table's files."""
+
+
 class NamedScan(ListedScan):
     """A scan of a table of a named catalog. Spark cannot read it, so it is always replaced."""
 
@@ -133,14 +149,15 @@ class PrunableScans:
     """The scans of one plan that can be pruned."""
 
     by_columns: dict[frozenset[int | None], Scan] = field(default_factory=dict)
-    """Scans, by the ids of the columns that can prune them."""
+    """Scans, by the ids of the columns that can prune them, or of all columns if none can."""
     partitions: dict[str, PartitionsByName] = field(default_factory=dict)
     """Partitions fetched from the session's catalog, by table. All scans of a table share them."""
 
     @property
     def columns(self) -> frozenset[int]:
         """Ids of the columns by which the scans can be pruned."""
-        return frozenset(i for ids in self.by_columns for i in ids if i is not None)
+        found = (s.ids[name] for s in self.by_columns.values() for name in s.schema.names)
+        return frozenset(i for i in found if i is not None)
 
     @property
     def catalog_requests(self) -> int:
@@ -195,7 +212,8 @@ def prunable_scans(
             scan = _scan(catalyst, node, ids, config, named, scans.partitions)
             seen[key] = scan
             if scan is not None:
-                scans.by_columns[frozenset(ids[name] for name in scan.schema.names)] = scan
+                names = scan.schema.names or ids
+                scans.by_columns[frozenset(ids[name] for name in names)] = scan
         scan = seen[key]
         if scan is not None:
             scan.paths.append(leaf.path)
@@ -220,10 +238,19 @@ def _scan(
             return NamedScan(**own, config=known.config, table=table, relation=relation_of(table))
     if config is None:
         return None
-    if is_table and not catalyst.relations.partition_schema(leaf).isEmpty():
+    has_keys = is_table and not catalyst.relations.partition_schema(leaf).isEmpty()
+    if has_keys or (is_table and _is_large(catalyst, leaf)):
         relation = relation_of_leaf(catalyst, leaf, config.listing_threads, partitions)
         if relation is not None:
             table = table_of(catalyst.spark, relation.name, relation, config)
-            return SessionScan(**own, config=config, table=table, relation=relation)
+            kind = SessionScan if has_keys else WholeScan
+            return kind(**own, config=config, table=table, relation=relation)
     source = catalyst.relations.source_of(leaf)
     return None if source is None else FilteredScan(**own, config=config, source=source)
+
+
+def _is_large(catalyst: Catalyst, leaf: LogicalPlan) -> bool:
+    """Return whether a leaf reads many bytes from files that Spark has listed."""
+    if catalyst.relations.listed_index_of(leaf) is None:
+        return False
+    return catalyst.plans.size_of(leaf) >= LEAST_BYTES

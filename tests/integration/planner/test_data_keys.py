@@ -1,0 +1,143 @@
+"""Keys of data columns skip row groups of Parquet tables, where these differ in the column."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+import splitlib
+from splitlib.spark.planner.scan_sites import prunable
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+ROWS, GROUP, DAYS = 4000, 100, 6
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    monkeypatch.setattr(prunable, "LEAST_BYTES", 1)
+
+
+@pytest.fixture(scope="module")
+def facts(spark, tmp_path_factory):
+    """Return the directories of facts, by name, and register dimensions as views.
+
+    ``sorted`` has six days, each sorted by ``item``. ``mixed`` has the same rows in random order,
+    and ``whole`` has those of one day without partitions.
+    """
+    root = tmp_path_factory.mktemp("data_keys")
+    drawn = random.Random(7)
+    for name in ("sorted", "mixed"):
+        for day in range(DAYS):
+            items = range(ROWS) if name == "sorted" else drawn.sample(range(ROWS), ROWS)
+            (root / name / f"day={day}").mkdir(parents=True)
+            table = pa.table({"item": items, "amount": [i % 7 for i in items]})
+            pq.write_table(table, root / name / f"day={day}/f.parquet", row_group_size=GROUP)
+    (root / "whole").mkdir()
+    table = pa.table({"item": range(ROWS), "amount": [i % 7 for i in range(ROWS)]})
+    table = table.append_column("note", [[f"note {drawn.random()}" for _ in range(ROWS)]])
+    pq.write_table(table, root / "whole/f.parquet", row_group_size=GROUP)
+    items = pa.table({"id": range(ROWS), "brand": [i // 50 for i in range(ROWS)]})
+    pq.write_table(items, root / "items.parquet")
+    spark.read.parquet(str(root / "items.parquet")).createOrReplaceTempView("data_keys_items")
+    for name in ("sorted", "mixed", "whole"):
+        spark.read.parquet(str(root / name)).createOrReplaceTempView(f"data_keys_{name}")
+    yield root
+    for name in ("items", "sorted", "mixed", "whole"):
+        spark.catalog.dropTempView(f"data_keys_{name}")
+
+
+def scans_of(node):
+    """Return the leaves of a plan, also those of query stages."""
+    leaves = node.collectLeaves()
+    for leaf in (leaves.apply(i) for i in range(leaves.size())):
+        if "QueryStage" in leaf.nodeName():
+            yield from scans_of(leaf.plan())
+        else:
+            yield leaf
+
+
+def rows_scanned(df):
+    """Run ``df``. Return how many rows its scans of fact files read, before any row filter."""
+    df.collect()
+    plan = df._jdf.queryExecution().executedPlan()
+    plan = plan.executedPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
+    facts = [scan for scan in scans_of(plan) if "amount" in scan.schema().simpleString()]
+    return sum(scan.metrics().apply("numOutputRows").value() for scan in facts)
+
+
+QUERY = """
+    SELECT f.item, f.amount, d.brand FROM data_keys_{fact} f
+    JOIN data_keys_items d ON f.item = d.id WHERE d.brand IN ({brands})
+"""
+
+
+@pytest.mark.parametrize("brands", ["3", "3, 70", ", ".join(map(str, range(0, 80, 8)))])
+@pytest.mark.parametrize("fact", ["sorted", "whole"])
+def test_row_groups_without_keys_are_skipped(spark, facts, fact, brands):
+    query = QUERY.format(fact=fact, brands=brands)
+    df = splitlib.sql(spark, query)
+    days = DAYS if fact == "sorted" else 1
+    # a brand has 50 items, in half a row group of each day
+    assert rows_scanned(df) == days * GROUP * len(brands.split(","))
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+    (scan,) = (s for s in splitlib.explain(df).scans if s.filters)
+    (use,) = scan.filters
+    assert use.used_fields == ("item",)
+    assert use.row_groups.total == days * ROWS // GROUP
+    assert use.row_groups.matched == days * len(brands.split(","))
+    assert "sampled row groups" in str(splitlib.explain(df))
+    assert not scan.reasons
+
+
+def test_row_groups_with_nearly_all_values_are_not_tested(spark, facts):
+    query = QUERY.format(fact="mixed", brands="3")
+    df = splitlib.sql(spark, query)
+    assert "nearly all values of item" in str(splitlib.explain(df))
+    assert rows_scanned(df) == DAYS * ROWS
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+
+
+def test_partitions_and_row_groups_are_pruned_together(spark, facts):
+    query = QUERY.format(fact="sorted", brands="3").replace(
+        "WHERE", "JOIN (SELECT * FROM VALUES (2), (4) AS v(day)) v ON f.day = v.day WHERE"
+    )
+    df = splitlib.sql(spark, query)
+    assert rows_scanned(df) == 2 * GROUP
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+    (scan,) = (s for s in splitlib.explain(df).scans if s.filters)
+    assert scan.partitions.matched == 2
+    assert len(scan.filters) == 2
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "LEFT OUTER JOIN data_keys_items d ON f.item = d.id AND d.brand = 3",
+        "FULL OUTER JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item = d.id",
+        "LEFT ANTI JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item = d.id",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item <> d.id",
+        "RIGHT OUTER JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item = d.id",
+        "LEFT SEMI JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item = d.id",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item <=> d.id",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item < d.id",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON f.item + 1 = d.id",
+        "JOIN (SELECT CAST(id AS string) id FROM data_keys_items WHERE brand = 3) d "
+        "ON f.item = d.id",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = -1) d ON f.item = d.id",
+        "JOIN data_keys_whole g ON f.item = g.item "
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d ON g.item = d.id",
+    ],
+)
+def test_rows_are_those_of_spark(spark, facts, join):
+    query = f"SELECT count(*), sum(f.amount), sum(f.item) FROM data_keys_sorted f {join}"
+    assert splitlib.sql(spark, query).collect() == spark.sql(query).collect()
+
+
+def test_a_table_that_is_read_twice_keeps_its_rows(spark, facts):
+    query = QUERY.format(fact="sorted", brands="3")
+    query = f"{query} UNION ALL SELECT item, amount, 0 FROM data_keys_sorted WHERE item < 5"
+    assert sorted(splitlib.sql(spark, query).collect()) == sorted(spark.sql(query).collect())
