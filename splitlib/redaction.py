@@ -151,17 +151,17 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         if linked is None:
             continue
         if id(linked) not in safe:
-            told = safe[id(linked)] = _told_safely(linked)
-            _redact_links(told, safe)
+            copied = safe[id(linked)] = _redacted(linked)
+            _redact_links(copied, safe)
         # thrift's error classes override __setattr__ to reject changes.
         BaseException.__setattr__(error, link, safe[id(linked)])
     BaseException.__setattr__(error, "__suppress_context__", quiet)
 
 
-def _told_safely(error: BaseException) -> BaseException:
+def _redacted(error: BaseException) -> BaseException:
     text = str(error)
-    told = "".join([text, repr(error), *getattr(error, "__notes__", ())])
-    if redact(told) == told:
+    texts = "".join([text, repr(error), *getattr(error, "__notes__", ())])
+    if redact(texts) == texts:
         return error
     names = {"__module__": type(error).__module__, "__qualname__": type(error).__qualname__}
     safe: Exception = type(type(error).__name__, (Exception,), names)(redact(text))

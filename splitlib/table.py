@@ -209,7 +209,7 @@ class Table:
         if not isinstance(connector, SupportsHosts):
             return None
 
-        def ask() -> list[Sequence[str]]:
+        def request() -> list[Sequence[str]]:
             found = list(connector.hosts(paths))
             if len(found) != len(paths):
                 raise CorruptMetadata(
@@ -220,7 +220,7 @@ class Table:
                     raise CorruptMetadata(f"The hosts of a file must be names, not {hosts!r}.")
             return found
 
-        return self._call(ask, config)
+        return self._call(request, config)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return fsspec options that give access to the files.

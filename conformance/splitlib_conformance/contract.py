@@ -92,7 +92,7 @@ class ContractTests(KitBase):
         address = harness.missing_table()
         with expect_error(TableNotFound, "when opening a table that does not exist") as caught:
             self.open(address).close()
-        _says_where(caught[0], self.connector, address.name)
+        _names_place(caught[0], self.connector, address.name)
 
     def test_unknown_option(self, simple: Subject) -> None:
         """Opening with a misspelled option raises an error that names the option."""
@@ -105,7 +105,7 @@ class ContractTests(KitBase):
             f"raised {caught[0]} for an unknown option",
             "the option's name in the message, as from splitlib.spi.check_options",
         )
-        _says_where(caught[0], self.connector, simple.address.name)
+        _names_place(caught[0], self.connector, simple.address.name)
 
 
 def _check_file(file: dict[str, object], partitions: int, now: float) -> None:
@@ -127,7 +127,7 @@ def _check_file(file: dict[str, object], partitions: int, now: float) -> None:
     )
 
 
-def _says_where(error: SplitlibError, connector: str, table: str) -> None:
+def _names_place(error: SplitlibError, connector: str, table: str) -> None:
     expect(
         f"[connector={connector}, table={table}" in str(error),
         f"raised an error that names another connector or table: {error}",

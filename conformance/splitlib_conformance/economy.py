@@ -95,10 +95,10 @@ class EconomyTests(KitBase):
             whole = enumerator(table)
             for _ in whole.select_files():  # splits may also request hosts, which is not counted
                 pass
-            said = whole.metrics.storage_requests + whole.metrics.metastore_requests
+            reported = whole.metrics.storage_requests + whole.metrics.metastore_requests
         expect(
-            said == calls.made,
-            f"reports {said} requests for listing all partitions and files",
+            reported == calls.made,
+            f"reports {reported} requests for listing all partitions and files",
             f"{calls.made}, the number of source calls that the harness has watched",
         )
 

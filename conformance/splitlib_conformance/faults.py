@@ -26,7 +26,7 @@ from splitlib_conformance.source_calls import Call, SourceCalls
 _PARTITIONS = 2
 _MOST_CALLS = 12
 _DEADLINE_SECONDS = 0.15
-_PATIENCE_SECONDS = 20
+_WAIT_SECONDS = 20
 
 
 def unavailable(harness: Harness) -> Callable[[Call], Any]:
@@ -63,7 +63,7 @@ class _Hang:
 
     def __call__(self, call: Call) -> Any:
         self.begun.set()
-        self.over.wait(2 * _PATIENCE_SECONDS)
+        self.over.wait(2 * _WAIT_SECONDS)
         return call()
 
 
@@ -173,15 +173,15 @@ class FaultTests(KitBase):
                 running = enumerator(table, listing_threads=1, **limits)
                 reader = threading.Thread(target=_enumerate, args=(outcome, running))
                 reader.start()
-                if cancelled and hang.begun.wait(_PATIENCE_SECONDS):
+                if cancelled and hang.begun.wait(_WAIT_SECONDS):
                     running.cancel()
-                reader.join(_PATIENCE_SECONDS)
+                reader.join(_WAIT_SECONDS)
                 still_waiting = reader.is_alive()
                 hang.over.set()
                 reader.join()
                 expect(
                     not still_waiting,
-                    f"blocked the reader for {_PATIENCE_SECONDS} seconds when call {at} of its "
+                    f"blocked the reader for {_WAIT_SECONDS} seconds when call {at} of its "
                     "source hung",
                     "an error as soon as the deadline has passed, or the enumeration is cancelled",
                 )

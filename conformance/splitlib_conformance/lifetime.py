@@ -17,7 +17,7 @@ from splitlib_conformance.source_calls import SourceCalls
 
 _THREADS = 4
 _ROUNDS = 3
-_PATIENCE_SECONDS = 5
+_WAIT_SECONDS = 5
 
 
 class LifetimeTests(KitBase):
@@ -108,7 +108,7 @@ def _at_once(read: Callable[[int], list[FileSplit]]) -> Iterator[list[FileSplit]
 def _expect_given_back(harness: Harness, before: int, when: str) -> None:
     """Fail if more connections than before are still open after some seconds."""
     __tracebackhide__ = True
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _WAIT_SECONDS
     while (now := harness.open_connections()) > before and time.monotonic() < until:
         time.sleep(0.02)
     expect(

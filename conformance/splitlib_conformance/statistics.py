@@ -124,9 +124,9 @@ class StatisticsTests(KitBase):
                 "has_value": len(plain) > 0,
             }
             for flag, there in real.items():
-                said = getattr(known, flag)[row].as_py()
+                claimed = getattr(known, flag)[row].as_py()
                 expect(
-                    said is not False or not there,
+                    claimed is not False or not there,
                     f"returned {flag}=False for column {name} in {path}, with the values {values}",
                     "true, or null if unknown",
                 )

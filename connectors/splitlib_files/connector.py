@@ -204,9 +204,9 @@ def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
     for option, value in (options.get("read_options") or {}).items():
         if option.lower() == "mergeschema":
             merges = {f"Read option {option!r}": value}
-    for said, value in merges.items():
+    for option, value in merges.items():
         if str(value).strip().lower() != "false":
             raise ConfigError(
-                f"{said} is {value!r}, but merging the columns of all files is not supported.",
+                f"{option} is {value!r}, but merging the columns of all files is not supported.",
                 hint="pass the data columns as schema=.",
             )

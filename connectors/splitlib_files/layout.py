@@ -47,7 +47,7 @@ class Layout:
         self._storage = storage
         self._root = root
         self._names = names
-        self._top = storage.level(root, patient=True)
+        self._top = storage.level(root, retries=True)
         self._refuse_table_formats()
 
     @property
@@ -150,14 +150,14 @@ class Layout:
             above = above.rpartition("/")[0]
         if above != self._root and _name(above):
             with suppress(PermissionError, LocationNotAllowed, MissingPartition):
-                self._refuse_in(above, self._storage.level(above, patient=True))
+                self._refuse_in(above, self._storage.level(above, retries=True))
 
     def _refuse_in(self, directory: str, level: Level) -> None:
         for name, (format_name, advice) in _LOGS.items():
             if name in level.hidden:
                 raise _foreign(directory, format_name, name, advice)
         if "metadata" in level.directories:
-            metadata = self._storage.level(f"{directory}/metadata", patient=True)
+            metadata = self._storage.level(f"{directory}/metadata", retries=True)
             files = [_name(file.path) for file in metadata.files]
             if any(name.endswith((".metadata.json", "version-hint.text")) for name in files):
                 advice = "read it with connector='iceberg', by the name in its catalog."
@@ -175,7 +175,7 @@ class Layout:
             location = f"{self._root}/{here[:-1]}"
             links.follow(*self._storage.filesystem(location))
             try:
-                level = self._storage.level(location, patient=True)
+                level = self._storage.level(location, retries=True)
             except MissingPartition:
                 continue  # deleted since it was listed
             found = [_name(file.path) for file in level.files]

@@ -126,7 +126,7 @@ class Walk:
         return children
 
     def _level(self, parent: str) -> Level:
-        return self._storage.level(self._root + parent, patient=True)
+        return self._storage.level(self._root + parent, retries=True)
 
     def _check(self, directory: str, key: str) -> None:
         name = directory.rpartition("/")[2]
@@ -140,6 +140,6 @@ class Walk:
 def has_files(storage: Storage, location: str) -> bool:
     """Return whether a directory or its subdirectories contain a data file."""
     try:
-        return any(level.files for level in storage.levels_below(location, patient=True))
+        return any(level.files for level in storage.levels_below(location, retries=True))
     except MissingPartition:
         return False  # deleted since it was listed

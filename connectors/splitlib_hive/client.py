@@ -222,7 +222,7 @@ class MetastoreClient:
                     last = error
                     if _is_answer(error):
                         raise SourceError(f"The metastore fails unexpectedly: {error}") from error
-                    failures.append(f"{address}: {_said(error)}")
+                    failures.append(f"{address}: {_message_of(error)}")
                     if not idle:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
@@ -302,8 +302,8 @@ def _is_answer(error: Exception) -> bool:
     return isinstance(error, TException) and not broken
 
 
-def _said(error: Exception) -> str:
-    said = str(error)
-    if isinstance(error, OSError | TTransportException | TProtocolException) and said:
-        return said
-    return f"{type(error).__name__}: {said}".removesuffix(": ")
+def _message_of(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError | TTransportException | TProtocolException) and text:
+        return text
+    return f"{type(error).__name__}: {text}".removesuffix(": ")

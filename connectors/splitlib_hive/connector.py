@@ -37,7 +37,7 @@ from splitlib_hive.client import (
     MetastoreClient,
     parse_uris,
 )
-from splitlib_hive.table import making_sense, read_format, table_metadata
+from splitlib_hive.table import read_format, readable_metadata, table_metadata
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ class HiveConnector(Connector):
             elif values.num_rows <= _MOST_PREFIXES:
                 yield from self._by_prefix(values)
                 return
-        names = self._ask(self._client.get_partition_names)
+        names = self._request(self._client.get_partition_names)
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
@@ -168,7 +168,7 @@ class HiveConnector(Connector):
         """Yield the partitions whose leading keys have the given values, with one call per row."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
-            names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
+            names = self._request(self._client.get_partition_names_ps, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
             # Keep exact matches only, so that no partition is returned for two prefixes.
             exact = rows_with(found.values, leading)
@@ -196,8 +196,8 @@ class HiveConnector(Connector):
         if partitions.refs.type == _REF:
             return partitions
         names = partitions.refs.to_pylist()
-        found = self._ask(self._client.get_partitions_by_names, names)
-        with making_sense("a partition"):
+        found = self._request(self._client.get_partitions_by_names, names)
+        with readable_metadata("a partition"):
             # Match partitions by values, because the response has no names and no fixed order.
             by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
@@ -206,7 +206,7 @@ class HiveConnector(Connector):
             partition = by_values.get(tuple(map(_in_name, values)))
             if partition is not None:
                 rows.append(row)
-                with making_sense(f"the partition {names[row]}"):
+                with readable_metadata(f"the partition {names[row]}"):
                     if not partition.sd.location:
                         name = names[row]
                         raise CorruptMetadata("A partition has no location.", partition=name)
@@ -265,7 +265,7 @@ class HiveConnector(Connector):
     def _name(self) -> tuple[str, str]:
         return self._table.dbName, self._table.tableName
 
-    def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
+    def _request(self, call: Callable[..., T], *arguments: Any) -> T:
         """Make a call about the table. If it fails, check that the table still exists.
 
         Some metastores fail with an internal error after the table was dropped.
@@ -336,8 +336,8 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
 
 
 def _is_canonical(given: Any, table: Any) -> bool:
-    said = (table.parameters or {}).get(CANONICAL_VALUES, False) if given is None else given
-    return flag({"canonical_values": said}, "canonical_values")
+    value = (table.parameters or {}).get(CANONICAL_VALUES, False) if given is None else given
+    return flag({"canonical_values": value}, "canonical_values")
 
 
 def _existing(name: str, databases: list[str]) -> str:

@@ -30,7 +30,7 @@ _NONSENSE = (
 
 
 @contextmanager
-def making_sense(what: str) -> Iterator[None]:
+def readable_metadata(what: str) -> Iterator[None]:
     """Convert errors of the block that are due to damaged metastore data to ``CorruptMetadata``.
 
     Raises:
@@ -53,7 +53,7 @@ def table_metadata(table: Any) -> TableMetadata:
         UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
         CorruptMetadata: if required metadata is missing or malformed.
     """
-    with making_sense("the table"):
+    with readable_metadata("the table"):
         return _metadata(table)
 
 
@@ -136,8 +136,8 @@ def read_format(table: Any, partition: Any = None) -> ReadFormat:
     return table_formats.serde_format(serde, storage.inputFormat, given)
 
 
-def _parameters(thing: Any) -> dict[str, str]:
-    return thing.parameters or {}
+def _parameters(entry: Any) -> dict[str, str]:
+    return entry.parameters or {}
 
 
 def _is_source(parameters: Mapping[str, str]) -> bool:

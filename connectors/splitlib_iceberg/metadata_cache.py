@@ -60,8 +60,8 @@ def identity_of(files: FileIO) -> str:
 
     It is a digest, because properties contain secrets.
     """
-    told = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
-    return hashlib.sha256(told.encode()).hexdigest()
+    settings = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
+    return hashlib.sha256(settings.encode()).hexdigest()
 
 
 shared = MetadataCache()

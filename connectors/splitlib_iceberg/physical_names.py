@@ -50,11 +50,11 @@ class PhysicalNames:
         key = (*self._key, path)
         known: tuple[bool, dict[int, str]] | None = metadata_cache.shared.get(key)
         if known is None:
-            known = self._look(path)
+            known = self._read(path)
             metadata_cache.shared.put(key, known, _NAME_BYTES * (1 + len(known[1])))
         return known
 
-    def _look(self, path: str) -> tuple[bool, dict[int, str]]:
+    def _read(self, path: str) -> tuple[bool, dict[int, str]]:
         what = "data file"
         with (
             reading(what, path),

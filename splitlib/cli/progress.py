@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Self, TextIO
 
-_PATIENCE_SECONDS = 1.0
+_WAIT_SECONDS = 1.0
 _EVERY_SECONDS = 0.2
 _ERASE_LINE = "\r\x1b[K"
 
@@ -58,7 +58,7 @@ class Progress:
         self._erase()
 
     def _run(self) -> None:
-        pause = _PATIENCE_SECONDS
+        pause = _WAIT_SECONDS
         while not self._wait(pause):
             with self._lock:
                 self._stream.write(f"{_ERASE_LINE}{self._describe()}")

@@ -174,11 +174,11 @@ def pack(
             files.
     """
     tasks: list[list[FileSplit]] = []
-    room = -1
+    space_left = -1
     for split in sorted(splits, key=lambda split: -split.length):
-        if split.length > room:
+        if split.length > space_left:
             tasks.append([])
-            room = target_bytes
+            space_left = target_bytes
         tasks[-1].append(split)
-        room -= split.length + open_cost_bytes
+        space_left -= split.length + open_cost_bytes
     return tasks

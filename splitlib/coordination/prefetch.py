@@ -111,7 +111,7 @@ class SplitPrefetcher:
         try:
             with error_context(connector=table.connector_name, table=table.name):
                 for arrival in self._arrivals():
-                    self._wait_for_room()
+                    self._wait_for_space()
                     if self._closed:
                         return
                     self._sent += len(arrival.splits)
@@ -127,7 +127,7 @@ class SplitPrefetcher:
             self.error.__cause__ = error
         self.complete = True
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_space(self) -> None:
         while self._sent >= self._wanted and not self._closed:
             self._go_on.clear()
             # Check again: another thread may have changed these values before clear().

@@ -298,7 +298,7 @@ class DynamicFileEnumerator:
             BoundedCalls(self.config, self._filters.cancelled) as calls,
         ):
             yield pipeline, calls
-            if tally.partitions_have_gone and not self.predicate.matches_nothing:
+            if tally.partitions_were_dropped and not self.predicate.matches_nothing:
                 calls.run(lambda: table.check_identity(self.config))
         # Warn again, because more filters may have arrived during the enumeration.
         tally.warn(self.table.name, self._filters.mismatches)

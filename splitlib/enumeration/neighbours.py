@@ -117,9 +117,9 @@ class Neighbours:
             yield from self._groups(to_end=False)
         yield from self._groups(to_end=True)
 
-    def put_back(self, untold: MatchedPartitions) -> None:
+    def put_back(self, uncovered: MatchedPartitions) -> None:
         """Take back partitions of the last group that its page did not cover."""
-        self._rest = untold if self._rest is None else untold.joined(self._rest)
+        self._rest = uncovered if self._rest is None else uncovered.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
         while (rest := self._rest) is not None:

@@ -254,8 +254,8 @@ class ScanPipeline:
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
-        told = [b.partitions_listed for b in batches if b.partitions_listed is not None]
-        listed = min(told, default=len(piece))
+        counts = [b.partitions_listed for b in batches if b.partitions_listed is not None]
+        listed = min(counts, default=len(piece))
         files = np.zeros(listed, np.int64)
         if (call := current_call()) is not None:
             self._tally.made_again(call.failed_attempts)
@@ -287,13 +287,13 @@ class ScanPipeline:
         more: list[_Listing] = []
         if found.partitions < listing.length:
             start = listing.offset + found.partitions
-            untold = listing.matched.slice(start, listing.length - found.partitions)
-            told = listing.matched.slice(listing.offset, found.partitions)
-            listing = listing._replace(matched=told, offset=0)
-            if others is not None and not untold.partitions.has_gaps:
-                others.put_back(untold)
+            uncovered = listing.matched.slice(start, listing.length - found.partitions)
+            covered = listing.matched.slice(listing.offset, found.partitions)
+            listing = listing._replace(matched=covered, offset=0)
+            if others is not None and not uncovered.partitions.has_gaps:
+                others.put_back(uncovered)
             else:
-                pieces = self._pieces(untold, found.partitions)
+                pieces = self._pieces(uncovered, found.partitions)
                 more = [self._submit(calls, piece, 0, len(piece)) for piece in pieces]
         for batch in found.batches:
             listed = _moved(batch, listing.offset)
@@ -307,21 +307,21 @@ class ScanPipeline:
         for one in more:
             yield from self._finish(calls, one)
 
-    def _pieces(self, untold: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
+    def _pieces(self, uncovered: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
         """Divide partitions that a listing did not cover into parts for further listings.
 
         Args:
-            untold: The partitions that the listing did not cover.
+            uncovered: The partitions that the listing did not cover.
             before: Number of partitions that the listing did cover.
         """
         step = before  # the next page probably covers as many
-        groups: Iterable[MatchedPartitions] = [untold]
-        known = None if untold.partitions.has_gaps else self._neighbours(iter([untold]))
+        groups: Iterable[MatchedPartitions] = [uncovered]
+        known = None if uncovered.partitions.has_gaps else self._neighbours(iter([uncovered]))
         if known is not None:
-            groups, step = known, len(untold)
+            groups, step = known, len(uncovered)
         if before == 1:
             # Partitions probably lie in separate directories: divide them among the threads.
-            step = -(-len(untold) // self._config.listing_threads)
+            step = -(-len(uncovered) // self._config.listing_threads)
         for group in groups:
             for offset in range(0, len(group), step):
                 yield group.slice(offset, step)

@@ -47,7 +47,7 @@ class ScanTally:
         self._mismatches: dict[Mismatch, None] = {}
 
     @property
-    def partitions_have_gone(self) -> bool:
+    def partitions_were_dropped(self) -> bool:
         """Whether partitions were dropped since they were listed, or none was listed at all."""
         with self._lock:
             return bool(self._gone) or not self._counts.get("partitions_total")
@@ -228,11 +228,11 @@ class ScanTally:
     def _plan(self) -> str:
         """Return how partitions were requested, in words; empty if all were."""
         with self._lock:
-            asked = dict(self._asked_for)
+            requested = dict(self._asked_for)
         words = []
-        if asked.get("names"):
+        if requested.get("names"):
             words.append("by name")
-        if prefixes := asked.get("prefix"):
+        if prefixes := requested.get("prefix"):
             words.append(
                 f"by the start of their names: {prefixes} prefix{'es' if prefixes > 1 else ''}"
             )

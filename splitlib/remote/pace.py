@@ -60,7 +60,7 @@ class Pace:
     def __init__(self, most: int) -> None:
         self._limit = Limit(most)
         self._changed = threading.Condition()
-        self._under_way = 0
+        self._running = 0
         self._succeeded_at = float("-inf")
 
     @property
@@ -82,13 +82,13 @@ class Pace:
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: abandoned.is_set() or self._under_way < self._limit.calls, seconds
+                lambda: abandoned.is_set() or self._running < self._limit.calls, seconds
             )
-            if abandoned.is_set() or self._under_way >= self._limit.calls:
+            if abandoned.is_set() or self._running >= self._limit.calls:
                 raise SourceUnavailable(
                     "The source throttles, and this call could not start in time."
                 )
-            self._under_way += 1
+            self._running += 1
         began = time.monotonic()
         throttled = answered = False
         try:
@@ -99,7 +99,7 @@ class Pace:
             raise
         finally:
             with self._changed:
-                self._under_way -= 1
+                self._running -= 1
                 if throttled:
                     self._limit.throttled(began, time.monotonic())
                 if answered:

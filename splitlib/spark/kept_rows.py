@@ -51,7 +51,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
             # The rows have not been used yet, so they may be computed again with another result.
-            if attempt == _ATTEMPTS or not any(said in str(error) for said in _LOST):
+            if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
             _log.debug("Rows were lost with an executor, and are computed again.", exc_info=True)
     raise AssertionError

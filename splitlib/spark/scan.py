@@ -315,7 +315,7 @@ def _is_changed() -> Column:
 
 
 def _error(what: str, listed: Column, found: Column, unit: str) -> Column:
-    said = F.concat(
+    message = F.concat(
         F.col("path"),
         F.lit(f" has changed since it was listed: its {what} was "),
         listed.cast("string"),
@@ -323,7 +323,7 @@ def _error(what: str, listed: Column, found: Column, unit: str) -> Column:
         found.cast("string"),
         F.lit(f"{unit}. Load the table again, or use splitlib.replan."),
     )
-    return F.raise_error(said).cast("boolean")
+    return F.raise_error(message).cast("boolean")
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:

@@ -162,14 +162,14 @@ class AzureSettings:
         if not self.connection_string:
             return self
         pairs = (part.partition("=") for part in self.connection_string.rstrip(";").split(";"))
-        told = {name.upper(): value for name, _, value in pairs}
-        name, scheme = told.get("ACCOUNTNAME"), told.get("DEFAULTENDPOINTSPROTOCOL", "https")
-        host = f"{scheme}://{name}.blob.{told.get('ENDPOINTSUFFIX', 'core.windows.net')}"
+        values = {name.upper(): value for name, _, value in pairs}
+        name, scheme = values.get("ACCOUNTNAME"), values.get("DEFAULTENDPOINTSPROTOCOL", "https")
+        host = f"{scheme}://{name}.blob.{values.get('ENDPOINTSUFFIX', 'core.windows.net')}"
         return AzureSettings(
             account_name=name,
-            account_host=told.get("BLOBENDPOINT") or host,
-            account_key=told.get("ACCOUNTKEY"),
-            sas_token=told.get("SHAREDACCESSSIGNATURE"),
+            account_host=values.get("BLOBENDPOINT") or host,
+            account_key=values.get("ACCOUNTKEY"),
+            sas_token=values.get("SHAREDACCESSSIGNATURE"),
         )
 
     def stores(self) -> StoreOf:

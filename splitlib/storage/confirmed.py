@@ -59,10 +59,10 @@ def no_listing(location: str) -> SourceUnavailable:
     )
 
 
-def _answer(fs: Any, bucket: str, **asked: Any) -> Mapping[str, Any]:
+def _answer(fs: Any, bucket: str, **parameters: Any) -> Mapping[str, Any]:
     """Send a list request, and return the response if it has the fields of a listing."""
     try:
-        answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **asked)
+        answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **parameters)
     except FileNotFoundError as error:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
     if "IsTruncated" not in answer:  # S3 always sends it

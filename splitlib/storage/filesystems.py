@@ -86,8 +86,8 @@ class Filesystems:
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
             # Some options, such as account or host, may be a part of the URL.
-            told = self.options_of(self.group_of(place))
-            options = {**kind._get_kwargs_from_urls(place.path), **told}
+            own_options = self.options_of(self.group_of(place))
+            options = {**kind._get_kwargs_from_urls(place.path), **own_options}
             if not kind.__module__.startswith("obstore."):
                 # fsspec shares filesystem objects within the process. Without this option, a
                 # listing that other code has cached might be returned, although it is outdated.

@@ -35,7 +35,7 @@ _OLDEST = (0, 9, 4)
 # The engine retries within its deadline, and sends fewer requests while a store throttles. Retries
 # in obstore would multiply the number of attempts, and the engine would not notice throttling.
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
-_PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
+_LONG_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
 _NO_BUCKET = r"<Code>(NoSuchBucket|ContainerNotFound|ResourceNotFound)<|status code: 404\b"
 _DENIED = r"status code: 40[13]\b|<Code>PublicAccessNotPermitted<"
@@ -167,14 +167,14 @@ class PagedListing:
         self._stores: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
 
-    def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
+    def level(self, at: Bucket, *, retries: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
         """Return the files of a directory, the names of its subdirectories, and how many entries.
 
         Directory markers and empty files count as entries, but are not returned as files.
 
         Args:
             at: The directory.
-            patient: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
             SourceError: if the bucket does not exist.
@@ -182,7 +182,7 @@ class PagedListing:
                 obstore does not distinguish empty directories from missing directories or from
                 empty files.
         """
-        store = self._store(at.name, patient=patient)
+        store = self._store(at.name, retries=retries)
         if isinstance(store, ShownPages):
             objects, paths = store.level(at.directory)
         else:
@@ -196,14 +196,14 @@ class PagedListing:
         files = _files(objects, at)
         parents = pc.unique(pc.replace_substring_regex(files["path"], "/?[^/]*$", "")).to_pylist()
         _refuse_others(at, [*parents, *(parent for parent, _, _ in above)])
-        names, told = [name for _, _, name in above], len(objects) + len(above)
-        if not self.kind.is_flat and (not told or _empty(objects).difference(names)):
+        names, entries = [name for _, _, name in above], len(objects) + len(above)
+        if not self.kind.is_flat and (not entries or _empty(objects).difference(names)):
             raise NotFollowed("There may be an empty directory.")
-        if self.kind.is_flat and (not told or told >= self.kind.names_per_request):
+        if self.kind.is_flat and (not entries or entries >= self.kind.names_per_request):
             prefix = f"{at.directory}/" if at.directory else ""
             last = [f"{prefix}{name}/{_GREATEST}" for name in names]
             self._confirm_end(store, at, max([*last, *objects["path"].to_pylist()], default=""))
-        return files, names, told
+        return files, names, entries
 
     def first_pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
@@ -232,10 +232,10 @@ class PagedListing:
         first = prefixes[0][:-1] + "."
         after, found = first, []
         while True:
-            files, told = self._page(store, Bucket(bucket, root), after)
+            files, entries = self._page(store, Bucket(bucket, root), after)
             found.append(files)
             last = _last(files, after)
-            if told < FILES_PER_PAGE:
+            if entries < FILES_PER_PAGE:
                 return found, len(prefixes)
             if last is None:
                 raise NotInOrder("A page without files does not show where the next one begins.")
@@ -273,13 +273,13 @@ class PagedListing:
         if self._confirm is not None and not isinstance(store, ShownPages):
             self._confirm.end(at, after)
 
-    def _store(self, bucket: str, *, patient: bool = False) -> Any:
+    def _store(self, bucket: str, *, retries: bool = False) -> Any:
         with self._lock:
-            if (bucket, patient) not in self._stores:
+            if (bucket, retries) not in self._stores:
                 native_threads_start()
-                retries: Any = _PATIENT_RETRIES if patient else _RETRIES
-                self._stores[bucket, patient] = self._store_of(bucket, retry_config=retries)
-            return self._stores[bucket, patient]
+                retry_config: Any = _LONG_RETRIES if retries else _RETRIES
+                self._stores[bucket, retries] = self._store_of(bucket, retry_config=retry_config)
+            return self._stores[bucket, retries]
 
     @contextmanager
     def _translated(self, at: Bucket) -> Iterator[None]:
@@ -294,7 +294,7 @@ class PagedListing:
 
         where = f"{self._protocol}://{at.name}/{at.directory}"
 
-        def said(error: Exception) -> str:
+        def message_of(error: Exception) -> str:
             return str(error).partition("Debug source:")[0].strip()  # drop obstore's internals
 
         try:
@@ -304,9 +304,9 @@ class PagedListing:
         except NotFoundError as error:
             raise SourceError(f"There is no bucket {at.name!r}.") from error
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise AccessDenied(f"{where}: {said(error)}") from error
+            raise AccessDenied(f"{where}: {message_of(error)}") from error
         except BaseError as error:
-            raise error_of(said(error), at.name, where) from error
+            raise error_of(message_of(error), at.name, where) from error
 
 
 def error_of(text: str, bucket: str, where: str) -> Exception:
@@ -371,13 +371,13 @@ def _empty(objects: pa.RecordBatch) -> set[str]:
     return {name for path in paths.to_pylist() if is_data(name := path.rpartition("/")[2])}
 
 
-def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
+def _refuse_others(at: Bucket, directories: Sequence[str]) -> None:
     """Check that a response lists the requested directory, not the one of another request.
 
     Raises:
         SourceUnavailable: if it lists another directory.
     """
-    if other := set(told).difference([at.directory]):
+    if other := set(directories).difference([at.directory]):
         raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 
 

@@ -172,8 +172,8 @@ def _check_azure(url: Any, body: bytes) -> None:
     _check_next(url, token, url.query.get("marker"))
 
 
-def _check_next(url: Any, token: object, asked: str | None) -> None:
-    if token and token == asked:
+def _check_next(url: Any, token: object, requested: str | None) -> None:
+    if token and token == requested:
         raise no_next_page(_place(url))
 
 

@@ -84,7 +84,7 @@ class S3Pages(ShownPages):
                 break
         return keys.batch()
 
-    def _pages(self, directory: str, **asked: str) -> Iterator[_Page]:
+    def _pages(self, directory: str, **parameters: str) -> Iterator[_Page]:
         """Yield the pages of a directory. Each page is requested when it is needed.
 
         Raises:
@@ -92,7 +92,7 @@ class S3Pages(ShownPages):
         """
         prefix = f"{directory}/" if directory else ""
         where = f"s3://{self._bucket}/{directory}"
-        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **asked}
+        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **parameters}
         query["max-keys"] = str(FILES_PER_PAGE)
         tokens, empty = set[str](), 0
         while True:
@@ -135,8 +135,10 @@ class S3Pages(ShownPages):
 
         until = time.monotonic() + self._seconds
         try:
-            asked = "&".join(f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query))
-            answer = self._get(f"{self._url}?{asked}")
+            query_text = "&".join(
+                f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query)
+            )
+            answer = self._get(f"{self._url}?{query_text}")
             try:
                 pieces = _pieces(answer.raw, until, where)
                 if answer.status_code == 200:

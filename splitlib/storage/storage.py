@@ -171,12 +171,12 @@ class Storage:
             level.requests for level in levels
         )
 
-    def levels_below(self, location: str, *, patient: bool = False) -> Iterator[Level]:
+    def levels_below(self, location: str, *, retries: bool = False) -> Iterator[Level]:
         """Yield the content of a directory, then of each subdirectory, in order of names.
 
         Args:
             location: Location of the directory.
-            patient: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
             MissingPartition: if the directory does not exist.
@@ -188,7 +188,7 @@ class Storage:
         while pending:
             here = pending.pop()
             try:
-                level = self.level(here, patient=patient)
+                level = self.level(here, retries=retries)
             except MissingPartition:
                 if here == location or not located(here).is_on_object_store:
                     raise
@@ -206,14 +206,14 @@ class Storage:
             MissingPartition: if the directory does not exist.
         """
         # The engine cannot repeat a listing of partitions that has begun, so retry here.
-        return self.level(location, patient=True).directories
+        return self.level(location, retries=True).directories
 
-    def level(self, location: str, *, patient: bool = False) -> Level:
+    def level(self, location: str, *, retries: bool = False) -> Level:
         """Return the files and subdirectories directly in a directory.
 
         Args:
             location: Location of the directory.
-            patient: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
             MissingPartition: if the directory does not exist, or is empty on an object store.
@@ -225,13 +225,15 @@ class Storage:
         listing = self._listing(place)
         if listing is not None:
             try:
-                objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
+                objects, directories, entries = listing.level(
+                    Bucket.of(place.path), retries=retries
+                )
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
                 if isinstance(reason, OtherRegion):  # botocore finds the region
                     self._listings[self._filesystems.group_of(place)] = None
             else:
-                if not told:
+                if not entries:
                     self._buckets.add(_bucket(place))
                     raise MissingPartition(f"There is nothing at {location!r}.")
                 files = [
@@ -239,7 +241,7 @@ class Storage:
                     for path, size, modified in zip(*objects.to_pydict().values(), strict=True)
                     if is_data(name := path.rpartition("/")[2])
                 ]
-                requests = max(1, -(-told // listing.kind.names_per_request))
+                requests = max(1, -(-entries // listing.kind.names_per_request))
                 shown = sorted(filter(is_data, directories))
                 return Level(files, shown, requests, frozenset(directories).difference(shown))
         return level_of(*self.filesystem(location), location)
@@ -279,15 +281,15 @@ class Storage:
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
             raise NotFollowed("The directories are in too many buckets.")
-        found, told, requests = [], set[int](), 0
+        found, complete_rows, requests = [], set[int](), 0
         for name, rows in buckets.items():
             first = next(iter(rows))
             prefixes = sorted(prefix for prefix in rows if prefix >= first)
             pages, complete = listing.first_pages(name, prefixes, below=below)
             found.append(of_directories(pa.Table.from_batches(pages), rows, locations, below))
-            told.update(rows[prefix] for prefix in prefixes[:complete])
+            complete_rows.update(rows[prefix] for prefix in prefixes[:complete])
             requests += len(pages)
-        listed = min(set(range(len(locations))) - told, default=len(locations))
+        listed = min(set(range(len(locations))) - complete_rows, default=len(locations))
         (files,) = pa.Table.from_batches(found).combine_chunks().to_batches() or found[:1]
         return files.filter(pc.less(files["partition"], listed)), requests, listed
 

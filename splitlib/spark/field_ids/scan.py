@@ -49,20 +49,20 @@ def scan_mapped(
     selected = list(selected)
     few = sum(len(one.files) for one in selected) <= _FEW_FILES
     reader = MappedReader(spark, table, how, skip=conditioned and few)
-    groups: dict[_Way, _Group] = {}
+    groups: dict[_ColumnMapping, _Group] = {}
     for one in selected:
         constants = _constants(table.metadata.schema, one.partitions)
         for batch in reader.readable(one.files):
-            for part in _apart_by_deletes(batch):
-                way = _Way(part.read_format, tuple(constants), part.deletes is not None)
+            for part in _grouped_by_deletes(batch):
+                way = _ColumnMapping(part.read_format, tuple(constants), part.deletes is not None)
                 groups.setdefault(way, _Group()).add(part, constants)
     if not groups:  # A scan without files returns no rows, but has the schema.
-        groups[_Way(reader.format_of_no_files, (), False)] = _Group()
+        groups[_ColumnMapping(reader.format_of_no_files, (), False)] = _Group()
     return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
 
 
 @dataclass(frozen=True)
-class _Way:
+class _ColumnMapping:
     """How to read a file. Files that are read in the same way share one scan."""
 
     read_format: ReadFormat
@@ -86,7 +86,7 @@ class _Group:
         self.deletes += batch.deletes_of_each()
 
 
-def _rows(reader: MappedReader, way: _Way, group: _Group) -> DataFrame:
+def _rows(reader: MappedReader, way: _ColumnMapping, group: _Group) -> DataFrame:
     schema = reader.table.metadata.schema
     fields = [f for f in schema if field_id(f) not in way.constants]
     constants = group.files.values(none=pa.table({}))
@@ -138,7 +138,7 @@ def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Ar
     }
 
 
-def _apart_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
+def _grouped_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
     """Yield the files without deletes, then the files with deletes."""
     if batch.deletes is None:
         yield batch

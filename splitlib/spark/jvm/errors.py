@@ -101,8 +101,10 @@ def _translated(error: Exception) -> SplitlibError:
     """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
-    said = [(name, text) for name, text in causes if text] or [(type(error).__name__, str(error))]
-    name, text = said[-1]
+    messages = [(name, text) for name, text in causes if text] or [
+        (type(error).__name__, str(error))
+    ]
+    name, text = messages[-1]
     first = text.strip().partition("\n")[0]
     return next(kinds, SourceError)(f"{name}: {first[:_MOST_CHARACTERS]}")
 

@@ -119,16 +119,16 @@ def _listed(
     return scala.seq_of_array(statuses.toArray())
 
 
-def _of_each(scala: Scala, told: Listing, directories: list[str]) -> Listing:
+def _of_each(scala: Scala, listing: Listing, directories: list[str]) -> Listing:
     """Return the files whose parent is one of the directories, in the order of the directories."""
-    paths = told.files["path"]
+    paths = listing.files["path"]
     parents = pc.replace_substring_regex(paths, "/[^/]*$", "")
     number = pc.index_in(parents, value_set=pa.array(directories, pa.string())).cast(pa.int64())
     kept = pc.indices_nonzero(pc.is_valid(number))
     keyed = pa.table({"number": number.take(kept), "path": paths.take(kept)})
     keys = [("number", "ascending"), ("path", "ascending")]
     order = kept.take(pc.sort_indices(keyed, sort_keys=keys))
-    place = told.files.schema.get_field_index("partition")
-    files = told.files.set_column(place, told.files.schema.field(place), number).take(order)
-    found = Listing(files, scala.positions(order).map(told.statuses))
+    place = listing.files.schema.get_field_index("partition")
+    files = listing.files.set_column(place, listing.files.schema.field(place), number).take(order)
+    found = Listing(files, scala.positions(order).map(listing.statuses))
     return right_in(scala, found, directories)

@@ -92,8 +92,8 @@ def _reached(scheme: str, buckets: Mapping[str, Mapping[str, str]]) -> dict[str,
 
 
 def _name_of(settings: Mapping[str, str]) -> str:
-    told = json.dumps(sorted(settings.items())).encode()
-    return hmac.new(_OF_THIS_PROCESS, told, hashlib.sha256).hexdigest()[:16]
+    text = json.dumps(sorted(settings.items())).encode()
+    return hmac.new(_OF_THIS_PROCESS, text, hashlib.sha256).hexdigest()[:16]
 
 
 _CLIENTS: Final = {
@@ -132,7 +132,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         """
         with _errors_at(path):
             place, filesystem = self._place(path)
-            found = self._told(path, filesystem.listStatus(place))
+            found = self._entries(path, filesystem.listStatus(place))
         return found if detail else [info["name"] for info in found]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         with _errors_at(path):
             place, filesystem = self._place(path)
             array = self._scala.jvm.array_of(FILE_STATUS, [filesystem.getFileStatus(place)])
-            (found,) = self._told(path.rpartition("/")[0], array)
+            (found,) = self._entries(path.rpartition("/")[0], array)
         return found
 
     def read_at(self, path: str, start: int, end: int) -> bytes:
@@ -175,7 +175,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         place = hadoop_path(self._scala.jvm, f"{path}/")
         return place, place.getFileSystem(self._conf)
 
-    def _told(self, directory: str, statuses: JavaArray[FileStatus]) -> list[dict[str, Any]]:
+    def _entries(self, directory: str, statuses: JavaArray[FileStatus]) -> list[dict[str, Any]]:
         """Convert the ``FileStatus[]`` of a directory to fsspec's dictionaries."""
         scala = self._scala
         calling = scala.functions.calling

@@ -42,10 +42,10 @@ class HivePartitions:
         raw = client.getRawHiveTable(identifier.database().get(), identifier.table()).rawTable()
         no_arguments = scala.jvm.array("java.lang.Object", 0)
         hive = functions.declared(client.getClass(), "client").invoke(client, no_arguments)
-        ask = functions.declared(
+        request = functions.declared(
             hive.getClass(), "getPartitionsByNames", raw.getClass(), "java.util.List"
         )
-        self._ask = functions.bound(functions.handle(ask), 0, hive, raw)
+        self._request = functions.bound(functions.handle(request), 0, hive, raw)
         # Restores the table's spelling of partition keys. Hive stores them in lower case.
         restore = functions.declared(
             catalog.getClass(),
@@ -88,8 +88,8 @@ class HivePartitions:
         lines = jvm.class_("java.util.regex.Pattern").compile("\n")
         wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
         # ``withHiveState`` sets Hive's class loader, takes the client's lock and retries.
-        asking = functions.function(functions.bound(self._ask, 0, wanted), 0)
-        found = self._client.withHiveState(asking)
+        requesting = functions.function(functions.bound(self._request, 0, wanted), 0)
+        found = self._client.withHiveState(requesting)
         metrics = jvm.object_(_METRICS)
         metrics.incrementFetchedPartitions(found.size())
         metrics.incrementHiveClientCalls(1)

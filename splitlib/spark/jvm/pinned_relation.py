@@ -99,12 +99,12 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
         directories = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
         found = catalyst.relations.files_of(directories).files
         return PlannedFiles(found.num_rows, pc.sum(found["size"]).as_py() or 0)
-    told = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
-    nbytes = told.get(_BYTES)
+    metrics = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
+    nbytes = metrics.get(_BYTES)
     if nbytes is None:
         size = catalyst.plans.size_of(execution.optimizedPlan())
         nbytes = None if size >= catalyst.execution.unknown_size() else size
-    return PlannedFiles(told.get(_FILES), nbytes)
+    return PlannedFiles(metrics.get(_FILES), nbytes)
 
 
 def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:

@@ -279,8 +279,8 @@ class Relations:
             if self._plans.kind(leaf) != "LogicalRelation" or not self.reads_files(leaf):
                 return []
             return [] if self.is_pinned(leaf) else self.roots_of(leaf)
-        told = leaf.prunedPartitions()
-        partitions = [] if told.isEmpty() else list(each(told.get()))
+        pruned = leaf.prunedPartitions()
+        partitions = [] if pruned.isEmpty() else list(each(pruned.get()))
         found = [hadoop_path(self._jvm, p.location()).toString() for p in partitions]
         location = self.location_of(leaf)
         return found if location is None else [location, *found]

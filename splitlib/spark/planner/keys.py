@@ -93,7 +93,7 @@ class KeyQueries:
         self._optimized = optimized
         self._config = config
         self._executor = executor
-        self._asked: list[tuple[LogicalPlan, object, Future[Keys]]] = []
+        self._submitted: list[tuple[LogicalPlan, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
         """Start to collect the keys of a dimension that some comparisons use.
@@ -109,12 +109,12 @@ class KeyQueries:
         plan = self._catalyst.plans.projected(rows, keys)
         bounds = _bounds(comparisons)
         operators = tuple(c.operator for c in comparisons)
-        asked = operators, bounds
-        for other, others, future in self._asked:
-            if asked == others and self._catalyst.plans.same_result(plan, other):
+        signature = operators, bounds
+        for other, others, future in self._submitted:
+            if signature == others and self._catalyst.plans.same_result(plan, other):
                 return future
         future = self._executor.submit(self._collect, plan, operators, bounds)
-        self._asked.append((plan, asked, future))
+        self._submitted.append((plan, signature, future))
         return future
 
     def _collect(

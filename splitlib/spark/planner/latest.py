@@ -61,7 +61,7 @@ class Extreme:
     """Whether the query sorts nulls before all values."""
 
 
-def asks_for_extremes(tree: Node) -> bool:
+def needs_extremes(tree: Node) -> bool:
     """Return whether a plan has ``max`` or ``min`` without groups, or ``ORDER BY`` with a limit.
 
     The columns may be any columns, not only partition columns.
@@ -109,7 +109,7 @@ def _of_aggregate(
     (below,) = aggregate.children
     table = _only_filtered(below, leaves)
     lineages = lineages_of(below, partition_columns)
-    asked = set()
+    requested = set()
     for output in aggregate.expressions("aggregateExpressions"):
         call = output.children[0] if output.kind == "Alias" else output
         # A call with a FILTER clause has two children, and is not supported.
@@ -117,8 +117,8 @@ def _of_aggregate(
         if call.kind != "AggregateExpression" or function.kind not in _FUNCTIONS:
             return
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
-        asked.add((columns.pop() if len(columns) == 1 else None, function.kind))
-    column, name = asked.pop() if len(asked) == 1 else (None, "")
+        requested.add((columns.pop() if len(columns) == 1 else None, function.kind))
+    column, name = requested.pop() if len(requested) == 1 else (None, "")
     if table is not None and column is not None:
         yield Extreme(table, column, is_greatest=name == "Max", rows=None)
 
@@ -179,7 +179,7 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Rep
     Returns:
         The query, unchanged if there is no such table; and a report for each replaced table.
     """
-    if not asks_for_extremes(query.optimized_tree):
+    if not needs_extremes(query.optimized_tree):
         return query, ()
     leaves = Leaves(query.optimized_tree, query.analyzed_tree)
     searches = []
@@ -311,12 +311,12 @@ class _Search:
     def _found(self, node: LogicalPlan) -> _Found:
         which = "last" if self.extreme.is_greatest else "first"
         wanted = self.extreme.rows
-        told = (
+        description = (
             f"the {which} partition with a row"
             if wanted is None
             else f"the {which} {wanted:,} rows"
         )
         seconds = time.perf_counter() - self.started
-        used = FilterUse((self.column,), told, seconds=seconds)
+        used = FilterUse((self.column,), description, seconds=seconds)
         report = Report(self.scan.name, filters=(used,))
         return _Found(self.extreme, node, self.scan.counted(report, self.reports))

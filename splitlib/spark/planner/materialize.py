@@ -117,19 +117,19 @@ def _rows_of(
 
     Plans with the same result run once, with all columns that any of their leaves needs.
     """
-    alike: list[tuple[LogicalPlan, list[Materializable]]] = []
+    equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
         plan = catalyst.plans.node(optimized, one.top.path)
         same = next(
-            (ones for other, ones in alike if catalyst.plans.same_result(plan, other)), None
+            (ones for other, ones in equal if catalyst.plans.same_result(plan, other)), None
         )
         if same is None:
-            alike.append((plan, [one]))
+            equal.append((plan, [one]))
         else:
             same.append(one)
     plans = (
         catalyst.plans.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
-        for plan, ones in alike
+        for plan, ones in equal
     )
     # Check all plans before one of them runs.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
@@ -138,7 +138,7 @@ def _rows_of(
         one.leaf.path: catalyst.plans.local_relation(
             catalyst.plans.node(optimized, one.leaf.path).output(), found
         )
-        for (_, ones), found in zip(alike, rows, strict=True)
+        for (_, ones), found in zip(equal, rows, strict=True)
         for one in ones
     }
 

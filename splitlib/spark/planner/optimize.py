@@ -36,7 +36,7 @@ from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.data_keys import with_data_keys
 from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
-from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
+from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
 from splitlib.spark.planner.prune import PrunedSites, named_tables, scan_of_sites, unpruned
 from splitlib.spark.planner.query import Query, is_command, rewritten_query
@@ -100,9 +100,9 @@ def left_to_spark(error: Exception) -> Report:
             "Please report it with this traceback and, if you can, the query.",
             exc_info=error,
         )
-    said = readable(error)
-    message = str(said).partition("\n")[0]
-    return Report(reasons=(f"{type(said).__name__}: {message}",))
+    shown = readable(error)
+    message = str(shown).partition("\n")[0]
+    return Report(reasons=(f"{type(shown).__name__}: {message}",))
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:
@@ -180,7 +180,7 @@ def _query(
     analyzed = catalyst.execution.analyzed(df)
     tree = catalyst.plans.tree(analyzed)
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
-    if not has_join and not named and not asks_for_extremes(tree):
+    if not has_join and not named and not needs_extremes(tree):
         return "the query has no join."
     optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixes=not of_command)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
@@ -245,7 +245,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         dead_scans,
         query.analyzed_tree,
         decisions.unread,
-        lambda scan: scan.reading_nothing(),
+        lambda scan: scan.empty_scan(),
         query.optimized_with,
     )
     sites: PrunedSites = unpruned(query, decisions.sites)
@@ -285,17 +285,17 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 def _report(query: Query, pruned: _Pruned) -> Report:
     later = ", ".join(pruned.listed_later)
     return Report(
-        scans=tuple(outcome.report for outcome in pruned.outcomes if _tells_something(outcome)),
+        scans=tuple(outcome.report for outcome in pruned.outcomes if _is_reported(outcome)),
         notes=(f"files listed at run time: {later}",) if later else (),
         catalog_requests=query.prunable.catalog_requests,
         storage_requests=query.prunable.storage_requests,
     )
 
 
-def _tells_something(outcome: ScanOutcome) -> bool:
+def _is_reported(outcome: ScanOutcome) -> bool:
     """Return whether to report on a scan: not if it could get a condition but no join has one."""
-    told = outcome.report
-    return outcome.scan.is_listed or bool(told.filters or told.reasons)
+    report = outcome.report
+    return outcome.scan.is_listed or bool(report.filters or report.reasons)
 
 
 def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:

@@ -44,7 +44,7 @@ def pruned_by_keys(
         executor: Executor that collects keys in parallel.
     """
     queries = KeyQueries(query.catalyst, plan, query.config, executor)
-    asked = {
+    submitted = {
         path: [queries.submit(f.dimension, f.comparisons) for f in pruned.site.filters]
         for path, pruned in sites.items()
     }
@@ -52,7 +52,7 @@ def pruned_by_keys(
         path: pruned.with_conditions(plan) if pruned.site.may_have_keys else pruned
         for path, pruned in sites.items()
     }
-    for path, futures in asked.items():
+    for path, futures in submitted.items():
         collected = []
         for join_filter, keys in zip(sites[path].site.filters, futures, strict=True):
             try:

@@ -173,7 +173,7 @@ class _Sides:
         if why_not_deterministic(of_keys, trusts_foreign=False) is not None:
             return outcome  # the query may read different rows
         found = filter_of_hashes(of_keys, MOST_KEYS)
-        looked: list[bool] = []
+        kept: list[bool] = []
         condition = None
         if share_of_bits(found) <= _FULL:
             scan = outcome.scan.leaf if outcome.instead is None else outcome.instead
@@ -181,20 +181,20 @@ class _Sides:
             condition = catalyst.expressions.might_contain(found, [own[i] for i in side.column_ids])
             sample = catalyst.plans.projected(scan, [catalyst.expressions.alias(condition, "kept")])
             tested = allowed_part(catalyst, sample, self._query.config)
-            looked = [row[0] for row in tested.take(_SAMPLE)]
-        is_used = bool(looked) and sum(looked) <= _MOST_KEPT * len(looked)
+            kept = [row[0] for row in tested.take(_SAMPLE)]
+        is_used = bool(kept) and sum(kept) <= _MOST_KEPT * len(kept)
         columns = tuple(side.scan.names[i] for i in side.column_ids)
-        unused = "it keeps too many rows" if looked else "too many keys"
-        told = FilterUse(
+        unused = "it keeps too many rows" if kept else "too many keys"
+        use = FilterUse(
             columns,
             "Bloom filter",
             len(found),
             time.perf_counter() - started,
             used_fields=columns if is_used else (),
             unused_because=None if is_used else unused,
-            rows=Count(sum(looked), len(looked)),
+            rows=Count(sum(kept), len(kept)),
         )
-        report = replace(outcome.report, filters=(*outcome.report.filters, told))
+        report = replace(outcome.report, filters=(*outcome.report.filters, use))
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:

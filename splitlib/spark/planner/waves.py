@@ -52,7 +52,7 @@ def pruned_in_waves(
             break
         found = executor.map(lambda scan, so_far=sites: outcome_of(scan, so_far), done)
         outcomes |= dict(zip(done, found, strict=True))
-        sites = {**sites, **_anew(query, sites, outcomes, later)}
+        sites = {**sites, **_decided_again(query, sites, outcomes, later)}
         open_ = {path: sites[path] for path in later if sites[path].site.may_have_keys}
     rest = [scan for scan in query.scans if scan not in outcomes]
     outcomes |= dict(zip(rest, executor.map(lambda s: outcome_of(s, sites), rest), strict=True))
@@ -99,7 +99,7 @@ def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Pa
     return {path: o.instead for path, o in found if o is not None and o.instead is not None}
 
 
-def _anew(
+def _decided_again(
     query: Query,
     sites: PrunedSites,
     outcomes: Mapping[Scan, ScanOutcome],

@@ -65,7 +65,9 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     value to use instead.
     """
     kind = field.type
-    ends = [_closed(interval, kind) for interval in values.intervals if _has_room(interval, kind)]
+    ends = [
+        _closed(interval, kind) for interval in values.intervals if _may_have_values(interval, kind)
+    ]
     ends = [(low, high) for low, high in ends if low is None or high is None or low <= high]
     if all(low is not None and low == high for low, high in ends):
         keys = [low for low, _ in ends]
@@ -91,7 +93,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
     return isinstance(domain, ValueDomain)
 
 
-def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
+def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
     """Return whether an interval has values. Between a text and its successor there are none."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
@@ -176,7 +178,7 @@ def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:
-        return Known(_nothing(columns), True) if len(columns) else None
+        return Known(_no_values(columns), True) if len(columns) else None
     fields = {name: reader.fields[name] for name in columns.names if name in region}
     domains = {name: domain_of(region[name], field) for name, field in fields.items()}
     known = {name: domain for name, domain in domains.items() if domain is not None}
@@ -190,7 +192,7 @@ def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     )
 
 
-def _nothing(columns: pa.Schema) -> DynamicFilteringData:
+def _no_values(columns: pa.Schema) -> DynamicFilteringData:
     return DynamicFilteringData.from_arrow(columns.empty_table(), columns.names[:1])
 
 

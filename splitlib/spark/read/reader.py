@@ -84,8 +84,8 @@ class TableReader:
 
     def __repr__(self) -> str:
         given = ", ".join(sorted(self._options))
-        told = f"TableReader({self._name!r}, connector={self._connector!r}, options=[{given}])"
-        return redact(told)
+        text = f"TableReader({self._name!r}, connector={self._connector!r}, options=[{given}])"
+        return redact(text)
 
     def table(
         self, name: str | os.PathLike[str], connector: str | None = None, **options: Any
@@ -253,9 +253,9 @@ class TableReader:
             for name, column in dimension.on.items()
         }
         names = Counter(name.lower() for name in schema.names)
-        alike = tuple(name for name in on if names[name.lower()] > 1)
-        if alike:  # pruning ignores case, so these columns are ambiguous
-            yield FilterUse(alike, "keys", unused_because="several columns differ only in case")
+        ambiguous = tuple(name for name in on if names[name.lower()] > 1)
+        if ambiguous:  # pruning ignores case, so these columns are ambiguous
+            yield FilterUse(ambiguous, "keys", unused_because="several columns differ only in case")
             return
         source = dimension.source
         if isinstance(source, pa.Table):

@@ -68,7 +68,7 @@ class CatalogTable(Relation):
         return self._partitions.table
 
     @property
-    def can_read_nothing(self) -> bool:
+    def can_be_empty(self) -> bool:
         """Whether an empty scan saves work; false if Spark reads the table with Hive's SerDes."""
         return self.names_files
 
@@ -78,8 +78,8 @@ class CatalogTable(Relation):
         if self._canonical is not None:
             return self._canonical
         with errors_of_the_jvm(self._catalyst.spark):
-            said = self._partitions.property_of_table(CANONICAL_VALUES)
-        return flag({} if said is None else {CANONICAL_VALUES: said}, CANONICAL_VALUES)
+            value = self._partitions.property_of_table(CANONICAL_VALUES)
+        return flag({} if value is None else {CANONICAL_VALUES: value}, CANONICAL_VALUES)
 
     def prepare(self, *, by_name: bool) -> None:
         """Make catalog requests ahead of time, as described in :class:`Relation`."""

@@ -46,7 +46,7 @@ _VALUES_PER_FILTER = 50
 # Up to this many partitions are requested one by one. For more, a filter is tried first.
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
-_TOGETHER = 16
+_LEAST_DIRECTORIES = 16
 # Number of pages that a common listing may always read.
 _PAGES = 2
 
@@ -90,7 +90,7 @@ class PartitionsByName:
         """Partition columns."""
         self.requests = 0
         """Number of catalog requests."""
-        self._is_apart = False
+        self._lists_one_by_one = False
         """Whether directories have to be listed one by one, because a common listing failed."""
         self._whole: FileIndex | None = None
         self.listings = 0
@@ -216,7 +216,7 @@ class PartitionsByName:
         with self._lock:
             before = self.listings
             if any(name not in self._files for name in names):
-                self._list_together()
+                self._list_in_common()
             new = [name for name in dict.fromkeys(names) if name not in self._files]
             if new:
                 self._keep_files(new, self._listed(new))
@@ -251,10 +251,10 @@ class PartitionsByName:
                 hint="open it again.",
             )
 
-    def _read(self, told: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
+    def _read(self, returned: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
         """Return the names that one request returned, and their values. Count the request."""
         self.requests += 1
-        names = pa.array(told, pa.string())
+        names = pa.array(returned, pa.string())
         self._check_keys(names)
         return names, split_names(names, self.schema.names)
 
@@ -266,19 +266,23 @@ class PartitionsByName:
             keys = ", ".join(self.schema.names)
             raise SourceError(f"A partition name does not have the keys {keys}.")
 
-    def _list_together(self) -> None:
+    def _list_in_common(self) -> None:
         """List all fetched partitions that are not listed yet, with one listing of few pages."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
         pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])
-        if self._is_apart or len(names) < _TOGETHER or known > pages * FILES_PER_PAGE:
+        if (
+            self._lists_one_by_one
+            or len(names) < _LEAST_DIRECTORIES
+            or known > pages * FILES_PER_PAGE
+        ):
             return
         catalyst = self._catalyst
         conf = catalyst.execution.hadoop_conf
         directories = self._catalog.directories(self.partitions(names), conf)
         flat = flat_listing(catalyst.scala, conf, directories, pages)
         # Directories without files in the common listing are listed one by one.
-        self._is_apart = flat is None or len(flat.directories) < len(names)
+        self._lists_one_by_one = flat is None or len(flat.directories) < len(names)
         if flat is not None:
             self.listings += flat.pages
             self._keep_files([names[number] for number in flat.directories], flat.found)
@@ -331,9 +335,9 @@ class PartitionsByName:
             self._fetched[name] = None if found is None else _Fetched(found, {name: 0})
             self.requests += 1
         if any(self._fetched[name] is None for name in left):
-            self._check_gone(left)
+            self._check_dropped(left)
 
-    def _check_gone(self, names: Sequence[str]) -> None:
+    def _check_dropped(self, names: Sequence[str]) -> None:
         """Check that the catalog no longer lists the partitions that it did not return."""
         self.requests += 1
         still = set(self._catalog.names()).intersection(n for n in names if not self._fetched[n])
@@ -351,8 +355,8 @@ class PartitionsByName:
         # Compare values instead of names, since other writers may escape names differently.
         found = self._texts(self._catalog.names_of(partitions))
         by_values = {values: i for i, values in enumerate(found)}
-        asked = dict(zip(names, self._texts(names), strict=True))
-        positions = {n: by_values[values] for n, values in asked.items() if values in by_values}
+        requested = dict(zip(names, self._texts(names), strict=True))
+        positions = {n: by_values[values] for n, values in requested.items() if values in by_values}
         fetched = _Fetched(partitions.toIndexedSeq(), positions)
         self._fetched |= dict.fromkeys(positions, fetched)
 

@@ -48,7 +48,7 @@ class PublicStatements:
             TableNotFound: if there is no such table.
             UnsupportedTable: if the table belongs to a DataSource V2 catalog.
         """
-        with _told():
+        with _converted_errors():
             # IDENTIFIER makes the session's own parser split the name.
             statement = "DESCRIBE TABLE EXTENDED IDENTIFIER(:name) AS JSON"
             return _json(self._spark.sql(statement, args={"name": name}))
@@ -71,7 +71,7 @@ class PublicStatements:
             for key, value in values.items()
         )
         try:
-            with _told():
+            with _converted_errors():
                 statement = f"DESCRIBE TABLE EXTENDED {table} PARTITION ({spec}) AS JSON"
                 return _json(self._spark.sql(statement))
         except MissingPartition:
@@ -89,7 +89,7 @@ class PublicStatements:
         if leading:
             spec = ", ".join(f"{quoted(key)} = '{value}'" for key, value in leading.items())
             statement += f" PARTITION ({spec})"
-        with _told():
+        with _converted_errors():
             names = self._spark.sql(statement).toArrow()
         return names.column(0).combine_chunks().cast(pa.string())
 
@@ -99,7 +99,7 @@ class PublicStatements:
         Args:
             table: The table's name in SQL.
         """
-        with _told():
+        with _converted_errors():
             found: dict[str, Any] = self._spark.table(table).schema.jsonValue()
         return found
 
@@ -109,7 +109,7 @@ class PublicStatements:
         Args:
             table: The table's name in SQL.
         """
-        with _told():
+        with _converted_errors():
             found = self._spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table}").collect()
         _, _, rest = str(found[0][0]).partition("== Analyzed Logical Plan ==\n")
         return rest.partition("\n\n== ")[0]
@@ -125,7 +125,7 @@ class PublicStatements:
         """
         refuse_outside(directories)
         paths = without_globs(pa.array(directories, pa.string()))
-        with _told():
+        with _converted_errors():
             # The format binaryFile returns one row per file. A file is opened only if the query
             # selects its content.
             found = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -144,7 +144,7 @@ def _json(answer: DataFrame) -> dict[str, Any]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _converted_errors() -> Iterator[None]:
     """Convert Spark's errors to splitlib errors, without the Java stack trace."""
     try:
         yield

@@ -62,11 +62,11 @@ class PublicTable:
     def __init__(
         self, spark: SparkSession, name: str, threads: int, *, canonical: bool | None = None
     ) -> None:
-        self._ask = PublicStatements(spark)
-        self._described = self._ask.described(name)
+        self._statements = PublicStatements(spark)
+        self._described = self._statements.described(name)
         properties = self._described.get("table_properties", {})
-        said = properties.get(CANONICAL_VALUES, False) if canonical is None else canonical
-        self._canonical = flag({CANONICAL_VALUES: said}, CANONICAL_VALUES)
+        value = properties.get(CANONICAL_VALUES, False) if canonical is None else canonical
+        self._canonical = flag({CANONICAL_VALUES: value}, CANONICAL_VALUES)
         if location := self._described.get("location"):
             # Check the location before Spark lists it to infer the columns.
             refuse_outside([location])
@@ -85,8 +85,8 @@ class PublicTable:
         # Use the full name, since the session's current catalog and database may change.
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
-        refuse_guarded(self._ask.analyzed_plan(self._table))
-        schema = self._ask.schema(self._table)
+        refuse_guarded(self._statements.analyzed_plan(self._table))
+        schema = self._statements.schema(self._table)
         self._metadata = TableMetadata(
             from_spark_json(schema),
             tuple(self._described.get("partition_columns") or ()),
@@ -123,12 +123,12 @@ class PublicTable:
             if values.num_rows <= _MOST_PREFIXES:
                 yield from map(self._with, values.to_pylist())
                 return
-        names = self._ask.partition_names(self._table)
+        names = self._statements.partition_names(self._table)
         yield PartitionBatch(split_names(names, keys), names, Requests(catalog=1))
 
     def _with(self, leading: dict[str, str]) -> PartitionBatch:
         """Request the partitions with these values of the first keys."""
-        names = self._ask.partition_names(self._table, leading)
+        names = self._statements.partition_names(self._table, leading)
         columns = split_names(names, self._metadata.partition_keys)
         exact = rows_with(columns, tuple(leading.values()))
         requests = Requests(catalog=1)
@@ -162,7 +162,7 @@ class PublicTable:
 
     def check_identity(self) -> None:
         """Check that the table was not dropped or recreated since it was opened."""
-        if _identity(self._ask.described(self._table)) != _identity(self._described):
+        if _identity(self._statements.described(self._table)) != _identity(self._described):
             raise TableNotFound(
                 "The table was dropped, recreated or moved since it was opened.",
                 hint="open it again.",
@@ -193,12 +193,12 @@ class PublicTable:
             return "refused"
         # Spark may infer partitions from subdirectories such as ``k=v``, and Hive creates such
         # directories for list bucketing.
-        in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
-        return "keys refused" if in_doubt else "ignored"
+        undecided = not self._metadata.partition_keys or not _is_source(self._described)
+        return "keys refused" if undecided else "ignored"
 
     def _files(self, locations: list[str], names: list[str | None]) -> pa.Table:
         try:
-            return self._ask.files(sorted(set(locations)))
+            return self._statements.files(sorted(set(locations)))
         except MissingPartition as error:
             if len(locations) == 1:
                 error.partition = names[0]
@@ -213,7 +213,7 @@ class PublicTable:
 
         The result is None if no partition has exactly these values in this spelling.
         """
-        found = self._ask.described_partition(self._table, spec)
+        found = self._statements.described_partition(self._table, spec)
         if found is None or _named(found["partition_values"]) != _named(spec):
             return None
         return found
@@ -224,7 +224,7 @@ class PublicTable:
         Raises:
             UnsupportedTable: if the catalog lists one. For ``k=07``, Spark looks up only ``k=7``.
         """
-        there = self._ask.partition_names(self._table)
+        there = self._statements.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
         for name, is_there in zip(names, still, strict=True):
             if is_there:

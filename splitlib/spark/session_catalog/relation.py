@@ -118,7 +118,7 @@ class Relation(ABC):
         return None, None
 
     @property
-    def can_read_nothing(self) -> bool:
+    def can_be_empty(self) -> bool:
         """Whether a query does less work if its scan is replaced by a scan without files."""
         return False
 

@@ -80,7 +80,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
             return None  # Spark would substitute a variable in the column name
         if char_length(of_table) is not None:
             return None  # settings decide whether CHAR is compared with padding
-        if self.is_database and not _is_compared_alike(of_table, kind):
+        if self.is_database and not _has_standard_comparison(of_table, kind):
             return None
         name = column_text(self.catalyst.spark, *parts)
         of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
@@ -105,7 +105,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return self.left_alone(report)
 
 
-def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
+def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
     """Return whether every database compares a column with keys of a type as Spark does.
 
     Timestamps are excluded, as the database's time zone is unknown. Strings other than CHAR and

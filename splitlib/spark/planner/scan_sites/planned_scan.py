@@ -94,7 +94,7 @@ class PlannedScan(ABC, Generic[S]):
         """
         return None
 
-    def reading_nothing(self) -> LogicalPlan | None:
+    def empty_scan(self) -> LogicalPlan | None:
         """Return a scan without files to replace the leaf.
 
         The optimizer cannot see that this scan is empty, and cannot merge it with other scans of

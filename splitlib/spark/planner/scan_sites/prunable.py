@@ -47,7 +47,7 @@ class SessionScan(ListedScan):
         if not keyed:
             because = "no join compares the table's partition columns."
             return self.left_alone(report.because(because, if_first=True))
-        if len(keyed) == len(sites) and self._is_asked_by_name(_needed(sites)):
+        if len(keyed) == len(sites) and self._is_requested_by_name(_needed(sites)):
             # The report has no total: counting all partitions would need a request for their names.
             node, found = self.pruned(_needed(sites))
             # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
@@ -88,7 +88,7 @@ class SessionScan(ListedScan):
             node = self.catalyst.relations.with_entry_of(node, self.leaf)
         return node
 
-    def _is_asked_by_name(self, needed: Needed) -> bool:
+    def _is_requested_by_name(self, needed: Needed) -> bool:
         """Return whether the needed partitions can be requested by name."""
         if self.relation is None or self.relation.has_names:
             return False

@@ -117,26 +117,26 @@ class ListedScan(PlannedScan["PrunedSite"]):
         rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
         return self._under_own_columns(analyzed_plan(rows)), report
 
-    def counted(self, report: Report, looks: Sequence[Report]) -> Report:
+    def counted(self, report: Report, reports: Sequence[Report]) -> Report:
         """Return the report on the scan with the summed counts of its enumerations."""
-        metrics, relation = [look.metrics for look in looks], self.relation
+        metrics, relation = [one.metrics for one in reports], self.relation
         counts_files = relation is None or relation.names_files
         files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
-        totals = [one.partitions.total for one in (report, *looks)]
+        totals = [one.partitions.total for one in (report, *reports)]
         total = max((number for number in totals if number is not None), default=None)
         files = sum(m.files_selected for m in metrics) if counts_files else None
         nbytes = sum(m.bytes_selected for m in metrics) if counts_files else None
         return replace(
             report,
             partitions=Count(sum(m.partitions_matched for m in metrics), total),
-            asked_for="" if total is not None else looks[0].asked_for,
+            asked_for="" if total is not None else reports[0].asked_for,
             files=Count(files, files_total),
             nbytes=Count(nbytes, nbytes_total),
         )
 
-    def reading_nothing(self) -> Any:
+    def empty_scan(self) -> Any:
         """Return a scan without files, as :meth:`PlannedScan.reading_nothing` describes."""
-        if self.relation is None or not self.relation.can_read_nothing:
+        if self.relation is None or not self.relation.can_be_empty:
             return None
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
