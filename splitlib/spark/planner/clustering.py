@@ -65,7 +65,7 @@ class Clustering:
     """Bounds of columns in row groups of sampled files. Bounds of unchanged files are kept.
 
     Args:
-        read_footer: Function that reads the footer of a file.
+        read_footer: Function that reads the footer of a file; None if it cannot be read.
         map_: Function that applies a function to many items, as ``Executor.map``.
     """
 
@@ -76,7 +76,7 @@ class Clustering:
 
     def __init__(
         self,
-        read_footer: Callable[[StoredFile], pq.FileMetaData],
+        read_footer: Callable[[StoredFile], pq.FileMetaData | None],
         map_: Callable[[Callable[[StoredFile], None], Iterable[StoredFile]], Iterable[None]] = map,
     ) -> None:
         self._read_footer = read_footer
@@ -100,7 +100,8 @@ class Clustering:
         )
 
     def _learn(self, file: StoredFile, column: str) -> None:
-        found = bounds_in(self._read_footer(file), column)
+        footer = self._read_footer(file)
+        found = None if footer is None else bounds_in(footer, column)
         while len(self._kept) >= self._MOST_KEPT:
             self._kept.pop(next(iter(self._kept)), None)
         self._kept[file, column] = found

@@ -6,7 +6,7 @@ differ in the joined column. Only then the keys are collected, and become a cond
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.redaction import get_logger
-from splitlib.report import Count, FilterUse
+from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.footers import read_footer
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -41,7 +41,7 @@ from splitlib.spark.planner.keys import KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
-from splitlib.spark.planner.scan_sites.prunable import SessionScan
+from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
 from splitlib.spark.predicates.row_filters import MANY_RANGES, row_conditions
 from splitlib.spark.time_zones import session_time_zone
 
@@ -207,7 +207,7 @@ class _DataKeys:
             bounds = {name: self._clustering.bounds(sample, name) for name in names.values()}
             known = {name: found for name, found in bounds.items() if found is not None}
             if all(found.overlap > MOST_KEPT for found in known.values()):
-                report = report.because(_why_not_clustered(names.values(), known, len(sample)))
+                report = _with_note(report, names, _why_not_clustered(known, len(sample)))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
                 submitted.append((names, known, future))
@@ -216,7 +216,7 @@ class _DataKeys:
             try:
                 keys = future.result()
             except Unusable as reason:
-                report = report.because(f"{reason}.")
+                report = _with_note(report, names, str(reason))
                 continue
             data = keys.data.renamed({name: names[name] for name in keys.data.fields})
             data = data.in_time_zone(session_time_zone(self._query.catalyst.spark))
@@ -234,7 +234,8 @@ class _DataKeys:
             return replace(files.outcome, report=report)
         rows = self._query.catalyst.execution.dataframe(files.node)
         node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
-        return replace(files.outcome, instead=node, report=replace(report, reasons=()))
+        reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
+        return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
 
     def _sample(self, node: LogicalPlan) -> Sequence[StoredFile]:
         """Return some of the files that a scan reads, spread over all of them."""
@@ -247,23 +248,42 @@ class _DataKeys:
         columns = (files[name].to_pylist() for name in ("path", "size", "modified"))
         return [StoredFile(*row) for row in zip(*columns, strict=True)]
 
-    def _footer(self, file: StoredFile) -> FileMetaData:
+    def _footer(self, file: StoredFile) -> FileMetaData | None:
+        """Return the footer of a file; None if it cannot be read, such as an encrypted one."""
         catalyst = self._query.catalyst
         conf = catalyst.execution.hadoop_conf
-        return read_footer(catalyst.scala.jvm, conf, file.path, file.size)
+        try:
+            return read_footer(catalyst.scala.jvm, conf, file.path, file.size)
+        except (OSError, pa.ArrowException, *JVM_ERRORS):
+            _log.debug("The footer of %s could not be read.", file.path, exc_info=True)
+            return None
 
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
-    """Return the filter with the comparisons of columns, without those of computed values."""
-    kept = tuple(c for c in join_filter.comparisons if c.lineage.column is not None)
-    return replace(join_filter, comparisons=kept)
+    """Return the filter with the comparisons of columns, without those of computed values.
+
+    If several keys are compared for equality with one column, only the first of them is used.
+    """
+    kept: dict[object, Comparison] = {}
+    for number, comparison in enumerate(join_filter.comparisons):
+        column = comparison.lineage.column
+        if column is not None:
+            is_equality = comparison.operator in ("=", "<=>")
+            kept.setdefault(column if is_equality else (column, number), comparison)
+    return replace(join_filter, comparisons=tuple(kept.values()))
 
 
-def _why_not_clustered(columns: Iterable[str], known: Mapping[str, GroupBounds], files: int) -> str:
-    names = ", ".join(dict.fromkeys(columns))
+def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
+    """Return the report with the reason why keys of some columns are not used."""
+    columns = ", ".join(dict.fromkeys(names.values()))
+    note = f"join keys of {columns} are not used: {reason}"
+    return replace(report, notes=(*report.notes, note))
+
+
+def _why_not_clustered(known: Mapping[str, GroupBounds], files: int) -> str:
     if not known:
-        return f"its files have no statistics of {names} ({files} were sampled)."
-    return f"most of its row groups have nearly all values of {names} ({files} files were sampled)."
+        return f"the files have no statistics of it ({files} were sampled)"
+    return f"most row groups have nearly all of its values ({files} files were sampled)"
 
 
 def _groups_with(data: DynamicFilteringData, known: Mapping[str, GroupBounds]) -> Count:

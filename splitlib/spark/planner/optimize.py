@@ -295,7 +295,7 @@ def _report(query: Query, pruned: _Pruned) -> Report:
 def _is_reported(outcome: ScanOutcome) -> bool:
     """Return whether to report on a scan: not if it could get a condition but no join has one."""
     report = outcome.report
-    return outcome.scan.is_listed or bool(report.filters or report.reasons)
+    return outcome.scan.is_listed or bool(report.filters or report.reasons or report.notes)
 
 
 def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:

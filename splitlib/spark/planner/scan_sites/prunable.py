@@ -27,6 +27,8 @@ from splitlib.spark.session_catalog.connector import relation_of, relation_of_le
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.time_zones import session_time_zone
 
+NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
+"""Reason why a scan is not pruned if no join could prune its partitions."""
 LEAST_BYTES: Final = 64 << 20
 """Minimal size in bytes of a scan that keys of data columns are used on. Reading a smaller scan
 takes little longer than planning it."""
@@ -45,8 +47,7 @@ class SessionScan(ListedScan):
         """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
-            because = "no join compares the table's partition columns."
-            return self.left_alone(report.because(because, if_first=True))
+            return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
         if len(keyed) == len(sites) and self._is_requested_by_name(_needed(sites)):
             # The report has no total: counting all partitions would need a request for their names.
             node, found = self.pruned(_needed(sites))
