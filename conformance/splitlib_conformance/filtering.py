@@ -77,7 +77,7 @@ class FilteringTests(KitBase):
         expect_files(splits, subject.files_where(wanted), "for values of the last of three keys")
 
     def test_marker_reads_everything(self, simple: Subject) -> None:
-        """The filter that replaces too many join keys prunes no partition."""
+        """The marker that is sent instead of too many join keys prunes no partition."""
         marker = DynamicFilteringData.exceeded(simple.partition_schema)
         splits = self.splits(simple, marker)
         expect_files(splits, simple.files, "with the marker of too many keys, which prunes nothing")

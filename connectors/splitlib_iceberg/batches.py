@@ -38,7 +38,7 @@ class Refs(NamedTuple):
     manifest: Integers
     """Number of the manifest that lists the file."""
     row: Integers
-    """Row of the file in that manifest."""
+    """Index of the file's entry in its manifest, from 0."""
 
 
 class Chosen(NamedTuple):

@@ -232,7 +232,7 @@ class SnapshotFiles:
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """Return a cache key. It includes the specification, on which decoded contents depend."""
+        """Return a cache key. It includes the partition spec, because decoding depends on it."""
         return self._identity, path, None if spec is None else spec.signature
 
 

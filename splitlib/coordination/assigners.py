@@ -50,7 +50,7 @@ class FifoAssigner:
         self._waiting.extend(splits)
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Add splits that were handed out before, to hand them out first."""
+        """Put back splits of a reader that failed. They are handed out before all others."""
         self._waiting.extendleft(reversed(list(splits)))
 
     def take(self, hostname: str | None) -> FileSplit | None:

@@ -88,11 +88,11 @@ def given_pairs(on: Any) -> dict[str, str]:
     """Return a mapping from fact columns to key columns.
 
     Args:
-        on: A mapping, one name, several names, or pairs of names. A single name stands for columns
-            with equal names.
+        on: A mapping, one name, several names, or pairs of names. A single name means that
+            both columns have this name.
 
     Raises:
-        InvalidFilter: if ``on`` is empty or is not one of these.
+        InvalidFilter: if ``on`` is empty or has another type.
     """
     if isinstance(on, str):
         return {on: on}

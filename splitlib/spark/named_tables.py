@@ -79,7 +79,7 @@ class Piece:
 
 
 def pieces_of(query: str) -> Iterator[Piece]:
-    """Yield all parts of the text, in order."""
+    """Split a query into names and the text between them, in order."""
     words: deque[str] = deque(maxlen=_WORDS_BEFORE)
     start = 0
     while token := _TOKEN.search(query, start):

@@ -71,8 +71,8 @@ def scan_options(
         if any(buckets.values()):
             options |= _reached(scheme, buckets)
     if options:
-        # A view file system is created for each file, and its own cache ends with it. Without that
-        # cache, Hadoop's global cache keeps the inner file system.
+        # Hadoop creates a ViewFileSystem for each file. With its inner cache, the target filesystem
+        # would be created again each time. Hadoop's global cache keeps it.
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
 

@@ -155,7 +155,10 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
 
 
 def is_selective(dimension: Dimension) -> bool:
-    """Return whether a condition drops rows of the dimension or of one that narrows it."""
+    """Return whether the dimension has a condition that drops rows.
+
+    A condition on another dimension counts too, if a join with it filters this dimension.
+    """
     if dimension.is_value or _drops_rows(dimension.node):
         return True
     return any(is_selective(other) for other, _ in dimension.narrowed_by)

@@ -106,7 +106,7 @@ def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
 def test_statistics_are_still_those_of_the_table(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A scan with fixed files keeps the ANALYZE TABLE statistics, by which Spark chooses joins."""
+    """A scan with fixed files keeps the statistics of ANALYZE TABLE. Spark plans joins by them."""
     spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
     planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
     spark.conf.set("spark.sql.cbo.enabled", "true")

@@ -1,4 +1,4 @@
-"""splitlib reads random directories of six writers with the same rows and types as Spark."""
+"""For random directories written by six writers, splitlib returns the rows and types of Spark."""
 
 from __future__ import annotations
 

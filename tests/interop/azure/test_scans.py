@@ -124,7 +124,7 @@ def test_what_a_session_has_set_for_the_account_does_not_win(spark, files):
         f"fs.azure.sas.fixed.token.{OWN}.{HOST}": "sv=1&sig=x",
     }
     with changed(spark, settings):
-        # Hadoop caches filesystems by credentials. This signature is unique, so the cache has none.
+        # Hadoop reuses filesystems with equal credentials. This signature is unique.
         token = signature(read=True, tag=True)
         for options in (signed(files, token), {"connection_string": files.connection(KEYS[0])}):
             assert scan(spark, options).count() == 4

@@ -68,7 +68,7 @@ class PlannedScan(ABC, Generic[S]):
 
     @abstractmethod
     def pruned_for(self, sites: Sequence[S], report: Report) -> ScanOutcome:
-        """Return the outcome of the scan, which keeps all rows that any of its sites needs.
+        """Return the pruned scan and its report. It reads all rows that any of its sites needs.
 
         Args:
             sites: All sites of the scan in the optimized plan.

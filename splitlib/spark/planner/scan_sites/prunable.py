@@ -44,7 +44,7 @@ class SessionScan(ListedScan):
         return PrunedSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
+        """Return the pruned scan and its report. It reads all rows that any of its sites needs."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
             return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
@@ -124,7 +124,7 @@ class NamedScan(ListedScan):
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the outcome of the scan, which keeps all rows that any of its sites needs."""
+        """Return the pruned scan and its report. It reads all rows that any of its sites needs."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
         return ScanOutcome(self, node, self.counted(report, [found]))
 
@@ -171,7 +171,7 @@ class PrunableScans:
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """Return all scans that do not occur at any of the given paths."""
+        """Return the scans that are at none of these places in the plan."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 
