@@ -322,7 +322,6 @@ def test_over_connect(over_connect):
     over_connect(
         """
         import splitlib
-from splitlib.spark.join_condition import without_condition
         dimension = spark.sql("SELECT DATE'2024-01-05' AS dt UNION ALL SELECT DATE'2024-02-01'")
         found = splitlib.condition(dimension, {"f.dt": "dt"})
         days = spark.range(60).selectExpr("DATE_ADD(DATE'2024-01-01', CAST(id AS INT)) AS dt")

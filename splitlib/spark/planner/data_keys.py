@@ -135,11 +135,20 @@ class _DataKeys:
     ) -> None:
         self._query = query
         self._tree = query.optimized_tree
+        self._plan = plan
         self._read_once = read_once
-        pinned = {p: o.instead for p, o in read_once.items() if o.instead is not None}
-        with_pinned = query.catalyst.plans.replaced(plan, pinned)
-        self._queries = KeyQueries(query.catalyst, with_pinned, query.config, executor)
-        self._clustering = Clustering(self._footer, executor.map)
+        self._executor = executor
+
+    @cached_property
+    def _queries(self) -> KeyQueries:
+        pinned = {p: o.instead for p, o in self._read_once.items() if o.instead is not None}
+        catalyst = self._query.catalyst
+        with_pinned = catalyst.plans.replaced(self._plan, pinned)
+        return KeyQueries(catalyst, with_pinned, self._query.config, self._executor)
+
+    @cached_property
+    def _clustering(self) -> Clustering:
+        return Clustering(self._footer, self._executor.map)
 
     def applied(self) -> Mapping[Scan, ScanOutcome]:
         """Return the new outcomes of the scans that the keys concern."""
@@ -282,7 +291,7 @@ def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
 
 def _why_not_clustered(known: Mapping[str, GroupBounds], files: int) -> str:
     if not known:
-        return f"the files have no statistics of it ({files} were sampled)"
+        return f"the files have no statistics of it ({files} files were sampled)"
     return f"most row groups have nearly all of its values ({files} files were sampled)"
 
 
