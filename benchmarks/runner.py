@@ -19,6 +19,7 @@ NAMES = (
     "many_partitions",
     "pinning",
     "runtime_filter",
+    "data_keys",
     "iceberg",
     "datasource",
 )

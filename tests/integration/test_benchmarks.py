@@ -83,6 +83,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "many_partitions": 4,
         "pinning": 0,
         "runtime_filter": 1,
+        "data_keys": 3,
         "iceberg": 4,
         "datasource": 3,
     }
@@ -125,6 +126,13 @@ def test_a_runtime_filter_is_used_where_it_says_so(document):
     assert filters[0] == filters[2] == 0
     assert filters[3] == 1
     assert len({(c["rows"], c["joined"]) for c in counts.values()}) == 1
+
+
+def test_a_join_by_a_data_column_reads_row_groups_with_keys(document):
+    for comparison in range(3):
+        spark, _, ours = counts_of(document, "data_keys", comparison).values()
+        assert ours["rows_read"] == ours["rows_with_keys"] < spark["rows_read"]
+        assert ours["joined"] == spark["joined"]
 
 
 def test_many_keys_are_a_range_to_the_metastore(document):

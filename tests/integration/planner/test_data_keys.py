@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet as pq
 
 import splitlib
+from benchmarks.data_keys import rows_read
 from splitlib.spark.planner.scan_sites import prunable
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
@@ -50,23 +51,10 @@ def facts(spark, tmp_path_factory):
         spark.catalog.dropTempView(f"data_keys_{name}")
 
 
-def scans_of(node):
-    """Return the leaves of a plan, also those of query stages."""
-    leaves = node.collectLeaves()
-    for leaf in (leaves.apply(i) for i in range(leaves.size())):
-        if "QueryStage" in leaf.nodeName():
-            yield from scans_of(leaf.plan())
-        else:
-            yield leaf
-
-
 def rows_scanned(df):
     """Run ``df``. Return how many rows its scans of fact files read, before any row filter."""
     df.collect()
-    plan = df._jdf.queryExecution().executedPlan()
-    plan = plan.executedPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
-    facts = [scan for scan in scans_of(plan) if "amount" in scan.schema().simpleString()]
-    return sum(scan.metrics().apply("numOutputRows").value() for scan in facts)
+    return rows_read(df, "amount")
 
 
 QUERY = """

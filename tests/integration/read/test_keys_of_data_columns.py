@@ -11,6 +11,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.data_keys import rows_read
 from splitlib.filtering.data import DynamicFilteringData
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
@@ -21,9 +22,7 @@ ROWS, GROUP = 10_000, 100
 def rows_scanned(df):
     """Run ``df``. Return how many rows its Parquet scans read, before any row filter."""
     df.collect()
-    leaves = df._jdf.queryExecution().executedPlan().collectLeaves()
-    scans = [leaves.apply(i) for i in range(leaves.size())]
-    return sum(scan.metrics().apply("numOutputRows").value() for scan in scans)
+    return rows_read(df, "item")
 
 
 def values_of(kind):

@@ -1,0 +1,135 @@
+"""Count the rows that a join by a data column reads, if the files are sorted by this column.
+
+The fact table has ten days of 64 row groups each. The contenders are Spark, Spark with the values
+of the keys pasted into the query, and splitlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from benchmarks.measure import Contender, Sample, in_turns
+from benchmarks.results import Comparison, Result, Target
+from benchmarks.session import spark_session
+from benchmarks.sizes import Sizes
+from benchmarks.tpcds.metering import Meter
+from splitlib.spark.planner.scan_sites import prunable
+
+_DAYS: Final = 10
+_GROUPS: Final = 64
+_CLUSTERS: Final = (1, 3, 30)
+_KEYS: Final = 50
+"""Number of neighbouring keys in each cluster."""
+_SPARK: Final = "Spark"
+_BY_HAND: Final = "Spark, the values pasted into the query"
+_OURS: Final = "splitlib"
+_TOTALS: Final = "SELECT count(*), sum(f.amount), sum(f.cost) FROM clustered_sales f"
+
+
+def run(sizes: Sizes, directory: Path) -> Result:
+    rows = sizes.clustered
+    root = directory / f"data_keys_{rows}"
+    if not root.exists():
+        _build(root, rows // _DAYS)
+    compared = []
+    with spark_session(directory, {}) as spark:
+        spark.read.parquet(str(root / "sales")).createOrReplaceTempView("clustered_sales")
+        spark.read.parquet(str(root / "items.parquet")).createOrReplaceTempView("clustered_items")
+        for clusters in _CLUSTERS:
+            title = f"{rows:,} rows sorted by item within a day, {clusters} clusters of keys"
+            contenders = _contenders(spark, rows // _DAYS, clusters)
+            in_turns("warming up", contenders, min(1, sizes.warm_up))
+            found = in_turns(title, contenders, sizes.repeat)
+            compared.append(Comparison(title, "seconds", _OURS, found))
+    return Result("data_keys", compared, [_target(one) for one in compared])
+
+
+def _target(compared: Comparison) -> Target:
+    read = compared[_OURS].counts
+    text = "rows that splitlib reads / rows of row groups that have keys"
+    return Target(f"{text}, {compared.title}", read["rows_read"] / read["rows_with_keys"], 1.05)
+
+
+def _contenders(spark: SparkSession, items: int, clusters: int) -> list[Contender]:
+    starts = [cluster * (items // clusters) // _KEYS * _KEYS for cluster in range(clusters)]
+    keys = [start + i for start in starts for i in range(_KEYS)]
+    brands = ", ".join(str(start) for start in starts)
+    join = f"{_TOTALS} JOIN clustered_items d ON f.item = d.id WHERE d.brand IN ({brands})"
+    pasted = f"{_TOTALS} WHERE f.item IN ({', '.join(map(str, keys))})"
+    group = items // _GROUPS
+    with_keys = _DAYS * group * len({key // group for key in keys})
+    ways: dict[str, tuple[Callable[[SparkSession, str], DataFrame], str]] = {
+        _SPARK: (SparkSession.sql, join),
+        _BY_HAND: (SparkSession.sql, pasted),
+        _OURS: (splitlib.sql, join),
+    }
+    meter = Meter(spark)
+    return [
+        Contender(name, partial(_measured, spark, meter, way, query, with_keys))
+        for name, (way, query) in ways.items()
+    ]
+
+
+def _measured(
+    spark: SparkSession,
+    meter: Meter,
+    way: Callable[[SparkSession, str], DataFrame],
+    query: str,
+    with_keys: int,
+) -> Sample:
+    # By default, splitlib leaves the small table of a quick run alone.
+    with patch.object(prunable, "LEAST_BYTES", 1):
+        cost, df, rows = meter.measure(lambda: way(spark, query))
+    counts = {
+        "joined": rows[0][0],
+        "rows_read": rows_read(df, "amount"),
+        "rows_with_keys": with_keys,
+    }
+    return Sample(cost.seconds, counts)
+
+
+def rows_read(df: DataFrame, column: str) -> int:
+    """Return how many rows the scans of a query that has run have read, before any row filter.
+
+    Args:
+        df: The query.
+        column: A column of the tables whose scans count.
+    """
+    plan: Any = df._jdf.queryExecution().executedPlan()
+    plan = plan.executedPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
+    scans = (scan for scan in _scans_of(plan) if column in str(scan.schema().simpleString()))
+    return sum(int(scan.metrics().apply("numOutputRows").value()) for scan in scans)
+
+
+def _scans_of(node: Any) -> Iterator[Any]:
+    """Yield the leaves of a physical plan, also those of query stages."""
+    leaves = node.collectLeaves()
+    for leaf in (leaves.apply(i) for i in range(leaves.size())):
+        if "QueryStage" in leaf.nodeName():
+            yield from _scans_of(leaf.plan())
+        else:
+            yield leaf
+
+
+def _build(root: Path, items: int) -> None:
+    """Write ten days with one row per item, and the items. A brand is its least item."""
+    drawn = np.random.default_rng(1)
+    for day in range(_DAYS):
+        (root / f"sales/day={day}").mkdir(parents=True)
+        columns = {name: drawn.random(items) for name in ("amount", "cost", "price")}
+        table = pa.table({"item": np.arange(items), **columns})
+        path = root / f"sales/day={day}/sales.parquet"
+        pq.write_table(table, path, row_group_size=items // _GROUPS)
+    ids = np.arange(items)
+    brands = pa.table({"id": ids, "brand": ids - ids % _KEYS})
+    pq.write_table(brands, root / "items.parquet")
