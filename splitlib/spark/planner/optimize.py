@@ -186,16 +186,16 @@ def _query(
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
     if not prunable.by_columns:
         return "the query reads no partitioned table and no table that accepts conditions."
-    fixed, optimized, optimized_tree = optimizing.result()
+    fixed, with_fixed, optimized = optimizing.result()
     return Query(
         df=df,
         catalyst=catalyst,
         config=config,
         prunable=prunable,
-        analyzed=catalyst.plans.replaced(analyzed, fixed),
+        analyzed=with_fixed,
         analyzed_tree=tree,
         optimized=optimized,
-        optimized_tree=optimized_tree,
+        optimized_tree=catalyst.plans.tree(optimized),
         broadcast_threshold=catalyst.execution.broadcast_threshold(),
         unknown_size=catalyst.execution.unknown_size(),
         is_command=of_command,
@@ -211,11 +211,11 @@ def _config(spark: SparkSession) -> SplitConfig:
 
 def _optimized(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
-) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, Node]:
-    """Optimize a plan; return its leaves with fixed files, the optimized plan and its tree."""
+) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
+    """Return the leaves with fixed files, the analyzed plan with them, and the optimized plan."""
     fixed = fixed_leaves(catalyst, analyzed, tree) if fixes else {}
-    optimized = catalyst.execution.optimized(catalyst.plans.replaced(analyzed, fixed))
-    return fixed, optimized, catalyst.plans.tree(optimized)
+    with_fixed = catalyst.plans.replaced(analyzed, fixed)
+    return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
