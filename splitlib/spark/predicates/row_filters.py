@@ -68,8 +68,9 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
 }
 # Maximal number of values in a condition. A longer list costs more per row than it saves.
 _MANY = 1000
-# Maximal number of ranges in a condition.
-MANY_RANGES = 32
+# Maximal number of ranges in a condition. For each end of a range, the Parquet reader decodes the
+# dictionary of each row group that its statistics do not exclude.
+MANY_RANGES = 8
 # Spark passes a longer list of values to the readers of Parquet and ORC as one range, from the
 # least to the greatest value (spark.sql.parquet.pushdown.inFilterThreshold).
 _PUSHED_VALUES = 10

@@ -66,7 +66,7 @@ def table(request, tmp_path_factory):
     return kind, values, str(root)
 
 
-@pytest.mark.parametrize(("clusters", "each"), [(1, 5), (2, 40), (3, 400), (30, 12)])
+@pytest.mark.parametrize(("clusters", "each"), [(1, 5), (2, 40), (3, 400), (8, 12)])
 def test_only_row_groups_with_keys_are_read(spark, table, clusters, each):
     """Between clusters of keys no row group is read, whatever the number of keys."""
     kind, values, root = table
