@@ -102,8 +102,8 @@ class Clustering:
     def _learn(self, file: StoredFile, column: str) -> None:
         footer = self._read_footer(file)
         found = None if footer is None else bounds_in(footer, column)
-        while len(self._kept) >= self._MOST_KEPT:
-            self._kept.pop(next(iter(self._kept)), None)
+        if len(self._kept) >= self._MOST_KEPT:
+            self._kept.clear()  # one step, because other threads use the bounds too
         self._kept[file, column] = found
 
 

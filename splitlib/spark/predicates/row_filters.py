@@ -71,8 +71,9 @@ _MANY = 1000
 # Maximal number of ranges in a condition. For each end of a range, the Parquet reader decodes the
 # dictionary of each row group that its statistics do not exclude.
 MANY_RANGES = 8
-# Spark passes a longer list of values to the readers of Parquet and ORC as one range, from the
-# least to the greatest value (spark.sql.parquet.pushdown.inFilterThreshold).
+# For a longer list (spark.sql.parquet.pushdown.inFilterThreshold), the Parquet reader compares only
+# the least and the greatest value with the statistics of a row group. A dictionary answers exactly,
+# but not every row group has one.
 _PUSHED_VALUES = 10
 # File formats with statistics of each part of a file.
 _WITH_STATISTICS = ("parquet", "orc")
