@@ -69,9 +69,12 @@ def pinned_index(
     Raises:
         RuntimeError: if Spark would not read exactly these files.
     """
-    statuses = file_statuses(scala.jvm, files)
-    if known is not None and known.nonEmpty():
-        statuses = _as_known(scala, statuses, known)
+    if known is None:
+        statuses = file_statuses(scala.jvm, files)
+    elif rows is None:
+        statuses = scala.array(FILE_STATUS, known)
+    else:
+        statuses = _as_known(scala, file_statuses(scala.jvm, files), known)
     root = hadoop_path(scala.jvm, f"{PINNED_ROOT}{name}")
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
@@ -80,12 +83,14 @@ def pinned_index(
     options = {"recursiveFileLookup": "true"} if rows is None else {}
     make = _indexes(scala, session, keys, cache, directories, options)
     index = make(scala.seq([root]))
-    _group_by_partition(scala, index, statuses)
-    distinct = pc.count_distinct(files["path"]).as_py()
-    if (_files_read(scala, index), index.allFiles().size()) != (files.num_rows, distinct):
+    if rows is not None:
+        _group_by_partition(scala, index, statuses)
+    wanted = (files.num_rows, pc.count_distinct(files["path"]).as_py())
+    found = (_files_read(scala, index), index.allFiles().size())
+    if found != wanted:
         raise RuntimeError(
-            f"Spark would read {_files_read(scala, index)} files ({index.allFiles().size()} "
-            f"distinct) instead of the given {files.num_rows} ({distinct} distinct)"
+            f"Spark would read {found[0]} files ({found[1]} distinct) instead of the given "
+            f"{wanted[0]} ({wanted[1]} distinct)"
         )
     return index
 

@@ -49,7 +49,7 @@ class Jvm:
 
     def _class(self, name: str) -> Any:
         """Return a class, to call its constructors and static methods."""
-        return java_gateway.JavaClass(name, self._gateway._gateway_client)
+        return _JavaClass(name, self._gateway._gateway_client)
 
     def _object(self, name: str) -> Any:
         """Return a Scala singleton object."""
@@ -72,14 +72,25 @@ class Jvm:
     def array_of(self, class_: str, items: Sequence[T]) -> JavaArray[T]:
         """Create an array that holds the given items."""
         array = self.array(class_, len(items))
+        # Py4J would ask for the length before it sets an item.
+        arrays = self.class_("java.lang.reflect.Array")
         for i, item in enumerate(items):
-            array[i] = item
+            arrays.set(array, i, item)
         return array
 
     def numbers(self, size: int) -> JavaArray[int]:
         """Create an ``int[]``."""
         array: JavaArray[int] = self._gateway.new_array(self._gateway.jvm.int, size)
         return array
+
+
+class _JavaClass(java_gateway.JavaClass):  # type: ignore[misc]  # py4j has no types
+    """A class that looks up each of its static members once. Py4J looks them up for each call."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        setattr(self, name, found)
+        return found
 
 
 def jvm_of(spark: SparkSession) -> Jvm:

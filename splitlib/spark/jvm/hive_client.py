@@ -9,12 +9,20 @@ its public API, so callers need a fallback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from functools import lru_cache
+from typing import NamedTuple, Self
 
 from splitlib.hive.partition_values import stored_name
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.java_handles import ForeignObject, JavaObject, Seq
+from splitlib.spark.jvm.java_handles import (
+    ForeignObject,
+    JavaClass,
+    JavaMethod,
+    JavaObject,
+    MethodHandle,
+    Seq,
+)
 from splitlib.spark.jvm.scala import Scala
 from splitlib.spark.jvm.spark_handles import CatalogEntry, CatalogPartition, JvmSession
 
@@ -35,27 +43,14 @@ class HivePartitions:
     """
 
     def __init__(self, scala: Scala, catalog: ForeignObject, table: CatalogEntry) -> None:
-        functions = scala.functions
         self._scala = scala
         self._client = client = catalog.client()
         identifier = table.identifier()
         raw = client.getRawHiveTable(identifier.database().get(), identifier.table()).rawTable()
-        no_arguments = scala.jvm.array("java.lang.Object", 0)
-        hive = functions.declared(client.getClass(), "client").invoke(client, no_arguments)
-        request = functions.declared(
-            hive.getClass(), "getPartitionsByNames", raw.getClass(), "java.util.List"
-        )
-        self._request = functions.bound(functions.handle(request), 0, hive, raw)
-        # Restores the table's spelling of partition keys. Hive stores them in lower case.
-        restore = functions.declared(
-            catalog.getClass(),
-            "restorePartitionMetadata",
-            _SPARK + "CatalogTablePartition",
-            _SPARK + "CatalogTable",
-        )
-        self._restore = functions.bound(
-            functions.bound(functions.handle(restore), 0, catalog), 1, table
-        )
+        methods = _methods(scala, catalog.getClass(), client.getClass(), raw.getClass())
+        hive = methods.hive.invoke(client, scala.jvm.array("java.lang.Object", 0))
+        self._request = methods.request.bindTo(hive).bindTo(raw)
+        self._restore = scala.functions.bound(methods.restore.bindTo(catalog), 1, table)
 
     @classmethod
     def of(cls, scala: Scala, session: JvmSession, table: CatalogEntry) -> Self | None:
@@ -103,3 +98,31 @@ class HivePartitions:
         return of_hive.map(
             functions.function(functions.then(functions.handle(to_spark), self._restore))
         )
+
+
+class _Methods(NamedTuple):
+    """Private methods of Spark's Hive catalog and of its client."""
+
+    hive: JavaMethod
+    """Returns Hive's own client. It changes when the client reconnects."""
+    request: MethodHandle
+    """Requests partitions of a table by name."""
+    restore: MethodHandle
+    """Restores the table's spelling of partition keys, which Hive stores in lower case."""
+
+
+@lru_cache(maxsize=1)
+def _methods(scala: Scala, catalog: JavaClass, client: JavaClass, table: JavaClass) -> _Methods:
+    """Return the methods of these classes. They are kept, since each takes many JVM calls."""
+    functions = scala.functions
+    hive = functions.declared(client, "client")
+    request = functions.declared(
+        hive.getReturnType(), "getPartitionsByNames", table, "java.util.List"
+    )
+    restore = functions.declared(
+        catalog,
+        "restorePartitionMetadata",
+        _SPARK + "CatalogTablePartition",
+        _SPARK + "CatalogTable",
+    )
+    return _Methods(hive, functions.handle(request), functions.handle(restore))

@@ -262,14 +262,15 @@ _KNOWN: Final = {
             makeCopy(Object[])TreeNode
             nodeName()String
             output()Seq
-            productArity()int
-            productElement(int)Object
+            productElementNames()Iterator
+            productIterator()Iterator
             sameResult(QueryPlan)boolean
             semanticHash()int
             stats()Statistics
             subqueries()Seq
             subqueriesAll()Seq
             toJSON()String
+            transformDownWithSubqueries(PartialFunction)QueryPlan
             resolved()boolean
             treeString()String
             withNewChildren(Seq)TreeNode
@@ -322,12 +323,14 @@ _TYPES: Final = {
     "Function": "scala.Function1",
     "FsRelation": "org.apache.spark.sql.execution.datasources.HadoopFsRelation",
     "InternalRow": f"{_CATALYST}.InternalRow",
+    "Iterator": "scala.collection.Iterator",
     "JoinHint": f"{_CATALYST}.plans.logical.JoinHint",
     "JoinType": f"{_CATALYST}.plans.JoinType",
     "Map": "scala.collection.immutable.Map",
     "Object": "java.lang.Object",
     "Option": "scala.Option",
     "ParserInterface": f"{_CATALYST}.parser.ParserInterface",
+    "PartialFunction": "scala.PartialFunction",
     "Path": "org.apache.hadoop.fs.Path",
     "PathFilter": "org.apache.hadoop.fs.PathFilter",
     "QueryPlan": f"{_CATALYST}.plans.QueryPlan",

@@ -154,6 +154,8 @@ def pinned_leaf(
     partitions: pa.Table,
     rows: JavaArray[InternalRow] | None,
     known: Seq[FileStatus] | None = None,
+    *,
+    keeps_entry: bool = False,
 ) -> LogicalPlan:
     """Return a copy of a ``LogicalRelation`` that reads the given files.
 
@@ -165,6 +167,8 @@ def pinned_leaf(
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
         known: The same files as returned by their filesystem, as for
             :func:`splitlib.spark.jvm.file_index.pinned_index`; None if not listed.
+        keeps_entry: Whether the copy keeps the leaf's catalog entry. Without the entry, Spark
+            estimates the size from the files and not from the table's statistics.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -184,9 +188,8 @@ def pinned_leaf(
         options,
         session,
     )
-    # Without the catalog entry, Spark estimates the size from the files and not from the table's
-    # statistics.
-    return Catalyst(spark).plans.with_arguments(leaf, {0: pinned, 2: scala.none})
+    new = {0: pinned} if keeps_entry else {0: pinned, 2: scala.none}
+    return Catalyst(spark).plans.with_arguments(leaf, new)
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:

@@ -201,20 +201,40 @@ class Plans:
         if subqueries:
             plan = self._with_subqueries(plan, subqueries)
         if children:
-            new_children = [
-                self.replaced(child, children[i]) if i in children else child
-                for i, child in enumerate(each(plan.children()))
-            ]
-            plan = plan.withNewChildren(self._scala.seq(new_children))
+            found = plan.children()
+            for step, paths in children.items():
+                found = found.updated(step, self.replaced(found.apply(step), paths))
+            plan = plan.withNewChildren(found)
         return plan
+
+    def with_leaves(
+        self, plan: LogicalPlan, new: Sequence[tuple[LogicalPlan, LogicalPlan]]
+    ) -> LogicalPlan:
+        """Replace leaves of a plan and of its subqueries, wherever they are equal to the old ones.
+
+        Args:
+            plan: The plan.
+            new: Pairs of an old leaf and the new leaf.
+        """
+        rule: Any = self._scala.map({})  # a map is a partial function
+        for old, leaf in new:
+            rule = rule.updated(old, leaf)
+        return plan.transformDownWithSubqueries(rule) if new else plan
+
+    def argument_names(self, node: LogicalPlan) -> list[str]:
+        """Return the names of a node's constructor arguments."""
+        return node.productElementNames().mkString(" ").split()
 
     def with_arguments(self, node: P, new: Mapping[int, object]) -> P:
         """Return a copy of a node with other constructor arguments at some positions."""
-        return self._copy(node, [new.get(i, value) for i, value in enumerate(_arguments(node))])
+        arguments = node.productIterator().toIndexedSeq()
+        for position, value in new.items():
+            arguments = arguments.updated(position, value)
+        return self._copy(node, arguments)
 
     def with_named_arguments(self, node: P, new: Mapping[str, object]) -> P:
         """Return a copy of a node with other values for some named constructor arguments."""
-        names = [node.productElementName(i) for i in range(node.productArity())]
+        names = self.argument_names(node)
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
 
     def _with_subqueries(
@@ -241,12 +261,14 @@ class Plans:
                 return self._scala.some(rebuilt(value.get()))
             return value
 
-        arguments = _arguments(plan)
-        plans = {i for i, a in enumerate(arguments) if is_a(a, f"{LOGICAL}.LogicalPlan")}
-        return self._copy(plan, [a if i in plans else rebuilt(a) for i, a in enumerate(arguments)])
+        arguments = [
+            argument if is_a(argument, f"{LOGICAL}.LogicalPlan") else rebuilt(argument)
+            for argument in each(plan.productIterator().toIndexedSeq())
+        ]
+        return self._copy(plan, self._scala.seq(arguments))
 
-    def _copy(self, node: P, arguments: Sequence[object]) -> P:
-        return node.makeCopy(self._jvm.array_of("java.lang.Object", arguments))
+    def _copy(self, node: P, arguments: Seq[object]) -> P:
+        return node.makeCopy(self._scala.array("java.lang.Object", arguments))
 
     def _joined(
         self, left: LogicalPlan, right: LogicalPlan, kind: str, condition: CatalystExpression
@@ -258,7 +280,3 @@ class Plans:
     def _logical(self, name: str, *arguments: object) -> LogicalPlan:
         made: LogicalPlan = self._jvm.class_(f"{LOGICAL}.{name}")(*arguments)
         return made
-
-
-def _arguments(node: LogicalPlan) -> list[Any]:
-    return [node.productElement(i) for i in range(node.productArity())]

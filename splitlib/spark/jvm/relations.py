@@ -165,7 +165,7 @@ class Relations:
 
     def is_pinned(self, leaf: LogicalPlan) -> bool:
         """Return whether a leaf is a pinned scan, which reads a fixed list of files."""
-        return self.reads_files(leaf) and (self.root_of(leaf) or "").startswith(PINNED_ROOT)
+        return self.reads_files(leaf) and _is_pinned(leaf.relation().location())
 
     def refresh(self, leaf: LogicalPlan) -> None:
         """Make Spark list the files of a ``LogicalRelation`` again."""
@@ -222,6 +222,19 @@ class Relations:
             return None
         index = leaf.relation().location()
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
+
+    def index_to_fix(self, leaf: LogicalPlan) -> FileIndex | None:
+        """Return the index of a ``LogicalRelation`` without partitions whose files may change.
+
+        Return None for other leaves: partitioned, pinned, or without an ``InMemoryFileIndex``.
+        """
+        relation = leaf.relation()
+        if not self._jvm.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
+            return None
+        index = relation.location()
+        is_listed = self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex")
+        is_whole = is_listed and relation.partitionSchema().isEmpty()
+        return index if is_whole and not _is_pinned(index) else None
 
     def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
         """Make Spark list all partitions of a ``CatalogFileIndex``, and return the new index."""
@@ -404,3 +417,8 @@ class Relations:
             partitions: The partitions, a ``Seq[CatalogTablePartition]``.
         """
         return self._plans.with_arguments(leaf, {4: self._scala.some(partitions)})
+
+
+def _is_pinned(index: FileIndex) -> bool:
+    """Return whether an index has a fixed list of files."""
+    return index.rootPaths().take(1).mkString().startswith(PINNED_ROOT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, Never, TypeVar
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ class Scala:
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
+        self._class_tag = cache(self._new_class_tag)
 
     @cached_property
     def functions(self) -> Functions:
@@ -77,8 +78,12 @@ class Scala:
 
     def array(self, class_: str, items: Items[object]) -> JavaArray[Any]:
         """Copy the items of a Scala collection to a Java array."""
-        tag = self.jvm.object_("scala.reflect.ClassTag").apply(self.jvm.reflected(class_))
-        return items.toArray(tag)
+        return items.toArray(self._class_tag(class_))
+
+    def _new_class_tag(self, class_: str) -> JavaObject:
+        tags = self.jvm.object_("scala.reflect.ClassTag")
+        tag: JavaObject = tags.apply(self.jvm.reflected(class_))
+        return tag
 
     def map(self, items: Mapping[str, str]) -> ScalaMap:
         """Return an immutable ``Map`` of the items."""

@@ -28,35 +28,40 @@ _log = get_logger(__name__)
 
 
 def sampled_leaves(tree: Node) -> frozenset[Path]:
-    """Return the paths of the leaves below a TABLESAMPLE or ``sample()``.
+    """Return the paths of the leaves below a TABLESAMPLE or ``sample()``, and of equal leaves.
 
     A sample with a seed depends on the order in which Spark reads the files. A scan of fixed files
     reads them in a different order. So these leaves keep Spark's own listing.
     """
+    samples = (node for node in tree.walk() if node.kind == "Sample")
+    sampled = {leaf_ids(leaf) for node in samples for leaf in node.walk() if leaf.is_leaf}
     return frozenset(
-        leaf.path
-        for node in tree.walk()
-        if node.kind == "Sample"
-        for leaf in node.walk()
-        if leaf.is_leaf
+        leaf.path for leaf in tree.walk() if leaf.is_leaf and leaf_ids(leaf) in sampled
     )
 
 
-def fixed_leaves(catalyst: Catalyst, analyzed: LogicalPlan, tree: Node) -> dict[Path, LogicalPlan]:
-    """Return relations with fixed files for unpartitioned tables, by path in the analyzed plan."""
-    found: dict[Path, LogicalPlan] = {}
+def with_fixed_files(
+    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node
+) -> tuple[LogicalPlan, dict[Path, LogicalPlan]]:
+    """Fix the files of the unpartitioned tables of an analyzed plan.
+
+    Return the new plan, and its leaves with fixed files by path.
+    """
     # Leaves with the same column ids read the same table, so its files are fixed only once.
     fixed: dict[frozenset[int], LogicalPlan | None] = {}
+    new: list[tuple[LogicalPlan, LogicalPlan]] = []
     sampled = sampled_leaves(tree)
-    for node in tree.walk():
-        if node.kind != "LogicalRelation" or node.path in sampled:
-            continue
+    leaves = [n for n in tree.walk() if n.kind == "LogicalRelation" and n.path not in sampled]
+    for node in leaves:
         ids = leaf_ids(node)
-        if ids not in fixed:
-            fixed[ids] = _fixed_leaf(catalyst, catalyst.plans.node(analyzed, node.path))
-        if (leaf := fixed[ids]) is not None:
-            found[node.path] = leaf
-    return found
+        if ids in fixed:
+            continue
+        old = catalyst.plans.node(analyzed, node.path)
+        fixed[ids] = leaf = _fixed_leaf(catalyst, old)
+        if leaf is not None:
+            new.append((old, leaf))
+    by_path = {node.path: leaf for node in leaves if (leaf := fixed[leaf_ids(node)]) is not None}
+    return catalyst.plans.with_leaves(analyzed, new), by_path
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
@@ -65,20 +70,15 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
     A leaf is kept if it is partitioned, if it does not read files, if its files are fixed already,
     or if they cannot be fixed.
     """
-    index = catalyst.relations.listed_index_of(leaf)
-    if (
-        index is None
-        or catalyst.relations.is_pinned(leaf)
-        or not catalyst.relations.partition_schema(leaf).isEmpty()
-    ):
+    index = catalyst.relations.index_to_fix(leaf)
+    if index is None:
         return None
     try:
         listing = catalyst.relations.files_of(catalyst.relations.directories_of(index))
         files = pa.Table.from_batches([listing.files])
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         none, known = pa.table({}), listing.statuses if files.num_rows else None
-        fixed = pinned_leaf(catalyst.spark, leaf, files, none, None, known)
-        return catalyst.relations.with_entry_of(fixed, leaf)
+        return pinned_leaf(catalyst.spark, leaf, files, none, None, known, keeps_entry=True)
     except (RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
         _log.debug(
             "The files of %s are not fixed.", catalyst.relations.name_of(leaf), exc_info=True

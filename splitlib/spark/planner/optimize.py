@@ -35,7 +35,7 @@ from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.data_keys import with_data_keys
 from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
-from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
+from splitlib.spark.planner.fixed_files import fixed_scan, listed_later, with_fixed_files
 from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
 from splitlib.spark.planner.prune import PrunedSites, named_tables, scan_of_sites, unpruned
@@ -213,8 +213,7 @@ def _optimized(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
 ) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
     """Return the leaves with fixed files, the analyzed plan with them, and the optimized plan."""
-    fixed = fixed_leaves(catalyst, analyzed, tree) if fixes else {}
-    with_fixed = catalyst.plans.replaced(analyzed, fixed)
+    with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree) if fixes else (analyzed, {})
     return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 
 
@@ -304,7 +303,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}
-    new = {**query.replaced_leaves, **materialized.leaves, **pruned.dead}
+    new = {**materialized.leaves, **pruned.dead}
     narrowed: dict[Path, LogicalPlan] = {}
     for outcome in pruned.outcomes:
         scan, node, nodes = outcome.scan, outcome.instead, new
@@ -318,7 +317,9 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
             if scan in sharing_scans:
                 node = query.catalyst.plans.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
-    planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
+    planned = rewritten_query(
+        query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves
+    )
     # A placeholder's columns are nullable even if the table's columns are NOT NULL. So queries on
     # such tables are compared without nullability.
     of_named = any(scan.is_placeholder for scan in query.scans)

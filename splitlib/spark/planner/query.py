@@ -27,6 +27,7 @@ def rewritten_query(
     analyzed: LogicalPlan,
     new: Mapping[Path, LogicalPlan],
     narrowed: Mapping[Path, LogicalPlan] | None = None,
+    replaced: Mapping[Path, LogicalPlan] | None = None,
 ) -> DataFrame:
     """Replace nodes of a query, and keep its original relations in the plan.
 
@@ -36,14 +37,17 @@ def rewritten_query(
         analyzed: Analyzed plan of the query, in which cached results may replace parts of the plan.
         new: New nodes by path, without the original relation.
         narrowed: New nodes by path that still contain the original relation.
+        replaced: Nodes by path that the analyzed plan has in place of an original relation.
     """
     # Spark does not search subqueries for relations, so add the relations outside of subqueries.
-    place = next((path for path in new if all(step >= 0 for step in path)), None)
-    if place is not None:
-        new = {**new, place: catalyst.plans.beside(new[place], _relations(catalyst, df))}
-    return catalyst.execution.dataframe(
-        catalyst.plans.replaced(analyzed, {**new, **(narrowed or {})})
-    )
+    narrowed, replaced = narrowed or {}, replaced or {}
+    places = [
+        path for path in (*new, *replaced) if path not in narrowed and min(path, default=0) >= 0
+    ]
+    if places:
+        node = new.get(places[0]) or replaced[places[0]]
+        new = {**new, places[0]: catalyst.plans.beside(node, _relations(catalyst, df))}
+    return catalyst.execution.dataframe(catalyst.plans.replaced(analyzed, {**new, **narrowed}))
 
 
 def refresh(df: DataFrame) -> None:
