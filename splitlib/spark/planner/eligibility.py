@@ -225,15 +225,21 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
+        if (
+            path not in sites
+        ):  # rows of a dimension that ran before have the column ids of its table
+            continue
         kept, reasons = comparable(join_filter, type_of)
         site = sites[path].because(*(f"{reason}." for reason in reasons))
         sites[path] = replace(site, filters=(*site.filters, kept)) if kept is not None else site
     for condition in partition_conditions(root, partition_columns):
         path = condition.lineage.leaf.path
-        sites[path] = replace(sites[path], conditions=(*sites[path].conditions, condition))
+        if path in sites:
+            sites[path] = replace(sites[path], conditions=(*sites[path].conditions, condition))
     compared = {path for path, site in sites.items() if site.filters or site.reasons}
     for path, reason in blocked_joins(root, partition_columns, compared):
-        sites[path] = sites[path].because(reason)
+        if path in sites:
+            sites[path] = sites[path].because(reason)
     if deterministic:
         return sites
     return {path: _not_deterministic(site) for path, site in sites.items()}

@@ -139,6 +139,8 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
+            if leaf.path not in larger:  # rows of a dimension that ran before have the same ids
+                continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
             nbytes = self._bytes_of(join_filter.dimension)
             limit = _SMALLER * (self._bytes_at(leaf.path) or 0)
