@@ -39,8 +39,10 @@ def column_text(spark: SparkSession, *parts: str) -> str:
     """Return a column as SQL text for the parser of a session.
 
     With ``spark.sql.parser.quotedRegexColumnNames``, a name in backticks is a regular expression.
+    Spark replaces ``${…}`` even inside backticks.
     """
-    if str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false")).lower() == "true":
+    is_pattern = str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false"))
+    if is_pattern.lower() == "true" or any(map(has_variable, parts)):
         return f"IDENTIFIER({_string_literal(quoted(*parts))})"
     return quoted(*parts)
 
@@ -148,11 +150,9 @@ def _string_literal(text: str) -> str:
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
-def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> Column:
-    """Return an Arrow value as a literal column of type ``kind``."""
-    if pa.types.is_binary(kind):
-        return F.lit(value.as_py())
-    return text_literal(_text_of(value), _spark_type(kind))
+def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
+    """Return a non-null Arrow value as SQL text of type ``kind``, for any session settings."""
+    return sql_literal(value, _spark_type(kind))
 
 
 def _text_of(value: pa.Scalar) -> str:

@@ -76,6 +76,7 @@ _KNOWN: Final = {
             options()Map
             partitionSchema()StructType
             schema()StructType
+            sparkSession()SparkSession
         """,
         "InMemoryFileIndex": """
             new(SparkSession, Seq, Map, Option, FileStatusCache, Option, Option)

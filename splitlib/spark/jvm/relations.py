@@ -244,6 +244,20 @@ class Relations:
         """Return a copy of ``leaf`` with the catalog entry and statistics of ``other``."""
         return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
+    def with_option(self, leaf: LogicalPlan, name: str, value: str) -> LogicalPlan:
+        """Return a copy of a leaf that reads files, with another option of its data source."""
+        relation = leaf.relation()
+        other = relation.copy(
+            relation.location(),
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            relation.bucketSpec(),
+            relation.fileFormat(),
+            relation.options().updated(name, value),
+            relation.sparkSession(),
+        )
+        return self._plans.with_arguments(leaf, {0: other})
+
     def catalog_table_of(self, leaf: LogicalPlan) -> CatalogEntry | None:
         """Return the ``CatalogTable`` of a leaf whose partitions are not yet in the plan.
 

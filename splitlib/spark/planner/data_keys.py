@@ -52,6 +52,9 @@ _log = get_logger(__name__)
 
 # Maximal size of the dimensions, as a share of the scan.
 _SMALLER: Final = 1 / 2
+# For each end of a range, Parquet's filter by dictionaries decodes the dictionary of a row group
+# again. Row groups are skipped by their statistics here.
+_BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +211,7 @@ class _DataKeys:
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
         """Return the outcome of a scan with conditions from all filters that skip row groups."""
-        report = files.outcome.report
+        report, catalyst = files.outcome.report, self._query.catalyst
         sample = self._sample(files.node)
         submitted = []
         for join_filter in filters:
@@ -228,8 +231,9 @@ class _DataKeys:
                 report = _with_note(report, names, str(reason))
                 continue
             data = keys.data.renamed({name: names[name] for name in keys.data.fields})
-            data = data.in_time_zone(session_time_zone(self._query.catalyst.spark))
-            of_data = list(row_conditions(files.columns_of(data), [data]))
+            data = data.in_time_zone(session_time_zone(catalyst.spark))
+            columns = files.columns_of(data)
+            of_data = list(row_conditions(catalyst.spark, columns, [data], MANY_RANGES))
             groups = _groups_with(data, known)
             unused = None if of_data else "too many keys, or their type cannot be compared"
             if of_data and (groups.matched or 0) > MOST_KEPT * (groups.total or 0):
@@ -241,7 +245,11 @@ class _DataKeys:
         report = replace(report, filters=(*report.filters, *uses))
         if not conditions:
             return replace(files.outcome, report=report)
-        rows = self._query.catalyst.execution.dataframe(files.node)
+        leaf = next(iter(catalyst.plans.leaves(files.node)))
+        bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
+        rows = catalyst.execution.dataframe(
+            catalyst.plans.with_leaves(files.node, [(leaf, bounded)])
+        )
         node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))

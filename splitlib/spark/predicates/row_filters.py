@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -29,6 +27,7 @@ from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
+from splitlib.spark.join_condition import all_of, any_of
 from splitlib.spark.jvm.catalyst import rows_that_may_match
 from splitlib.spark.jvm.dataframes import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -36,7 +35,7 @@ from splitlib.spark.keys.collect import in_months
 from splitlib.spark.local_rows import local_rows
 from splitlib.spark.predicates.where import StaticCondition
 from splitlib.spark.schema import is_char_or_varchar
-from splitlib.spark.sql_text import arrow_literal, quoted, text_literal
+from splitlib.spark.sql_text import arrow_literal, column_text, quoted, text_literal
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -70,7 +69,9 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
 _MANY = 1000
 # Maximal number of ranges in a condition. For each end of a range, the Parquet reader decodes the
 # dictionary of each row group that its statistics do not exclude.
-MANY_RANGES = 8
+FEW_RANGES = 8
+# Maximal number of ranges for a reader that does not use dictionaries.
+MANY_RANGES = 64
 # For a longer list (spark.sql.parquet.pushdown.inFilterThreshold), the Parquet reader compares only
 # the least and the greatest value with the statistics of a row group. A dictionary answers exactly,
 # but not every row group has one.
@@ -295,14 +296,21 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
     return pa.schema([field for field in table.schema if field.name.lower() in names])
 
 
-def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[Column]:
+def row_conditions(
+    spark: SparkSession,
+    columns: pa.Schema,
+    filters: Iterable[DynamicFilteringData],
+    most_ranges: int = FEW_RANGES,
+) -> Iterator[Column]:
     """Yield conditions that hold for all rows that can join with these keys.
 
     Each condition tests one column. So together they may keep rows that match no tuple of keys.
 
     Args:
+        spark: Session that parses the conditions. Text takes fewer JVM calls than a ``Column``.
         columns: Columns to test, with the table's types.
         filters: Keys, one filter per join. A null key matches null.
+        most_ranges: Maximal number of ranges in a condition.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
@@ -311,11 +319,13 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
             # Float columns are skipped, because their statistics ignore NaN.
             if is_char(field) or not has_range(field.type):
                 continue
+            column = column_text(spark, field.name)
             if isinstance(matcher, ValueMatcher):
-                yield _among(matcher.rows[i], field)
+                yield F.expr(_among(column, field.type, matcher.rows[i], most_ranges))
             elif isinstance(matcher, RangeMatcher):
-                found = _in_ranges(field, matcher.ranges.at_most(MANY_RANGES))
-                yield found | _column(field).isNull() if matcher.includes_null else found
+                found = _in_ranges(column, field.type, matcher.ranges.at_most(most_ranges))
+                is_null = [f"{column} IS NULL"] if matcher.includes_null else []
+                yield F.expr(any_of([found, *is_null]))
 
 
 def many_keys(
@@ -341,41 +351,31 @@ def many_keys(
                 yield field.name, plain, bool(values.null_count)
 
 
-def _among(keys: pa.Array, field: pa.Field) -> Column:
+def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> str:
     values = pc.unique(keys)
     plain = values.drop_null()
+    found = []
+    if 0 < len(plain) <= _MANY:  # first, so that few rows are left for the slower ranges
+        literals = ", ".join(arrow_literal(value, kind) for value in plain)
+        found.append(f"{column} IN ({literals})")
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
-        found = _in_ranges(field, Ranges.covering(ordered, MANY_RANGES))
-        if len(plain) <= _MANY:
-            found = _listed(plain, field) & found  # few rows are left for the slower ranges
-    else:
-        found = _listed(plain, field) if len(plain) else F.lit(False)
-    return found | _column(field).isNull() if values.null_count else found
+        found.append(_in_ranges(column, kind, Ranges.covering(ordered, most_ranges)))
+    is_null = [f"{column} IS NULL"] if values.null_count else []
+    return any_of([*([all_of(found)] if found else []), *is_null])
 
 
-def _listed(values: pa.Array, field: pa.Field) -> Column:
-    # A list of Python values needs fewer calls to the JVM than a literal for each value.
-    if pa.types.is_integer(field.type) or pa.types.is_string(field.type):
-        return _column(field).isin(values.to_pylist())
-    return _column(field).isin([arrow_literal(value, field.type) for value in values])
+def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
+    return any_of(_between(column, kind, low, high) for low, high in ranges)
 
 
-def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
-    return reduce(or_, (_between(field, low, high) for low, high in ranges))
-
-
-def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
+def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a condition for a range that includes both ends; a null end is open."""
     if low.is_valid and low.equals(high):
-        return _column(field) == arrow_literal(low, field.type)
-    found = _column(field).isNotNull()
-    if low.is_valid:
-        found = found & (_column(field) >= arrow_literal(low, field.type))
-    if high.is_valid:
-        found = found & (_column(field) <= arrow_literal(high, field.type))
-    return found
-
-
-def _column(field: pa.Field) -> Column:
-    return F.col(quoted(field.name))
+        return f"{column} = {arrow_literal(low, kind)}"
+    ends = (
+        f"{column} {sign} {arrow_literal(end, kind)}"
+        for sign, end in ((">=", low), ("<=", high))
+        if end.is_valid
+    )
+    return all_of([f"{column} IS NOT NULL", *ends])

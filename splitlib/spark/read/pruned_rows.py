@@ -261,7 +261,7 @@ def pruned_scan(
     if config.verify_files:
         rows = verified(rows, _read(selected), own_storage(table), config.spark_scan)
         notes += (_VERIFIED,)
-    for condition in row_conditions(columns, filters):
+    for condition in row_conditions(spark, columns, filters):
         rows = rows.where(condition)
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
