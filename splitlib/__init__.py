@@ -30,6 +30,7 @@ from splitlib.report import ScanMetrics as ScanMetrics
 from splitlib.table import Table
 
 if TYPE_CHECKING:
+    from splitlib.spark.analyze import analyze
     from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.explain import explain, replan
@@ -41,6 +42,7 @@ ScanReport = Report  # its former name
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",
+    "analyze": "splitlib.spark.analyze",
     "condition": "splitlib.spark.condition",
     "explain": "splitlib.spark.explain",
     "freeze": "splitlib.spark.freeze",
@@ -64,6 +66,7 @@ __all__ = [
     "Table",
     "TableReader",
     "__version__",
+    "analyze",
     "condition",
     "connector_names",
     "explain",

@@ -72,6 +72,17 @@ class SplitConfig:
     filter_wait_seconds: float = _setting(
         0.0, "Maximum wait for announced filters, in seconds; then planning goes on.", minimum=0
     )
+    learn_statistics: bool = _setting(
+        True,
+        "Whether footers of Parquet files are read, if this saves work, to drop files by filters "
+        "on columns that are no partition keys.",
+    )
+    statistics_location: str | None = _setting(
+        None,
+        "Directory or URI for statistics read from footers, which many processes may share; unset "
+        "keeps them in memory only. They contain least and greatest values of columns. Anyone who "
+        "can write there can hide rows from queries.",
+    )
     listing_threads: int = _setting(32, "Maximum number of parallel listings.", minimum=1)
     target_split_bytes: int = _setting(
         128 * 2**20, "Target size of a split, in bytes, for files that can be split.", minimum=1
@@ -271,7 +282,7 @@ def _from_text(source: str, text: str, declared: Any) -> Any:
         parts = tuple(part.strip() for part in text.split(","))
         return None if text.lower() == "none" else parts
     if str in accepted:
-        return text
+        return None if type(None) in accepted and text.lower() in ("", "none") else text
     if bool in accepted:
         if text.lower() in ("true", "1", "yes", "on"):
             return True

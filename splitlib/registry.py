@@ -127,7 +127,7 @@ def open_table(
         given: dict[str, Any] = {} if spark is None else {"spark": spark}
         given |= {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
         options = {**given, **options}
-    made: Future[Connector] = Future()
+    made, storage = Future[Connector](), options.get("storage_options")
 
     def make() -> Connector:
         opening = partial(cls.open, name, options)
@@ -143,7 +143,7 @@ def open_table(
         else:
             with error_context(connector=connector, table=name):
                 opened = run_bounded(make, config)
-        return Table(name, connector, opened, config)
+        return Table(name, connector, opened, config, storage_options=storage)
     except BaseException:
         # After Ctrl-C the abandoned call may still open the connector: close it then.
         made.add_done_callback(lambda late: late.result().close())

@@ -36,9 +36,14 @@ class ScanMetrics:
         manifests_opened: Number of manifests opened because they may contain a matching file.
         files_total: Number of files in all manifests; 0 without manifests.
         files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
-            ``statistics``. Empty if the catalog has neither manifests nor file statistics.
+            ``statistics``, ``footers``. Empty if there are neither manifests nor file statistics.
+        footers_read: Number of Parquet footers read.
+        row_groups_matched: Number of row groups, of those known from footers, that may have a
+            matching row.
+        row_groups_total: Number of row groups that are known from footers.
         seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
-            ``load_details``, ``list_files`` (sum of all threads), and ``wait`` for filters.
+            ``load_details``, ``list_files`` (sum of all threads), ``read_footers``, and ``wait``
+            for filters.
     """
 
     partitions_total: int = 0
@@ -53,6 +58,9 @@ class ScanMetrics:
     manifests_opened: int = 0
     files_total: int = 0
     files_dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    footers_read: int = 0
+    row_groups_matched: int = 0
+    row_groups_total: int = 0
     seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,6 +163,8 @@ class Report:
         connector: Name of the connector that enumerated the table; empty for a scan of a query.
         partition_keys: Names of the partition columns, if there is a connector.
         metrics: All counts of the enumeration; zeros if there is no connector.
+        row_groups: Number of row groups that may match, and of row groups that are known from
+            footers of Parquet files.
     """
 
     table: str = ""
@@ -174,6 +184,7 @@ class Report:
     connector: str = ""
     partition_keys: tuple[str, ...] = ()
     metrics: ScanMetrics = ScanMetrics()
+    row_groups: Count = Count()
 
     @property
     def is_pruned(self) -> bool:
@@ -256,7 +267,9 @@ class Report:
         size = " of ".join(size_text(part) for part in sizes if part is not None)
         dropped = [f"{n:,} by {stage}" for stage, n in self.metrics.files_dropped.items() if n]
         if self.files.matched is not None:
-            line = f"files {_count(self.files)}{f', {size}' if size else ''}"
+            groups = f", row groups {_count(self.row_groups)}" if self.row_groups.total else ""
+            groups += " (from footers)" if groups else ""
+            line = f"files {_count(self.files)}{groups}{f', {size}' if size else ''}"
             yield f"{line} (dropped: {', '.join(dropped)})" if dropped else line
         elif size:
             yield f"bytes {size}"

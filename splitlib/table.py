@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from splitlib.arrow.parquet_footer import footer
 from splitlib.arrow.time_zones import in_zone
 from splitlib.config import SplitConfig
 from splitlib.connector_checks import (
@@ -38,12 +39,23 @@ from splitlib.spi import (
     SupportsPhysicalNames,
     SupportsStorageOptions,
 )
-from splitlib.storage import only_within, refuse_outside
+from splitlib.storage import StoredFile, located, only_within, refuse_outside
+
+if TYPE_CHECKING:
+    from splitlib.storage import Storage
 
 T = TypeVar("T")
 
 # Maximum number of files that one call opens, because one deadline covers the whole call.
 _FILES_PER_CALL: Final = 500
+
+
+@runtime_checkable
+class ReadsFooters(Protocol):
+    """A connector with its own access to files, which storage options cannot describe."""
+
+    def read_end(self, path: str, size: int, length: int) -> bytes:
+        """Return the last ``length`` bytes of a file that has ``size`` bytes, in any thread."""
 
 
 class Table:
@@ -59,6 +71,8 @@ class Table:
         config: Settings for methods that are called without ``config``; by default taken from
             environment variables. Its ``allowed_locations`` apply to every call, in addition to
             those of the settings passed to a method.
+        storage_options: Options of the fsspec filesystem with which the table was opened; None to
+            use those of the connector.
 
     Raises:
         LocationNotAllowed: if the table lies outside of ``allowed_locations``.
@@ -70,11 +84,15 @@ class Table:
         connector_name: str,
         connector: Connector,
         config: SplitConfig | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.connector_name = connector_name
         self.connector = connector
         self._config = config
+        self._given_storage = storage_options
+        self._storages: dict[str, Storage] = {}
         with self._context():
             self.metadata: TableMetadata = connector.describe()
             with self._only_allowed(self._settings(config)):
@@ -234,6 +252,37 @@ class Table:
             found = connector.storage_options(protocol)
         remember(self.name, found)
         return found
+
+    def read_footer(self, file: StoredFile, config: SplitConfig | None = None) -> bytes:
+        """Return the last bytes of a listed Parquet file, which include its footer.
+
+        The connector reads them if it can, otherwise the options of the table's storage are used.
+        One attempt is made.
+
+        Raises:
+            SplitlibError: if the file cannot be read, or has changed.
+            pyarrow.ArrowInvalid: if the footer is too large.
+        """
+
+        def last(length: int) -> bytes:
+            if isinstance(self.connector, ReadsFooters):
+                return self.connector.read_end(file.path, file.size, length)
+            return self._storage(file.path).read_end(file, length)
+
+        with self._context(), self._only_allowed(self._settings(config)):
+            refuse_outside([file.path])
+            return footer(file.size, last)
+
+    def _storage(self, path: str) -> Storage:
+        """Return the access to a file of the table. Without options of its own, it is shared."""
+        from splitlib.storage import Storage  # imports fsspec, which is slow
+
+        protocol = located(path).protocol
+        if protocol not in self._storages:
+            given = self._given_storage
+            options = self.storage_options(protocol) if given is None else given
+            self._storages.setdefault(protocol, Storage(options))
+        return self._storages[protocol]
 
     @property
     def knows_physical_names(self) -> bool:

@@ -17,6 +17,8 @@ import pyarrow as pa
 _END_BYTES: Final = 8
 # Number of bytes to read first, as Arrow does; most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
+# Larger footers are not read: a file with a thousand columns and row groups has less.
+_MOST_BYTES: Final = 1 << 28
 
 
 def read_schema(file: Any) -> pa.Schema:
@@ -47,10 +49,17 @@ def footer(size: int, last: Callable[[int], bytes]) -> bytes:
         size: Size of the file, in bytes.
         last: Function that returns this many bytes from the end of the file. It is called once or,
             for a large footer, twice.
+
+    Raises:
+        pyarrow.ArrowInvalid: if the footer is larger than 256 MiB.
     """
     end = last(min(size, _FIRST_BYTES))
     wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
-    return last(wanted) if len(end) < wanted <= size else end
+    if len(end) >= wanted or wanted > size:
+        return end
+    if wanted > _MOST_BYTES:
+        raise pa.ArrowInvalid(f"The footer has {wanted} bytes.")
+    return last(wanted)
 
 
 def _footer_of(file: Any) -> bytes:

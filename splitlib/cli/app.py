@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from splitlib._version import __version__
-from splitlib.cli import config, demo, explain, partitions, plan, tables
+from splitlib.cli import analyze, config, demo, explain, partitions, plan, tables
 from splitlib.errors import SplitlibError
 
 _FAILED = 2  # argparse uses the same code for invalid arguments
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (tables, partitions, plan, explain, config, demo):
+    for command in (tables, partitions, plan, explain, analyze, config, demo):
         command.add_to(commands)
     return parser
 

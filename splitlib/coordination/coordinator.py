@@ -359,7 +359,7 @@ class DynamicFileSplitEnumerator:
     def _still_wanted(
         self, tracked: Sequence[TrackedSplit], predicate: Predicate
     ) -> list[TrackedSplit]:
-        if not predicate.keys and not predicate.matches_nothing:
+        if not (predicate.keys or predicate.of_learned or predicate.matches_nothing):
             return list(tracked)
         origins = {id(one.origin): one.origin for one in tracked}
         masks = self.enumerator.still_selects(list(origins.values()), predicate)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
+from splitlib.enumeration.learning import FooterStage, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
 from splitlib.enumeration.splitting import SplitMaker
 from splitlib.enumeration.tally import ScanTally
@@ -164,7 +165,9 @@ class DynamicFileEnumerator:
         """
         if isinstance(fields, str):
             fields = [fields]
-        accepted = {name.lower() for name in self.table.list_accepted_filter_fields()}
+        learned = learnable_columns(self.table.metadata, self.config).names
+        useful = (*self.table.list_accepted_filter_fields(), *learned)
+        accepted = {name.lower() for name in useful}
         if fields is not None and accepted.isdisjoint(name.lower() for name in fields):
             return
         self._filters.announce(producer)
@@ -279,8 +282,14 @@ class DynamicFileEnumerator:
             SplitlibError: see :meth:`enumerate_splits`.
         """
         with self._running(hosts=hosts) as (pipeline, calls):
-            if not self.predicate.matches_nothing:
-                yield from pipeline.selected_files(calls)
+            if self.predicate.matches_nothing:
+                return
+            tally = self._tally
+            stage = FooterStage(self.table, self.config, lambda: self._filters.predicate, tally)
+            for selected in stage.apply(pipeline.selected_files(calls), calls):
+                size = pc.sum(selected.files.files["size"]).as_py()
+                tally.count(files_selected=len(selected.files), bytes_selected=size)
+                yield selected
 
     @contextmanager
     def _running(self, *, hosts: bool = False) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
@@ -316,13 +325,20 @@ class DynamicFileEnumerator:
             mask = kept[id(partitions)].take(files.files["partition"])
             if files.statistics:
                 mask = pc.and_kleene(mask, predicate.match_bounds(files.statistics))
+            if some.learned is not None and predicate.of_learned is not None:
+                matched = some.learned.match(predicate.of_learned)
+                mask = pc.and_kleene(mask, pa.array(matched.keeps))
             masks.append(pc.fill_null(mask, True))
         return masks
 
     def _predicate_of(self, filters: Sequence[DynamicFilteringData]) -> Predicate:
         dynamic = filters if self.config.dynamic_filtering_enabled else []
+        metadata = self.table.metadata
         return Predicate(
-            self.table.metadata.filter_schema, [*self._static_data, *dynamic], self._static
+            metadata.filter_schema,
+            [*self._static_data, *dynamic],
+            self._static,
+            learnable_columns(metadata, self.config),
         )
 
 

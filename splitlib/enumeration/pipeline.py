@@ -31,6 +31,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import parse, partition_name, table_fields
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.remote.calls import BoundedCalls, Task, current_call
+from splitlib.statistics.row_groups import FileGroups
 from splitlib.table import Table
 
 HOSTS = "hosts"
@@ -46,6 +47,21 @@ class SelectedFiles:
     """The partitions of the files; some may have no files in this batch."""
     files: FileBatch
     """Files with at least one byte. Column ``partition`` is the row in :attr:`partitions`."""
+    learned: FileGroups | None = None
+    """Row groups of the files, as far as their footers are known."""
+    places: pa.ListArray | None = None
+    """Fields ``start`` and ``end`` of the matching row groups of each file: the positions of their
+    first bytes, and after their last ones. A null list means that they are unknown, and None that
+    they are unknown for all files."""
+
+    def take(self, rows: pa.Array) -> SelectedFiles:
+        """Return the files at ``rows``."""
+        return SelectedFiles(
+            self.partitions,
+            self.files.take(rows),
+            None if self.learned is None else self.learned.take(rows),
+            None if self.places is None else self.places.take(rows),
+        )
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
@@ -301,8 +317,6 @@ class ScanPipeline:
             if len(kept):
                 order = [("partition", "ascending"), ("path", "ascending")]
                 kept = kept.take(pc.sort_indices(kept.files, sort_keys=order))
-                size = pc.sum(kept.files["size"]).as_py()
-                self._tally.count(files_selected=len(kept), bytes_selected=size)
                 yield SelectedFiles(listing.matched.partitions, kept)
         for one in more:
             yield from self._finish(calls, one)

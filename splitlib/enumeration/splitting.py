@@ -58,10 +58,12 @@ class SplitMaker:
         files, read_format = selected.files.files, selected.files.read_format
         hosts = files[HOSTS].to_pylist() if HOSTS in files.schema.names else repeat(())
         columns = [files[name].to_pylist() for name in FILE_SCHEMA.names]
-        found = zip(*columns, selected.files.deletes_of_each(), hosts, strict=False)
-        for row, (path, size, modified, partition, deletes, near) in enumerate(found):
+        groups = repeat(None) if selected.places is None else selected.places.to_pylist()
+        found = zip(*columns, selected.files.deletes_of_each(), hosts, groups, strict=False)
+        for row, (path, size, modified, partition, deletes, near, wanted) in enumerate(found):
             name, values = self._partition(partition)
             target = self._target if can_split(read_format, path) else size
+            ranges = byte_ranges(size, target)
             splits = [
                 FileSplit(
                     split_id=split_id(path, name, start, length),
@@ -75,7 +77,8 @@ class SplitMaker:
                     deletes=deletes,
                     hosts=tuple(near),
                 )
-                for start, length in byte_ranges(size, target)
+                for start, length in ranges
+                if wanted is None or _has_any(wanted, start, start + length)
             ]
             self._count(len(splits))
             yield SplitsOfFile(row, path, name, splits)
@@ -107,6 +110,14 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
         start += target
     if size > start:
         yield start, size - start
+
+
+def _has_any(groups: list[dict[str, int]], start: int, end: int) -> bool:
+    """Return whether a part of a row group lies between two positions in the file.
+
+    Readers have different rules to decide which split a row group belongs to.
+    """
+    return any(group["start"] < end and start < group["end"] for group in groups)
 
 
 def split_id(path: str, partition: str, start: int, length: int) -> str:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -25,10 +25,24 @@ _log = get_logger(__name__)
 _FILL = 0.95
 
 
+@dataclass(slots=True)
+class FooterUse:
+    """How footers of files were used in one enumeration."""
+
+    columns: set[str] = field(default_factory=set)
+    """Columns whose bounds were compared, in lower case."""
+    sampled: int = 0
+    """Number of files in the sample."""
+    reason: str | None = None
+    """Why no more footers were read; None if all were."""
+
+
 class ScanTally:
     """Counts and notes of one enumeration. Thread-safe."""
 
     def __init__(self) -> None:
+        self.footers = FooterUse()
+        """How footers were used. Only the thread that enumerates changes it."""
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
@@ -205,16 +219,23 @@ class ScanTally:
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         metrics, asked_for = self.metrics(), self._plan()
+        listed, groups, by_footers = metrics.files_total, Count(), self._dropped_by_footers
+        if by_footers is not None:
+            listed = listed or metrics.files_selected + by_footers
+            groups = Count(metrics.row_groups_matched, metrics.row_groups_total)
         return Report(
             table=redact(table.name),
             filters=tuple(
-                replace(used, partitions_dropped=self._dropped.get(used, 0))
+                self._with_footers(
+                    replace(used, partitions_dropped=self._dropped.get(used, 0)), predicate
+                )
                 for used in predicate.filters
             ),
             partitions=Count(
                 metrics.partitions_matched, None if asked_for else metrics.partitions_total
             ),
-            files=Count(metrics.files_selected, metrics.files_total or None),
+            files=Count(metrics.files_selected, listed or None),
+            row_groups=groups,
             nbytes=Count(metrics.bytes_selected),
             notes=tuple(map(redact, notes)),
             asked_for=asked_for,
@@ -223,6 +244,33 @@ class ScanTally:
             connector=table.connector_name,
             partition_keys=table.partition_keys,
             metrics=metrics,
+        )
+
+    @property
+    def _dropped_by_footers(self) -> int | None:
+        """Number of files dropped by footers; None if footers did not help."""
+        dropped = self._files_dropped.get("footers", 0)
+        helped = self.footers.columns and (dropped or self.footers.reason is None)
+        return dropped if helped else None
+
+    def _with_footers(self, used: FilterUse, predicate: Predicate) -> FilterUse:
+        """Return how a filter was used, including its columns that footers have bounds of."""
+        learned = predicate.of_learned
+        names = [f for f in used.fields if learned is not None and f.lower() in learned.keys]
+        if not names:
+            return used
+        compared: tuple[str, ...] = ()
+        if self._dropped_by_footers is not None:
+            compared = tuple(name for name in names if name.lower() in self.footers.columns)
+        why = [used.unused_because] if used.unused_because else []
+        if self.footers.reason is not None:
+            why.append(f"{', '.join(names)}: {self.footers.reason}")
+        dropped = used.partitions_dropped if used.used_fields else None
+        return replace(
+            used,
+            used_fields=(*used.used_fields, *compared),
+            unused_because="; ".join(why) or None,
+            partitions_dropped=dropped,
         )
 
     def _plan(self) -> str:

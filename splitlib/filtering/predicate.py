@@ -7,6 +7,7 @@ match is never dropped by mistake. :attr:`Predicate.filters` gives the reasons f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Final, NamedTuple, Protocol
 
@@ -63,6 +64,7 @@ class Predicate:
             with statistics.
         filters: Join keys; their fields are matched to columns by name, ignoring case.
         static: Other conditions on partition values.
+        learnable: Data columns whose statistics can be read from files.
     """
 
     def __init__(
@@ -70,8 +72,11 @@ class Predicate:
         schema: pa.Schema,
         filters: Iterable[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter] = (),
+        learnable: pa.Schema | None = None,
     ) -> None:
+        filters = tuple(filters)
         self._schema = {field.name.lower(): field for field in schema}
+        self._learnable = learnable or pa.schema([])
         self._matchers: list[list[Matcher]] = []
         self._own = PartitionField.identities(schema.names)
         self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
@@ -89,6 +94,14 @@ class Predicate:
         self.matches_nothing = empty
         """Whether a filter has no keys, so that nothing matches and nothing needs to be listed."""
         applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
+        named = self._on_learnable(filters)
+        self.of_learned: Predicate | None = None
+        """The same filters on the learnable columns; None if there are no such filters."""
+        if named:
+            self.of_learned = Predicate(self._learnable, list(named.values()))
+            for place, used in zip(named, self.of_learned.filters, strict=True):
+                why = "; ".join(filter(None, (applied[place].unused_because, used.unused_because)))
+                applied[place] = replace(applied[place], unused_because=why or None)
         self.filters = tuple(applied)
 
     @property
@@ -167,6 +180,14 @@ class Predicate:
         ]
         return self._together(masks, len(next(iter(columns.values())).lower))
 
+    def _on_learnable(
+        self, filters: Sequence[DynamicFilteringData]
+    ) -> dict[int, DynamicFilteringData]:
+        """Return the filters on learnable columns, without other columns, by position."""
+        names = {name.lower() for name in self._learnable.names}
+        fields = [[f for f in data.fields if f.lower() in names] for data in filters]
+        return {i: filters[i].only(of_data) for i, of_data in enumerate(fields) if of_data}
+
     def _match_static(self, partitions: PartitionBatch) -> list[pa.BooleanArray]:
         values = _by_source(partitions)
         present = {name.lower() for name in values.schema.names}
@@ -196,10 +217,12 @@ class Predicate:
     def _compile(self, data: DynamicFilteringData) -> tuple[list[Matcher], FilterUse]:
         reasons: list[str] = []
         matchers: list[Matcher] = []
-        foreign = [f for f in data.fields if f.lower() not in self._schema]
+        learnable = {name.lower() for name in self._learnable.names}
+        others = [f for f in data.fields if f.lower() not in self._schema]
+        foreign = [f for f in others if f.lower() not in learnable]
         if foreign:
             reasons.append(f"{', '.join(foreign)}: no partition key")
-        elif not data.domains:
+        elif not data.domains and not others:
             reasons.append("too many keys" if data.exceeds_threshold else "it has no bounds")
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)

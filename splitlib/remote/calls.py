@@ -199,9 +199,16 @@ class BoundedCalls:
 
         cancelled.add_done_callback(stop_if_in_use)
 
-    def submit(self, work: Callable[[], T]) -> Task[T]:
-        """Queue a listing, which starts when a thread is free; :meth:`result` waits for it."""
-        return self._listings.submit(work, self._call_seconds)
+    def submit(self, work: Callable[[], T], most_seconds: float = 0) -> Task[T]:
+        """Queue a listing, which starts when a thread is free; :meth:`result` waits for it.
+
+        Args:
+            work: Function to call.
+            most_seconds: Deadline in seconds, if it is shorter than that of other calls; 0 means
+                the deadline of other calls.
+        """
+        limits = [limit for limit in (most_seconds, self._call_seconds) if limit]
+        return self._listings.submit(work, min(limits, default=0))
 
     def run(self, work: Callable[[], T]) -> T:
         """Run a call to the catalog, wait for it, and return its result."""
@@ -228,6 +235,19 @@ class BoundedCalls:
         self.check_cancelled()
         return task.outcome.result()
 
+    def check_deadline(self) -> None:
+        """Check that the enumeration may go on.
+
+        Raises:
+            SourceUnavailable: if the deadline of the enumeration has passed.
+        """
+        if self._left_seconds <= 0:
+            raise SourceUnavailable(
+                "The enumeration has waited for catalog and storage longer than its deadline of "
+                f"{self._deadline_seconds:g} seconds.",
+                hint="filter more, or raise enumeration_deadline_seconds.",
+            )
+
     def check_cancelled(self) -> None:
         """Raise an error if the enumeration was cancelled.
 
@@ -250,12 +270,7 @@ class BoundedCalls:
             workers.stop(tidy_seconds)
 
     def _check_deadlines(self, task: Task[Any]) -> None:
-        if self._left_seconds <= 0:
-            raise SourceUnavailable(
-                "The enumeration has waited for catalog and storage longer than its deadline of "
-                f"{self._deadline_seconds:g} seconds.",
-                hint="filter more, or raise enumeration_deadline_seconds.",
-            )
+        self.check_deadline()
         if not task.call.remaining_seconds():
             raise task.call.overdue()
 

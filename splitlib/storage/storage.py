@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import (
+    FileChanged,
     LocationNotAllowed,
     MissingPartition,
     SourceError,
@@ -25,6 +26,7 @@ from splitlib.storage.filesystems import (
     Links,
     OptionsByProtocol,
     level_of,
+    modified,
 )
 from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.gcs import GcsSettings
@@ -245,6 +247,26 @@ class Storage:
                 shown = sorted(filter(is_data, directories))
                 return Level(files, shown, requests, frozenset(directories).difference(shown))
         return level_of(*self.filesystem(location), location)
+
+    def read_end(self, file: StoredFile, length: int) -> bytes:
+        """Return the last bytes of a listed file, with one request.
+
+        Args:
+            file: The file, as it was listed.
+            length: Number of bytes, at most the size of the file.
+
+        Raises:
+            FileChanged: if the file on a local disk has another size or time than when it was
+                listed. Object stores do not report them with the bytes.
+            LocationNotAllowed: if the location is not allowed.
+        """
+        fs, path = self.filesystem(file.path)
+        found: bytes = fs.cat_file(path, start=file.size - length, end=file.size)
+        if getattr(fs, "local_file", False):
+            now = fs.info(path)
+            if (now["size"], modified(now)) != (file.size, file.modified):
+                raise FileChanged(f"{file.path!r} has changed since it was listed.")
+        return found
 
     @property
     def given_options(self) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ CORE = [
     "table",
     "catalogs",
     "registry",
+    "statistics",
     "enumeration",
     "reading",
     "coordination",
@@ -66,6 +67,7 @@ SPARK = [
     "datasource",
     "condition",
     "freeze",
+    "analyze",
     "explain",
     "sql",
 ]

@@ -17,6 +17,8 @@ DEFAULTS = {
     "filter_max_values": None,
     "filter_on_exceed": "range",
     "filter_wait_seconds": 0.0,
+    "learn_statistics": True,
+    "statistics_location": None,
     "listing_threads": 32,
     "target_split_bytes": 128 * 2**20,
     "max_partitions": 1_000_000,

@@ -9,6 +9,7 @@ compares them as text. So they are not checkpoints of the coordinator
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -58,7 +59,9 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
             filtered_columns: Columns whose statistics :class:`RowGroupFilter` compares with the
                 filters; None if unknown.
         """
-        super().__init__(options, schema)
+        # The splits must be the same after a restart, when other footers are known.
+        config = replace(options.config, learn_statistics=False)
+        super().__init__(replace(options, config=config), schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
         self._filtered_columns = filtered_columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,14 +25,19 @@ def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> pq.FileMetaData:
         Py4JJavaError: if the file cannot be read.
         pyarrow.ArrowException: if it is not a Parquet file.
     """
+    return pq.read_metadata(pa.BufferReader(footer(size, partial(read_end, jvm, conf, path, size))))
+
+
+def read_end(jvm: Jvm, conf: Any, path: str, size: int, length: int) -> bytes:
+    """Return the last ``length`` bytes of a file; for the arguments see :func:`read_footer`.
+
+    Raises:
+        Py4JJavaError: if the file cannot be read.
+    """
     place = jvm.class_("org.apache.hadoop.fs.Path")(path)
     stream = place.getFileSystem(conf).open(place)
-
-    def last(wanted: int) -> bytes:
-        stream.seek(size - wanted)
-        return bytes(stream.readNBytes(wanted))
-
     try:
-        return pq.read_metadata(pa.BufferReader(footer(size, last)))
+        stream.seek(size - length)
+        return bytes(stream.readNBytes(length))
     finally:
         stream.close()

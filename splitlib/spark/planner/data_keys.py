@@ -34,6 +34,7 @@ from splitlib.spark.planner.clustering import (
 )
 from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.decide import copied_leaves
+from splitlib.spark.planner.dropped_files import without_other_files
 from splitlib.spark.planner.eligibility import eligible
 from splitlib.spark.planner.fixed_files import sampled_leaves
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
@@ -223,7 +224,7 @@ class _DataKeys:
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
                 submitted.append((names, known, future))
-        uses, conditions = [], []
+        uses, conditions, used = [], [], []
         for names, known, future in submitted:
             try:
                 keys = future.result()
@@ -242,14 +243,15 @@ class _DataKeys:
             about = data.describe(), data.nbytes, keys.seconds
             uses.append(FilterUse(data.fields, *about, fields, unused, row_groups=groups))
             conditions += [] if unused else of_data
+            used += [] if unused else [data]
         report = replace(report, filters=(*report.filters, *uses))
         if not conditions:
             return replace(files.outcome, report=report)
-        leaf = next(iter(catalyst.plans.leaves(files.node)))
+        config = self._query.config
+        kept, report = without_other_files(catalyst, files.node, config, used, report)
+        leaf = next(iter(catalyst.plans.leaves(kept)))
         bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
-        rows = catalyst.execution.dataframe(
-            catalyst.plans.with_leaves(files.node, [(leaf, bounded)])
-        )
+        rows = catalyst.execution.dataframe(catalyst.plans.with_leaves(kept, [(leaf, bounded)]))
         node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))

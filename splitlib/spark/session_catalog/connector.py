@@ -124,6 +124,16 @@ class SessionConnector(Connector):
         """Check that the table was not dropped or recreated since it was opened."""
         self._lists.check_identity()
 
+    def read_end(self, path: str, size: int, length: int) -> bytes:
+        """Return the last bytes of a file, with the session's own access to files.
+
+        Raises:
+            UnsupportedTable: without Spark's internals.
+        """
+        if self.relation is None:
+            raise UnsupportedTable("Spark's public API does not read parts of files.")
+        return self.relation.read_end(path, size, length)
+
     def named(self, rows: DataFrame) -> DataFrame:
         """Qualify the columns of rows with the table's name, as ``spark.table`` does."""
         return self._lists.named(rows)

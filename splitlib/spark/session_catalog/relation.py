@@ -29,7 +29,8 @@ from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
-from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
+from splitlib.spark.jvm.footers import read_end
+from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import FileIndex, InternalRow, LogicalPlan, PartitionDirectory
@@ -95,6 +96,15 @@ class Relation(ABC):
     @abstractmethod
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the files of partitions."""
+
+    def read_end(self, path: str, size: int, length: int) -> bytes:
+        """Return the last ``length`` bytes of a file that has ``size`` bytes."""
+        with active(self._catalyst.spark):
+            return read_end(self._catalyst.scala.jvm, self._hadoop_conf, path, size, length)
+
+    @cached_property
+    def _hadoop_conf(self) -> HadoopConf:
+        return self._catalyst.execution.hadoop_conf
 
     def check_identity(self) -> None:  # noqa: B027 - files have no identity
         """Check that the table was not dropped or recreated, if the catalog can tell."""

@@ -143,9 +143,10 @@ def test_explain(run: Run) -> None:
     [report] = _json(lines)
     assert code == 0
     assert report["metrics"]["partitions_matched"] == 1
-    assert report["metrics"]["splits"] == 2
+    assert report["metrics"]["splits"] == 0
     assert report["filters"][0]["partitions_dropped"] == 3
-    assert "no partition key" in report["filters"][1]["unused_because"]
+    assert report["filters"][1]["used_fields"] == ["x"]
+    assert report["row_groups"] == {"matched": 0, "total": 2}
 
 
 def test_config_shows_every_setting_and_its_source(

@@ -1,0 +1,317 @@
+"""Drop files and row groups by the footers of Parquet files, if this saves more than it costs.
+
+Footers are needed only for tables whose catalog has no statistics of files, and for filters on
+columns that are no partition keys. A sample of footers is read first. If the filters drop few of
+its row groups, and all row groups have nearly the same bounds, no other footer is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.tally import ScanTally
+from splitlib.errors import SourceUnavailable
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import ReadFormat
+from splitlib.redaction import get_logger
+from splitlib.remote.calls import BoundedCalls, Task
+from splitlib.statistics.footers import GroupRow, learnable, parse_footer, rows_of_groups
+from splitlib.statistics.known import KnownStatistics
+from splitlib.statistics.row_groups import FileGroups, MatchedGroups, groups_array, overlap
+from splitlib.storage import StoredFile
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from splitlib.model import TableMetadata
+
+_log = get_logger(__name__)
+SAMPLED_FILES: Final = 16
+"""Maximum number of files whose footers are read to find out whether footers help."""
+MOST_KEPT: Final = 0.5
+"""Maximum share of row groups that filters may keep, or whose bounds may overlap, in a sample."""
+# More footers are read as long as their number is below the first number, plus the second one for
+# each file that was dropped.
+FIRST_FOOTERS: Final = 64
+FOOTERS_PER_FILE: Final = 8
+# Number of files whose footers are requested together, and of footers in progress.
+FILES_TOGETHER: Final = 128
+IN_PROGRESS: Final = 256
+_MOST_COLUMNS: Final = 16
+# Deadline of one footer, in seconds.
+FOOTER_SECONDS: Final = 15.0
+
+Rows = Sequence[Sequence[GroupRow]]
+"""Statistics of each row group, for each column."""
+
+
+def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema:
+    """Return the data columns of a table whose statistics can be read from footers.
+
+    The result is empty for catalogs that have statistics themselves.
+    """
+    if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
+        return pa.schema([])
+    return learnable(metadata.data_schema)
+
+
+def read_rows(
+    table: Table, columns: Sequence[pa.Field], config: SplitConfig, file: StoredFile
+) -> Rows | None:
+    """Read the statistics of columns from a footer; None if it cannot be read or decoded."""
+    try:
+        return rows_of_groups(parse_footer(table.read_footer(file, config)), columns)
+    except Exception:  # a damaged footer, and a connector's own access, may raise anything
+        _log.debug("The footer of %s could not be read.", file.path, exc_info=True)
+        return None
+
+
+def _is_read(form: ReadFormat) -> bool:
+    return form.name == "parquet" and form.columns == "name"
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Selected files whose footers are needed."""
+
+    selected: SelectedFiles
+    columns: pa.Schema
+    """The columns that filters compare; empty if there are none."""
+    known: FileGroups
+    missing: list[int]
+    """Rows of the files whose footers are not known."""
+    read: dict[int, Rows | None] = field(default_factory=dict)
+    """Statistics read from footers, by row."""
+    tasks: dict[int, Task[Rows | None]] = field(default_factory=dict)
+    """Footers that are being read, by row."""
+
+    def file(self, row: int) -> StoredFile:
+        files = self.selected.files.files
+        return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
+
+
+class FooterStage:
+    """The last stage of an enumeration: drop files and row groups by footers.
+
+    Args:
+        table: The table.
+        config: Settings.
+        predicate: Function that returns the conjunction of the filters received so far.
+        tally: Counts footers, files and row groups.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        config: SplitConfig,
+        predicate: Callable[[], Predicate],
+        tally: ScanTally,
+    ) -> None:
+        self._table = table
+        self._config = config
+        self._predicate = predicate
+        self._tally = tally
+        self._use = tally.footers
+        self._statistics = KnownStatistics(table, config)
+        self._reads: bool | None = None
+        """Whether more footers are read; None before the sample is read."""
+        self._waiting: deque[_Pending] = deque()
+        self._running: deque[_Pending] = deque()
+        """Files whose footers are being read, or need not be read."""
+        self._in_progress = 0
+        """Number of footers that are being read."""
+        self._done = 0
+        """Number of footers of finished files."""
+        self._saved = 0.0
+        """Number of files dropped after their footers were read. A file with some matching row
+        groups counts as a part."""
+
+    def apply(
+        self, selections: Iterable[SelectedFiles], calls: BoundedCalls
+    ) -> Iterator[SelectedFiles]:
+        """Yield the selected files that may match, in the same order."""
+        for selected in selections:
+            self._waiting.extend(self._pending(selected))
+            yield from self._drain(calls, end=False)
+        yield from self._drain(calls, end=True)
+        self._statistics.save()
+
+    def _pending(self, selected: SelectedFiles) -> Iterator[_Pending]:
+        columns = self._columns(selected)
+        if not len(columns):
+            yield _Pending(selected, columns, FileGroups({}), [])
+            return
+        known = self._statistics.get(columns, selected.files.files)
+        unknown = [pc.is_null(lists) for lists in known.columns.values()]
+        mask = np.logical_or.reduce([one.to_numpy(zero_copy_only=False) for one in unknown])
+        if mask.sum() <= FILES_TOGETHER:
+            yield _Pending(selected, columns, known, np.flatnonzero(mask).tolist())
+            return
+        for start in range(0, len(mask), FILES_TOGETHER):
+            rows = pa.array(range(start, min(start + FILES_TOGETHER, len(mask))), pa.int64())
+            missing = np.flatnonzero(mask[start : start + FILES_TOGETHER]).tolist()
+            yield _Pending(selected.take(rows), columns, known.take(rows), missing)
+
+    def _columns(self, selected: SelectedFiles) -> pa.Schema:
+        """Return the columns that filters compare with the footers of these files."""
+        predicate = self._predicate().of_learned
+        if predicate is None or not _is_read(selected.files.read_format):
+            return pa.schema([])
+        columns = learnable_columns(self._table.metadata, self._config)
+        wanted = [column for column in columns if column.name.lower() in predicate.keys]
+        return pa.schema(wanted[:_MOST_COLUMNS])
+
+    def _drain(self, calls: BoundedCalls, *, end: bool) -> Iterator[SelectedFiles]:
+        """Yield the waiting files whose footers are known by now, or all with ``end``."""
+        if self._reads is None:
+            missing = sum(len(pending.missing) for pending in self._waiting)
+            if missing >= (1 if end else SAMPLED_FILES):
+                self._decide(calls)
+        while True:
+            self._begin(calls)
+            if not self._running:
+                return
+            waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
+            if waits and not end:
+                return  # more footers can be read at the same time
+            yield from self._finish(self._running.popleft(), calls)
+
+    def _decide(self, calls: BoundedCalls) -> None:
+        """Read the footers of a sample, and decide whether to read those of the other files."""
+        missing = [(pending, row) for pending in self._waiting for row in pending.missing]
+        step = max(1.0, len(missing) / SAMPLED_FILES)
+        sample = [missing[int(i * step)] for i in range(min(SAMPLED_FILES, len(missing)))]
+        for pending, row in sample:
+            self._submit(pending, row, calls)
+        for pending, row in sample:
+            pending.read[row] = self._result(pending.tasks.pop(row), calls)
+        self._use.sampled = len(sample)
+        columns = sample[0][0].columns
+        alike = [(p, row) for p, row in sample if p.columns == columns]
+        groups = FileGroups(arrays(columns, [p.read[row] for p, row in alike]))
+        predicate = self._predicate().of_learned
+        assert predicate is not None
+        matched = groups.match(predicate)
+        total = int(matched.total.sum())
+        kept = int(matched.matched.sum()) / total if total else 1.0
+        self._reads = bool(
+            matched.known.any() and (kept <= MOST_KEPT or overlap(groups) <= MOST_KEPT)
+        )
+        if not self._reads:
+            sampled = f"{len(sample)} file{'s were' if len(sample) > 1 else ' was'} sampled"
+            why = "most row groups have nearly all of its values"
+            if not matched.known.any():
+                why = "footers could not be read"
+            self._use.reason = self._use.reason or f"{why} ({sampled})"
+
+    def _begin(self, calls: BoundedCalls) -> None:
+        """Start to read missing footers, unless those read so far have excluded few files."""
+        while self._waiting and self._in_progress < IN_PROGRESS:
+            pending = self._waiting[0]
+            if pending.missing and self._reads is None:
+                return  # the sample is not complete
+            self._running.append(self._waiting.popleft())
+            unread = [row for row in pending.missing if row not in pending.read]
+            if unread and self._reads and self._done >= self._limit:
+                self._reads = False
+                self._use.reason = f"{self._done:,} footers excluded few files"
+            for row in unread if self._reads else ():
+                self._submit(pending, row, calls)
+
+    @property
+    def _limit(self) -> int:
+        return FIRST_FOOTERS + FOOTERS_PER_FILE * int(self._saved)
+
+    def _submit(self, pending: _Pending, row: int, calls: BoundedCalls) -> None:
+        columns = list(pending.columns)
+        work = partial(read_rows, self._table, columns, self._config, pending.file(row))
+        pending.tasks[row] = calls.submit(work, FOOTER_SECONDS)
+        self._in_progress += 1
+        self._tally.count(storage_requests=1, footers_read=1)
+
+    def _result(self, task: Task[Rows | None], calls: BoundedCalls) -> Rows | None:
+        self._in_progress -= 1
+        try:
+            with self._tally.timed("read_footers"):
+                return calls.result(task)
+        except SourceUnavailable:
+            calls.check_deadline()
+            task.abandon()
+            _log.debug("A footer was not read within %g seconds.", FOOTER_SECONDS)
+            self._reads = False
+            self._use.reason = "the storage is too slow"
+            return None
+
+    def _finish(self, pending: _Pending, calls: BoundedCalls) -> Iterator[SelectedFiles]:
+        """Wait for footers, and yield the files that may match."""
+        for row, task in pending.tasks.items():
+            pending.read[row] = self._result(task, calls)
+        self._done += len(pending.read)
+        selected, groups = pending.selected, self._groups(pending)
+        predicate = self._predicate().of_learned
+        if predicate is None or not groups.columns:
+            yield selected
+            return
+        with self._tally.timed("match"):
+            matched = groups.match(predicate)
+        self._count(matched, list(pending.read))
+        if not matched.known.any():
+            yield selected
+            return
+        self._use.columns |= groups.columns.keys()
+        selected = replace(selected, learned=groups, places=matched.places_of_each())
+        if not matched.keeps.all():
+            selected = selected.take(pa.array(np.flatnonzero(matched.keeps)))
+        if len(selected.files):
+            yield selected
+
+    def _groups(self, pending: _Pending) -> FileGroups:
+        """Return the row groups of files, as far as they are known, and keep new ones."""
+        rows = sorted(pending.read)
+        if not rows:
+            return pending.known
+        found = arrays(pending.columns, [pending.read[row] for row in rows])
+        files = pending.selected.files.files
+        self._statistics.add(pending.columns, files.take(pa.array(rows, pa.int64())), found)
+        place = np.arange(len(files))
+        place[rows] = len(files) + np.arange(len(rows))
+        return FileGroups(
+            {
+                name: pa.concat_arrays([lists, found[name]]).take(pa.array(place))
+                for name, lists in pending.known.columns.items()
+            }
+        )
+
+    def _count(self, matched: MatchedGroups, read: Sequence[int]) -> None:
+        """Count row groups and dropped files.
+
+        Args:
+            matched: The matching row groups.
+            read: Rows of the files whose footers were read now.
+        """
+        total, matching = matched.total, matched.matched
+        shares = np.divide(matching, total, where=total > 0, out=(matched.keeps).astype(float))
+        self._saved += len(read) - float(shares[list(read)].sum())
+        counts = {"row_groups_total": total, "row_groups_matched": matching}
+        self._tally.count(**{name: int(number.sum()) for name, number in counts.items()})
+        if matched.known.any():
+            self._tally.dropped(footers=int((~matched.keeps).sum()))
+
+
+def arrays(columns: pa.Schema, read: Sequence[Rows | None]) -> Mapping[str, pa.ListArray]:
+    """Return the row groups of files by column, as in :attr:`FileGroups.columns`."""
+    return {
+        column.name.lower(): groups_array(
+            [None if rows is None else rows[i] for rows in read], column.type
+        )
+        for i, column in enumerate(columns)
+    }

@@ -1,0 +1,339 @@
+"""Decode the bounds of columns from the footer of a Parquet file.
+
+Only bounds that hold for the values that Spark reads are returned. All others are unknown: other
+types, an order of values that the file does not declare, dates that readers may convert.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ColumnSchema, FileMetaData, RowGroupMetaData
+
+# Maximum length of a text bound, in characters or bytes. Longer bounds become wider, and shorter.
+_LONGEST: Final = 64
+# Readers may convert dates and timestamps before these from the Julian calendar. Settings of the
+# session decide it, so such bounds are unknown for every writer.
+_SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
+_SAME_INSTANTS: Final = -2_208_988_800  # 1900-01-01, in seconds since the epoch
+# The file declares that the order of each column is that of its type: a list of empty structs.
+_TYPE_ORDER: Final = b"\x1c\x00\x00"
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+
+Bound = Any
+"""A bound as a Python value that ``pa.array`` accepts for its type; None means unknown."""
+Decode = Callable[[Any, Any], tuple[Bound, Bound]]
+"""Function from raw bounds to bounds of a type."""
+
+
+class GroupRow(NamedTuple):
+    """Statistics of one column in one row group; None means unknown."""
+
+    lower: Bound
+    upper: Bound
+    has_null: bool | None
+    has_value: bool | None
+    start: int
+    """Position of the first byte of the row group in the file."""
+    end: int
+    """Position after its last byte."""
+
+
+class Footer(NamedTuple):
+    """The footer of a Parquet file."""
+
+    metadata: FileMetaData
+    declares_order: bool
+    """Whether the file declares the order of its columns. Old writers did not, and compared
+    unsigned values and text as signed numbers."""
+
+
+def parse_footer(end: bytes) -> Footer:
+    """Parse the footer at the end of a Parquet file.
+
+    Raises:
+        pyarrow.ArrowException: if the bytes are not a footer, or it is encrypted.
+    """
+    from pyarrow import parquet  # slow to import
+
+    metadata = parquet.read_metadata(pa.BufferReader(end))
+    # The declaration is the last field of a footer that is neither encrypted nor signed.
+    orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
+    return Footer(metadata, end[:-8].endswith(orders))
+
+
+def can_learn(column: pa.Field) -> bool:
+    """Return whether bounds in a footer can be trusted for a column of a table.
+
+    False for CHAR and collated columns, whose equal values may have different bytes, for columns
+    with a default, and for columns that readers may look up by id.
+    """
+    known, of = column.metadata or {}, pa.types
+    if any(key in known for key in (FIELD_ID, INITIAL_DEFAULT, SPARK_FIELD)):
+        return False
+    if not known.get(LOGICAL_TYPE, b"varchar(").startswith(b"varchar("):
+        return False
+    kind = column.type
+    return bool(
+        of.is_signed_integer(kind)
+        or of.is_floating(kind)
+        or of.is_boolean(kind)
+        or of.is_date32(kind)
+        or of.is_timestamp(kind)
+        or of.is_decimal128(kind)
+        or of.is_string(kind)
+        or of.is_binary(kind)
+    )
+
+
+def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
+    """Return the columns that :func:`can_learn` accepts, without names that differ only in case."""
+    columns = list(columns)
+    names = [column.name.lower() for column in columns]
+    return pa.schema([c for c in columns if names.count(c.name.lower()) == 1 and can_learn(c)])
+
+
+def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[GroupRow]]:
+    """Return for each column its statistics in each row group of a file.
+
+    Args:
+        footer: The footer of the file.
+        columns: Columns of the table, each accepted by :func:`can_learn`.
+
+    Raises:
+        pyarrow.ArrowException, ValueError, OverflowError: if the footer is damaged.
+    """
+    metadata = footer.metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    places = [_place_in_file(group) for group in groups]
+    found = []
+    for column in columns:
+        place = _place_of(metadata, column.name)
+        if place is None:
+            rows = [GroupRow(None, None, None, None, *at) for at in places]
+        elif place < 0:
+            # Readers return null for a column that the file does not have.
+            rows = [
+                GroupRow(None, None, group.num_rows > 0, False, *at)
+                for group, at in zip(groups, places, strict=True)
+            ]
+        else:
+            stored = metadata.schema.column(place)
+            decode = _decoder(stored, column.type, ordered=footer.declares_order)
+            exact = stored.path == column.name
+            rows = [
+                GroupRow(*_known(group, place, decode, exact=exact), *at)
+                for group, at in zip(groups, places, strict=True)
+            ]
+        found.append(rows)
+    return found
+
+
+def _place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
+    """Return the positions of the first byte of a row group, and after its last byte."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    if not columns:
+        return 0, 0
+    start = columns[0].data_page_offset
+    if columns[0].has_dictionary_page:
+        start = min(start, columns[0].dictionary_page_offset)
+    return start, start + sum(column.total_compressed_size for column in columns)
+
+
+def _place_of(metadata: FileMetaData, name: str) -> int | None:
+    """Return the position of a top-level column; -1 if the file does not have it.
+
+    None means that the file has several such columns, or a nested one.
+    """
+    schema = metadata.schema
+    stored = [schema.column(i) for i in range(metadata.num_columns)]
+    lower = name.lower()
+    # A column named "a.b" has the same path as the field "b" of a struct "a".
+    same = [i for i, c in enumerate(stored) if c.path.lower() == lower]
+    nested = any(c.path.lower().startswith(f"{lower}.") for c in stored)
+    if not same:
+        return None if nested or "." in name else -1
+    if nested or len(same) > 1 or "." in name:
+        return None
+    column = stored[same[0]]
+    return None if column.max_repetition_level or column.max_definition_level > 1 else same[0]
+
+
+def _known(
+    group: RowGroupMetaData, place: int, decode: Decode | None, *, exact: bool
+) -> tuple[Bound, Bound, bool | None, bool | None]:
+    """Return lower bound, upper bound, whether there are nulls, and whether there are values."""
+    chunk = group.column(place)
+    found = chunk.statistics if chunk.is_stats_set else None
+    if found is None:
+        return None, None, None, None
+    has_null = has_value = None
+    # A session that compares names exactly reads a name in other case as missing, that is as null.
+    if found.has_null_count and exact:
+        has_null, has_value = found.null_count > 0, found.null_count < group.num_rows
+    if not found.has_min_max:
+        return None, None, has_null, has_value
+    has_value = has_value or None  # false would contradict the bounds
+    lower = upper = None
+    if decode is not None:
+        lower, upper = decode(found.min_raw, found.max_raw)
+    # Writers do not agree where NaN belongs.
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (lower, upper)) or (
+        lower is not None and upper is not None and lower > upper
+    ):
+        return None, None, has_null, has_value
+    return lower, upper, has_null, has_value
+
+
+def _decoder(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> Decode | None:
+    """Return the function that decodes raw bounds of a stored column for a type of the table.
+
+    Args:
+        column: The stored column.
+        kind: The column's type in the table.
+        ordered: Whether the file declares the order of its columns. If not, only types are trusted
+            that every writer has compared as signed numbers.
+
+    Returns:
+        The function; None if no bound can be trusted.
+    """
+    of, physical = pa.types, column.physical_type
+    logical = json.loads(column.logical_type.to_json())
+    name = logical["Type"]
+    if of.is_decimal(kind):
+        return _decimal(physical, logical, kind, ordered) if name == "Decimal" else None
+    if of.is_timestamp(kind):
+        is_64 = physical == "INT64" and name == "Timestamp"
+        return _timestamp(logical, kind) if is_64 else None
+    if of.is_date32(kind):
+        return _date if physical == "INT32" and name == "Date" else None
+    if of.is_integer(kind):
+        return _integer(physical, logical, kind, ordered)
+    if not ordered:
+        return None
+    if of.is_boolean(kind):
+        return _unchanged if physical == "BOOLEAN" else None
+    if of.is_floating(kind):
+        same = {"float": ("FLOAT",), "double": ("FLOAT", "DOUBLE")}.get(str(kind), ())
+        return _unchanged if physical in same and name == "None" else None
+    if physical != "BYTE_ARRAY" or name not in ("String", "None", "Enum", "JSON"):
+        return None
+    return _text if of.is_string(kind) else _bytes
+
+
+def _unchanged(low: Any, high: Any) -> tuple[Bound, Bound]:
+    return low, high
+
+
+def _integer(
+    physical: str, logical: Mapping[str, Any], kind: pa.DataType, ordered: bool
+) -> Decode | None:
+    if physical not in ("INT32", "INT64") or logical["Type"] not in ("None", "Int"):
+        return None
+    if physical == "INT64" and kind.bit_width < 64:
+        return None  # Spark does not read 64 bits as a narrower type
+    unsigned = not logical.get("isSigned", True)
+    if unsigned and not ordered:
+        return None
+    # A narrower type than the stored one wraps around, and unsigned values above the signed range
+    # become negative. Then neither bound holds.
+    least = 0 if unsigned else -(1 << (kind.bit_width - 1))
+    most = (1 << (kind.bit_width - 1)) - 1
+
+    def decode(low: int, high: int) -> tuple[Bound, Bound]:
+        return (low, high) if low >= least and least <= high <= most else (None, None)
+
+    return decode
+
+
+def _date(low: int, high: int) -> tuple[Bound, Bound]:
+    return _from(_SAME_DATES, low, high)
+
+
+def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
+    """Return the bounds that are not before ``first``. No value moves across it."""
+    return low if low >= first else None, high if high >= first else None
+
+
+def _timestamp(logical: Mapping[str, Any], kind: pa.TimestampType) -> Decode | None:
+    unit = _UNITS.get(logical.get("timeUnit", ""))
+    if unit is None or (logical.get("isAdjustedToUTC") and kind.tz is None):
+        return None
+    stored, wanted = _PER_SECOND[unit], _PER_SECOND[kind.unit]
+
+    def decode(low: int, high: int) -> tuple[Bound, Bound]:
+        lower, upper = low * wanted // stored, -(-high * wanted // stored)
+        if max(abs(lower), abs(upper)) >= 2**63:
+            return None, None  # too far away for the type
+        return _from(_SAME_INSTANTS * wanted, lower, upper)
+
+    return decode
+
+
+def _decimal(
+    physical: str, logical: Mapping[str, Any], kind: pa.Decimal128Type, ordered: bool
+) -> Decode | None:
+    added = kind.scale - logical["scale"]
+    is_number = physical in ("INT32", "INT64")
+    if added < 0 or not (is_number or ordered):
+        return None
+    limit = 10**kind.precision
+
+    def number(raw: Any) -> int:
+        unscaled: int = raw if is_number else int.from_bytes(raw, "big", signed=True)
+        scaled: int = unscaled * 10**added
+        return scaled
+
+    def decode(low: Any, high: Any) -> tuple[Bound, Bound]:
+        lower, upper = number(low), number(high)
+        if max(abs(lower), abs(upper)) >= limit:
+            return None, None
+        # Made from text, because arithmetic of decimals rounds.
+        return Decimal(f"{lower}e-{kind.scale}"), Decimal(f"{upper}e-{kind.scale}")
+
+    return decode
+
+
+def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
+    """Decode bounds of texts, which the writer may have cut, even within a character."""
+    upper: str | None
+    try:
+        upper = high.decode()
+    except UnicodeDecodeError:
+        upper = None
+    if upper is not None and len(upper) > _LONGEST:
+        upper = _after(upper[:_LONGEST])
+    try:
+        lower = low.decode()
+    except UnicodeDecodeError as error:
+        # What comes before the broken character is still a lower bound.
+        lower = low[: error.start].decode()
+    return lower[:_LONGEST], upper
+
+
+def _after(text: str) -> str | None:
+    """Return a short text that is greater than every text that starts with ``text``."""
+    for end in range(len(text), 0, -1):
+        code = ord(text[end - 1])
+        if code < 0x10FFFF:
+            following = 0xE000 if code == 0xD7FF else code + 1  # between them are no characters
+            return text[: end - 1] + chr(following)
+    return None
+
+
+def _bytes(low: bytes, high: bytes) -> tuple[Bound, Bound]:
+    upper: bytes | None = high
+    if len(high) > _LONGEST:
+        shortest = high[:_LONGEST].rstrip(b"\xff")
+        upper = shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None
+    return low[:_LONGEST], upper

@@ -1,0 +1,212 @@
+"""Bounds of columns in the row groups of many files, as Arrow arrays, and which of them match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import ColumnStatistics
+from splitlib.statistics.footers import GroupRow
+
+_PARTS: Final = ("lower", "upper", "has_null", "has_value", "start", "end")
+
+_PLACE: Final = ("start", "end")
+
+Flags = npt.NDArray[np.bool_]
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which bounds of a column are kept: without the name of a time zone."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    return kind
+
+
+def group_type(kind: pa.DataType) -> pa.ListType:
+    """Return the type of :attr:`FileGroups.columns` for a column of type ``kind``."""
+    bound = stored_type(kind)
+    types = (bound, bound, pa.bool_(), pa.bool_(), pa.int64(), pa.int64())
+    return pa.list_(pa.struct(list(zip(_PARTS, types, strict=True))))
+
+
+def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) -> pa.ListArray:
+    """Return the row groups of files as an array with one list per file.
+
+    Args:
+        files: The row groups of each file; None if they are unknown.
+        kind: Type of the column in the table.
+    """
+    offsets = [0]
+    known: list[bool] = []
+    rows: list[GroupRow] = []
+    for groups in files:
+        known.append(groups is not None)
+        rows += groups or ()
+        offsets.append(len(rows))
+    of_list = group_type(kind)
+    parts: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(_PARTS)
+    arrays = [
+        _array(part, field.type) for part, field in zip(parts, of_list.value_type, strict=True)
+    ]
+    values = pa.StructArray.from_arrays(arrays, fields=list(of_list.value_type))
+    mask = pa.array([not is_known for is_known in known], pa.bool_())
+    ends = pa.array(offsets, pa.int32())
+    return pa.ListArray.from_arrays(ends, values, type=of_list, mask=mask)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroups:
+    """The row groups of some files.
+
+    Attributes:
+        columns: For each column, by name in lower case, one list per file with a struct per row
+            group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
+            :class:`splitlib.model.ColumnStatistics`, and the positions of its first byte,
+            ``start``, and after its last byte, ``end``. A null list means that nothing is known
+            of the file.
+    """
+
+    columns: Mapping[str, pa.ListArray]
+
+    def take(self, rows: pa.Array) -> FileGroups:
+        """Return the row groups of the files at ``rows``."""
+        return FileGroups({name: lists.take(rows) for name, lists in self.columns.items()})
+
+    def match(self, predicate: Predicate) -> MatchedGroups:
+        """Return which row groups may have a row that matches a predicate."""
+        lists = list(self.columns.values())
+        files = len(lists[0])
+        known = np.zeros(files, np.int64)
+        for bit, one in enumerate(lists):
+            known |= _numbers(pc.is_valid(one).cast(pa.int64())) << bit
+        keep, matched = np.ones(files, np.bool_), np.zeros(files, np.int64)
+        total = np.zeros(files, np.int64)
+        of_file, places = [], []
+        # Files of which the same columns are known are compared together.
+        for pattern in np.flatnonzero(np.bincount(known)).tolist():
+            names = [name for bit, name in enumerate(self.columns) if pattern >> bit & 1]
+            if not names:
+                continue
+            rows = np.flatnonzero(known == pattern)
+            parts = {name: self._parts(name, rows) for name in names}
+            parents, of_groups = parts[names[0]]
+            if any(len(other[1]) != len(of_groups) for other in parts.values()):
+                continue  # the file has changed in between
+            mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
+            inside = rows[parents]
+            matched += np.bincount(inside[mask], minlength=files)
+            total += np.bincount(inside, minlength=files)
+            keep[rows] = matched[rows] > 0
+            of_file.append(inside[mask])
+            places.append(of_groups.filter(pa.array(mask)))
+        return MatchedGroups(keep, known > 0, matched, total, *_joined(of_file, places))
+
+    def _parts(self, name: str, rows: npt.NDArray[np.intp]) -> tuple[Any, pa.StructArray]:
+        lists = self.columns[name]
+        if len(rows) < len(lists):
+            lists = lists.take(pa.array(rows))
+        return _numbers(pc.list_parent_indices(lists)), lists.flatten()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedGroups:
+    """The row groups of some files that match a predicate."""
+
+    keeps: Flags
+    """For each file, whether it may have a matching row."""
+    known: Flags
+    """For each file, whether its row groups are known."""
+    matched: npt.NDArray[np.int64]
+    """Number of matching row groups of each file; 0 if they are unknown."""
+    total: npt.NDArray[np.int64]
+    """Number of row groups of each file; 0 if they are unknown."""
+    files: npt.NDArray[np.int64]
+    """File of each matching row group, ascending."""
+    places: pa.StructArray
+    """Fields ``start`` and ``end`` of each matching row group."""
+
+    def places_of_each(self) -> pa.ListArray:
+        """Return the places of the matching row groups of each file; null if unknown."""
+        ends = np.searchsorted(self.files, np.arange(len(self.keeps) + 1)).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(ends), self.places, mask=pa.array(~self.known))
+
+
+def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flags:
+    rows = len(next(iter(parts.values())))
+    if not rows:
+        return np.zeros(0, np.bool_)
+    unknown = pa.nulls(rows, pa.bool_())
+    statistics = {
+        name: ColumnStatistics(
+            part.field("lower"),
+            part.field("upper"),
+            part.field("has_null"),
+            unknown,  # footers do not count NaN
+            part.field("has_value"),
+        )
+        for name, part in parts.items()
+    }
+    return _flags(predicate.match_bounds(statistics))
+
+
+def overlap(columns: FileGroups) -> float:
+    """Return the average share of row groups whose bounds include the least value of a row group.
+
+    It is 1 if all row groups have the same bounds, and 1/n if the bounds of n row groups do not
+    overlap. Snowflake calls the average number of such row groups "clustering depth". Of several
+    columns, the least share counts.
+    """
+    return reduce(min, (_overlap(lists.flatten()) for lists in columns.columns.values()), 1.0)
+
+
+def _overlap(groups: pa.StructArray) -> float:
+    lower, upper = groups.field("lower"), groups.field("upper")
+    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    lower, upper = lower.filter(known), upper.filter(known)
+    if not len(lower):
+        return 1.0
+    ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
+    begins, ends = np.sort(ranks[: len(lower)]), np.sort(ranks[len(lower) :])
+    begun = np.searchsorted(begins, begins, side="right")
+    ended = np.searchsorted(ends, begins, side="left")
+    unknown = len(groups) - len(lower)
+    return float(np.mean(begun - ended) + unknown) / len(groups)
+
+
+def _joined(
+    of_file: Sequence[Any], groups: Sequence[pa.StructArray]
+) -> tuple[npt.NDArray[np.int64], pa.StructArray]:
+    """Return the file and the place of row groups, in the order of the files."""
+    files = np.concatenate([np.empty(0, np.int64), *of_file])
+    order = pa.array(np.argsort(files, kind="stable"))
+    places = [
+        pa.chunked_array([one.field(name) for one in groups], pa.int64()).combine_chunks()
+        for name in _PLACE
+    ]
+    return np.sort(files), pa.StructArray.from_arrays(places, _PLACE).take(order)
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _flags(values: pa.BooleanArray) -> Flags:
+    flags: Flags = values.to_numpy(zero_copy_only=False)
+    return flags

@@ -1,0 +1,217 @@
+"""Learned statistics of the files that this process has seen, until they change."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.statistics.row_groups import FileGroups, group_type, stored_type
+from splitlib.storage.forks import in_forks_of_this
+
+MOST_BYTES: Final = 256 << 20
+"""Maximum size of the statistics of all tables in memory, in bytes."""
+# Files younger than this are not kept. Storage may round times to seconds, so another file of the
+# same size and time could replace them.
+_YOUNG_MS: Final = 2_000
+
+Ints = npt.NDArray[np.int64]
+
+
+class ColumnKey(NamedTuple):
+    """Name of a column, in lower case, and its type."""
+
+    name: str
+    kind: pa.DataType
+
+    @classmethod
+    def of(cls, column: pa.Field) -> ColumnKey:
+        """Return the key of a column of a table."""
+        return cls(column.name.lower(), stored_type(column.type))
+
+
+class _Chunk(NamedTuple):
+    """Statistics of one column in some files, sorted by the hash of their paths."""
+
+    hashes: Ints
+    sizes: Ints
+    modified: Ints
+    groups: pa.ListArray
+
+    @property
+    def nbytes(self) -> int:
+        own = self.hashes.nbytes + self.sizes.nbytes + self.modified.nbytes
+        return int(own + self.groups.nbytes)
+
+    def find(self, other: _Chunk) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return the row of each file of ``other``, and whether this chunk has it unchanged."""
+        rows = np.searchsorted(self.hashes, other.hashes)
+        rows[rows == len(self.hashes)] = 0
+        same = self.hashes[rows] == other.hashes
+        same &= (self.sizes[rows] == other.sizes) & (self.modified[rows] == other.modified)
+        return rows, same
+
+
+class StatisticsStore:
+    """Statistics by column and file. A file is known by path, size and modification time.
+
+    If one of them differs, or the time is unknown, nothing is known of the file. Thread-safe; a
+    forked process continues with the same content. When the store is full, it forgets the columns
+    that were not used for the longest time.
+
+    Args:
+        most_bytes: Maximum size of the content, in bytes.
+        clock: Function that returns the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self, most_bytes: int = MOST_BYTES, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._clock = clock
+        # Nobody can construct two paths with the same hash if the hashes of the process are random.
+        is_random = os.environ.get("PYTHONHASHSEED", "random") == "random"
+        self._secret = "" if is_random else secrets.token_hex(8)
+        self.loaded: set[str] = set()
+        """Files of saved statistics that were added. Their names are never used twice."""
+        self._columns: OrderedDict[ColumnKey, list[_Chunk]] = OrderedDict()
+        self._renew()
+        in_forks_of_this(self, StatisticsStore._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.Lock()
+        """Guards the content."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the content, in bytes."""
+        with self.lock:
+            return self._nbytes()
+
+    def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
+        """Return the known row groups of files; a null list for each unknown file.
+
+        Args:
+            columns: Columns of the table.
+            files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+        """
+        wanted = self._identified(files)
+        found = {}
+        for column in columns:
+            with self.lock:
+                chunks = tuple(self._columns.get(ColumnKey.of(column), ()))
+                if chunks:
+                    self._columns.move_to_end(ColumnKey.of(column))
+            found[column.name.lower()] = _taken(chunks, wanted, column.type)
+        return FileGroups(found)
+
+    def add(
+        self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
+    ) -> pa.BooleanArray:
+        """Keep the row groups of files. Unknown ones, and files that are too young, are ignored.
+
+        Args:
+            columns: Columns of the table.
+            files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+            groups: Row groups by column, as in :attr:`FileGroups.columns`.
+
+        Returns:
+            A flag per file: whether it can be kept.
+        """
+        newest = int(self._clock() * 1000) - _YOUNG_MS
+        times = files["modified"]
+        old = pc.and_(pc.greater(times, 0), pc.less(times, newest))
+        identified = self._identified(files)
+        for column in columns:
+            lists = groups[column.name.lower()]
+            rows = np.flatnonzero(_mask(pc.and_(old, pc.is_valid(lists))))
+            if len(rows):
+                rows = rows[np.argsort(identified.hashes[rows], kind="stable")]
+                chunk = _Chunk(
+                    identified.hashes[rows],
+                    identified.sizes[rows],
+                    identified.modified[rows],
+                    lists.take(pa.array(rows)),
+                )
+                self._keep(ColumnKey.of(column), chunk)
+        return old
+
+    def _keep(self, key: ColumnKey, chunk: _Chunk) -> None:
+        with self.lock:
+            chunks = self._columns.setdefault(key, [])
+            chunks.append(chunk)
+            self._columns.move_to_end(key)
+            # Chunks grow by powers of two, so each row is copied only a few times.
+            while len(chunks) > 1 and len(chunks[-2].hashes) <= 2 * len(chunks[-1].hashes):
+                newer, older = chunks.pop(), chunks.pop()
+                chunks.append(_merged(older, newer))
+            while self._nbytes() > self._most_bytes and self._columns:
+                least = next(iter(self._columns))
+                if len(self._columns) > 1 or len(self._columns[least]) < 2:
+                    del self._columns[least]
+                else:
+                    del self._columns[least][0]
+
+    def _nbytes(self) -> int:
+        return sum(chunk.nbytes for chunks in self._columns.values() for chunk in chunks)
+
+    def _identified(self, files: pa.RecordBatch) -> _Chunk:
+        paths = files["path"].to_pylist()
+        if self._secret:
+            paths = [self._secret + path for path in paths]
+        hashes = list(map(hash, paths))
+        sizes, modified = (files[name].to_numpy() for name in ("size", "modified"))
+        nothing = pa.nulls(0, group_type(pa.int64()))
+        return _Chunk(np.array(hashes, np.int64), sizes, modified, nothing)
+
+
+def _taken(chunks: tuple[_Chunk, ...], wanted: _Chunk, kind: pa.DataType) -> pa.ListArray:
+    """Return the row groups of the wanted files, from the newest chunk that has them."""
+    files = len(wanted.hashes)
+    source, place = np.full(files, -1, np.int64), np.zeros(files, np.int64)
+    for number in reversed(range(len(chunks))):
+        rows, same = chunks[number].find(wanted)
+        same &= (source < 0) & (wanted.modified > 0)
+        source[same], place[same] = number, rows[same]
+    if (source < 0).all():
+        return pa.nulls(files, group_type(kind))
+    taken, offset = [], 0
+    for number in range(len(chunks)):
+        at = np.flatnonzero(source == number)
+        if not len(at):
+            continue
+        taken.append(chunks[number].groups.take(pa.array(place[at])))
+        place[at] = offset + np.arange(len(at))
+        offset += len(at)
+    lists = taken[0] if len(taken) == 1 else pa.concat_arrays(taken)
+    return lists.take(pa.array(place, mask=source < 0)).cast(group_type(kind))
+
+
+def _merged(older: _Chunk, newer: _Chunk) -> _Chunk:
+    """Return one chunk; of two versions of a file, it has the one that was modified later."""
+    hashes, sizes, modified = (
+        np.concatenate(pair) for pair in zip(older[:3], newer[:3], strict=True)
+    )
+    order = np.lexsort((modified, hashes))
+    last = np.append(hashes[order][1:] != hashes[order][:-1], True)
+    order = order[last]
+    groups = pa.concat_arrays([older.groups, newer.groups]).take(pa.array(order))
+    return _Chunk(hashes[order], sizes[order], modified[order], groups)
+
+
+def _mask(flags: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = flags.to_numpy(zero_copy_only=False)
+    return mask
+
+
+LEARNED: Final = StatisticsStore()
+"""The statistics that this process has learned."""

@@ -1,0 +1,95 @@
+"""Files whose footers exclude all join keys are dropped before Spark plans tasks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+import splitlib
+from splitlib.spark.planner.scan_sites import prunable
+from splitlib.statistics import known
+from splitlib.statistics.store import StatisticsStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+FILES, EACH = 12, 100
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    monkeypatch.setattr(prunable, "LEAST_BYTES", 1)
+    monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+
+
+@pytest.fixture(scope="module")
+def facts(spark, tmp_path_factory):
+    """Register a partitioned and an unpartitioned table, whose files have distinct items."""
+    root = tmp_path_factory.mktemp("dropped_files")
+    for number in range(FILES):
+        items = range(number * EACH, (number + 1) * EACH)
+        table = pa.table({"item": items, "amount": [i % 7 for i in items]})
+        for place in (f"parts/day={number % 6}", "whole"):
+            (root / place).mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, root / place / f"{number:02}.parquet")
+    for name in ("parts", "whole"):
+        spark.read.parquet(str(root / name)).createOrReplaceTempView(f"dropped_{name}")
+    items = spark.range(FILES * EACH).selectExpr("id", "id DIV 10 AS brand")
+    items.write.parquet(str(root / "items"))
+    spark.read.parquet(str(root / "items")).createOrReplaceTempView("dropped_items")
+    yield root
+    for name in ("parts", "whole", "items"):
+        spark.catalog.dropTempView(f"dropped_{name}")
+
+
+def read(df):
+    """Return the names of the files of facts that a query reads."""
+    return {Path(path).name for path in df.inputFiles() if "part-" not in path}
+
+
+@pytest.mark.parametrize("fact", ["parts", "whole"])
+@pytest.mark.parametrize(
+    ("join", "files"),
+    [
+        ("JOIN dropped_items d ON f.item = d.id WHERE d.brand IN (3, 70)", 2),
+        ("JOIN dropped_items d ON f.item <=> d.id WHERE d.brand IN (3, 70)", 2),
+        ("LEFT SEMI JOIN (SELECT * FROM dropped_items WHERE brand = 5) d ON f.item = d.id", 1),
+        ("LEFT ANTI JOIN (SELECT * FROM dropped_items WHERE brand = 5) d ON f.item = d.id", FILES),
+        (
+            "RIGHT JOIN (SELECT * FROM dropped_items WHERE brand = 5) d "
+            "ON f.item = d.id AND f.amount = d.id % 7",
+            1,
+        ),
+    ],
+)
+def test_rows_are_those_of_spark(spark, facts, fact, join, files):
+    query = f"SELECT f.item, f.amount FROM dropped_{fact} f {join}"
+    for _ in range(2):
+        df = splitlib.sql(spark, query)
+        assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+        assert len(read(df)) == files
+        if files < FILES:
+            (scan,) = (s for s in splitlib.explain(df).scans if s.row_groups.total)
+            assert (scan.files, scan.row_groups) == ((files, FILES), (files, FILES))
+            assert f"files {files} of {FILES}, row groups" in str(splitlib.explain(df))
+
+
+def test_partitions_come_first(spark, facts):
+    query = """
+        SELECT f.item FROM dropped_parts f JOIN dropped_items d ON f.item = d.id
+        JOIN (SELECT * FROM VALUES (1) AS v(day)) v ON f.day = v.day WHERE d.brand IN (3, 15)
+    """
+    df = splitlib.sql(spark, query)
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+    assert read(df) == {"01.parquet"}
+
+
+def test_switched_off(spark, facts):
+    query = "SELECT f.item FROM dropped_whole f JOIN dropped_items d ON f.item = d.id"
+    spark.conf.set("spark.splitlib.learnStatistics", "false")
+    try:
+        assert len(read(splitlib.sql(spark, f"{query} WHERE d.brand = 3"))) == FILES
+    finally:
+        spark.conf.unset("spark.splitlib.learnStatistics")

@@ -1,0 +1,137 @@
+"""Files without join keys are dropped before Spark sees them, for every type that Spark writes."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import splitlib
+from splitlib import DynamicFilteringData, SplitlibDataSource
+from splitlib.statistics import known
+from splitlib.statistics.store import StatisticsStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+FILES, EACH = 8, 4
+# By name: SQL of a value from a number, and whether its bounds are trusted.
+COLUMNS = {
+    "tiny": ("CAST(n AS TINYINT)", True),
+    "whole": ("CAST(n AS INT)", True),
+    "large": ("CAST(n AS BIGINT)", True),
+    "price": ("CAST(n AS DECIMAL(7, 2))", True),
+    "amount": ("CAST(n AS DECIMAL(30, 2))", True),
+    "share": ("CASE WHEN n = 2 THEN double('NaN') ELSE CAST(n AS DOUBLE) END", True),
+    "day": ("date_add(DATE '2000-01-01', n)", True),
+    "ancient": ("date_add(DATE '1400-01-01', n)", False),
+    "moment": ("timestamp_micros(n * 86400000000L)", True),
+    "local": ("CAST(date_add(DATE '2000-01-01', n) AS TIMESTAMP_NTZ)", True),
+    "name": ("concat('é', lpad(n, 3, '0'))", True),
+    "code": ("CAST(concat('é', n) AS CHAR(7))", False),
+    "raw": ("CAST(lpad(n, 3, '0') AS BINARY)", True),
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch):
+    monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"},
+        {"spark.sql.parquet.outputTimestampType": "INT96"},
+        {
+            "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+            "spark.sql.parquet.writeLegacyFormat": "true",
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+        },
+    ],
+    ids=["plain", "int96", "legacy"],
+)
+def table(request, spark):
+    """Return the name of a table of Spark's own files, and the settings that wrote them."""
+    name = f"learned_{sum(map(ord, str(request.param)))}"
+    columns = ", ".join(f"{sql} AS {column}" for column, (sql, _) in COLUMNS.items())
+    for key, value in request.param.items():
+        spark.conf.set(key, value)
+    try:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        kinds = spark.sql(f"SELECT {columns} FROM VALUES (1) AS v(n)").dtypes
+        declared = ", ".join(f"{c} {'char(7)' if c == 'code' else kind}" for c, kind in kinds)
+        spark.sql(f"CREATE TABLE {name} ({declared}) USING parquet")
+        for number in range(FILES):
+            first = number * EACH
+            rows = f"SELECT CAST(id AS INT) AS n FROM range({first}, {first + EACH}, 1, 1)"
+            spark.sql(f"INSERT INTO {name} SELECT {columns} FROM ({rows})")
+            spark.sql(f"INSERT INTO {name} SELECT {', '.join(['NULL'] * len(COLUMNS))}")
+    finally:
+        for key in request.param:
+            spark.conf.unset(key)
+    yield name, request.param
+    spark.sql(f"DROP TABLE {name}")
+
+
+def files_of(df: Any) -> list[str]:
+    return sorted(Path(path).name for path in df.inputFiles())
+
+
+@pytest.fixture
+def sorted_files(spark, tmp_path):
+    rows = spark.range(0, 1000, 1, 10).selectExpr("id AS item", "id % 2 AS half")
+    rows.write.partitionBy("half").parquet(str(tmp_path / "t"))
+    for path in (tmp_path / "t").rglob("*.parquet"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    return str(tmp_path / "t")
+
+
+@pytest.mark.parametrize("scan", ["auto", "paths"])
+def test_directories(spark, sorted_files, scan, monkeypatch):
+    items = spark.sql("SELECT 7 AS i UNION ALL SELECT 950")
+    monkeypatch.setenv("SPLITLIB_SPARK_SCAN", scan)
+    for _ in range(2):
+        reader = splitlib.read(spark).table(sorted_files, connector="files")
+        df = reader.filtered_by(items, on={"item": "i"}).load()
+        assert sorted(row.item for row in df.collect()) == [7, 950]
+        # One file of each partition may have the value.
+        assert splitlib.explain(df).files == (4, 20)
+        assert len(files_of(df)) == 4
+
+
+def test_the_data_source(spark, sorted_files):
+    spark.dataSource.register(SplitlibDataSource)
+    data = DynamicFilteringData.from_arrow(pa.table({"item": [7, 950]}))
+    df = (
+        spark.read.format("splitlib")
+        .option("connector", "files")
+        .option("filter", base64.b64encode(data.to_bytes()).decode())
+        .load(sorted_files)
+    )
+    assert df.rdd.getNumPartitions() == 1
+    assert {7, 950} <= {row.item for row in df.collect()}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_rows_are_those_of_spark(spark, table, column):
+    name, written = table
+    keys = spark.table(name).selectExpr(f"{column} AS k").where("k IS NOT NULL").orderBy("k")
+    keys = splitlib.freeze(keys.limit(2))
+    pruned = splitlib.read(spark).table(name).filtered_by(keys, on={column: "k"}).load()
+    on = pruned[column] == keys["k"]
+    whole = spark.table(name)
+    expected = whole.join(keys, whole[column] == keys["k"], "left_semi")
+    assert texts(pruned.join(keys, on, "left_semi")) == texts(expected)
+    has_bounds = COLUMNS[column][1] and not (column == "moment" and "INT96" in written.values())
+    files = 2 * FILES if column == "code" else 1 if has_bounds else FILES
+    report = splitlib.explain(pruned)
+    assert report.files.matched == files, str(report)
+    assert len(files_of(pruned)) == files
+
+
+def texts(df: Any) -> list[str]:
+    return sorted(str(row) for row in df.collect())

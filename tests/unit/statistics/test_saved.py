@@ -1,0 +1,262 @@
+"""Statistics in files are shared, and never needed: broken and foreign files are ignored."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib import DynamicFilteringData
+from splitlib.cli.app import main
+from splitlib.enumeration.analyze import analyze_table
+from splitlib.errors import InvalidFilter, UnsupportedTable
+from splitlib.statistics import known, saved
+from splitlib.statistics.store import ColumnKey, StatisticsStore
+from tests.unit.statistics.tables import OLD_SECONDS, opened, selected, write
+
+SCHEMA = pa.schema(
+    [
+        pa.field("item", pa.int64()),
+        pa.field("name", pa.string()),
+        pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("tags", pa.list_(pa.string())),
+    ]
+)
+
+
+def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    another_process(monkeypatch)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> splitlib.Table:
+    for number in range(20):
+        values = range(number * 10, number * 10 + 10)
+        at = pa.array(values, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        names = [f"n{value:03}" for value in values]
+        rows = pa.table({"item": values, "name": names, "at": at})
+        write(tmp_path / f"t/{number:02}.parquet", rows, row_group_size=5)
+    return opened(tmp_path / "t", SCHEMA)
+
+
+def items(*values: int) -> DynamicFilteringData:
+    return DynamicFilteringData.from_values({"item": list(values)})
+
+
+def files_in(place: Path) -> list[Path]:
+    return sorted(path for path in place.rglob("*") if path.is_file())
+
+
+def find(table: splitlib.Table, place: Path, *values: int) -> tuple[set[str], int]:
+    found, enumerator = selected(table, items(*values), statistics_location=str(place))
+    return found, enumerator.metrics.footers_read
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory://"])
+def test_another_process_reads_no_footers(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    place: Any = f"{scheme}{tmp_path}/stats"
+    assert find(table, place, 5) == ({"00.parquet"}, 20)
+    another_process(monkeypatch)
+    assert find(table, place, 33) == ({"03.parquet"}, 0)
+    assert find(table, place, 33) == ({"03.parquet"}, 0)
+
+
+def test_a_file_that_was_replaced_is_read_again(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    path = tmp_path / "t/00.parquet"
+    os.utime(path, (OLD_SECONDS, OLD_SECONDS + 1))
+    another_process(monkeypatch)
+    assert find(table, place, 5) == ({"00.parquet"}, 1)
+    another_process(monkeypatch)
+    assert find(table, place, 5) == ({"00.parquet"}, 0)
+    assert len(files_in(place)) == 2
+
+
+def test_only_the_owner_may_read_and_write(table: splitlib.Table, tmp_path: Path) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    (file,) = files_in(place)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert str(tmp_path) not in str(file.relative_to(place))
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def other_columns(file: Path) -> None:
+    pq.write_table(pa.table({"path": ["x"], "size": [1], "modified": [1]}), file)
+
+
+def with_nulls(file: Path) -> None:
+    rows = pq.read_table(file)
+    sizes = pa.nulls(rows.num_rows, pa.int64())
+    pq.write_table(rows.set_column(1, "size", sizes), file)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def other_type(file: Path) -> None:
+    rows = pq.read_table(file)
+    pq.write_table(rows.set_column(1, "size", rows["size"].cast(pa.int32())), file)
+
+
+@pytest.mark.parametrize("damage", [truncated, other_columns, with_nulls, empty, other_type])
+def test_broken_files_are_ignored(
+    table: splitlib.Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    damage: Any,
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    (file,) = files_in(place)
+    damage(file)
+    another_process(monkeypatch)
+    with caplog.at_level(logging.WARNING, "splitlib"):
+        assert find(table, place, 5) == ({"00.parquet"}, 20)
+    assert caplog.text.count("are ignored") == 1
+
+
+def test_files_that_are_too_large_are_ignored(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    another_process(monkeypatch)
+    monkeypatch.setattr(saved, "MOST_FILE_BYTES", 10)
+    assert find(table, place, 5) == ({"00.parquet"}, 20)
+
+
+@pytest.mark.parametrize("place", ["file", "missing://x"])
+def test_a_place_that_cannot_be_used_changes_nothing(
+    table: splitlib.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    where: Any = place if "://" in place else tmp_path / place
+    with caplog.at_level(logging.WARNING, "splitlib"):
+        assert find(table, where, 5)[0] == {"00.parquet"}
+    assert "are not saved" in caplog.text
+
+
+def test_files_may_be_deleted(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    read = saved.SavedColumn.read
+
+    def deleted(self: Any, path: str) -> pa.Table:
+        Path(path).unlink()
+        return read(self, path)
+
+    monkeypatch.setattr(saved.SavedColumn, "read", deleted)
+    another_process(monkeypatch)
+    assert find(table, place, 5) == ({"00.parquet"}, 20)
+
+
+def test_many_files_are_merged(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved, "MOST_FILES", 4)
+    place, path = tmp_path / "stats", tmp_path / "t/00.parquet"
+    for number in range(10):
+        os.utime(path, (OLD_SECONDS, OLD_SECONDS + number))
+        assert find(table, place, 5)[0] == {"00.parquet"}
+        assert len(files_in(place)) <= 4
+    another_process(monkeypatch)
+    assert find(table, place, 5, 33) == ({"00.parquet", "03.parquet"}, 0)
+    rows = pa.concat_tables([pq.read_table(file) for file in files_in(place)])
+    assert rows.num_rows < 25
+
+
+def test_several_processes_at_once(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved, "MOST_FILES", 3)
+    errors: list[Any] = []
+    column = saved.SavedColumn(str(tmp_path / "stats"), "t", ColumnKey("item", pa.int64()))
+    find(table, tmp_path / "other", 5)
+    (file,) = files_in(tmp_path / "other")
+    rows = pq.read_table(file)
+
+    def work() -> None:
+        for _ in range(5):
+            try:
+                column.save(rows)
+                assert all(part.num_rows == 20 for part in column.load(set()))
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert all(not file.name.startswith(".") for file in files_in(tmp_path / "stats"))
+
+
+def test_analyze(table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, seen = tmp_path / "stats", []
+    config = splitlib.SplitConfig(statistics_location=str(place))
+    found = analyze_table(table, config=config, progress=lambda so_far: seen.append(so_far.files))
+    assert found.columns == ("item", "name", "at")
+    assert (found.files, found.learned, found.footers_read, found.row_groups) == (20, 20, 20, 40)
+    assert seen == [20]
+    assert analyze_table(table, ["ITEM"], config=config).footers_read == 0
+    another_process(monkeypatch)
+    assert find(table, place, 33) == ({"03.parquet"}, 0)
+    name = DynamicFilteringData.from_values({"name": ["n033"]})
+    found_files, enumerator = selected(table, name, statistics_location=str(place))
+    assert (found_files, enumerator.metrics.footers_read) == ({"03.parquet"}, 0)
+
+
+def test_analyze_refuses_what_it_cannot_learn(table: splitlib.Table, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedTable, match="no statistics of 'tags'"):
+        analyze_table(table, ["tags"])
+    with pytest.raises(InvalidFilter, match="no column 'itm'"):
+        analyze_table(table, ["itm"])
+    off = splitlib.SplitConfig(learn_statistics=False)
+    with pytest.raises(UnsupportedTable, match="learn_statistics is off"):
+        analyze_table(table, config=off)
+    orc = splitlib.load_table(
+        str(tmp_path), "files", schema=SCHEMA, partition_schema=pa.schema([]), format="orc"
+    )
+    with pytest.raises(UnsupportedTable, match="no Parquet files"):
+        analyze_table(orc)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day in (1, 2):
+        rows = pa.table({"item": range(10), "name": ["x"] * 10})
+        write(tmp_path / f"t/day={day}/0.parquet", rows)
+    place = tmp_path / "stats"
+    arguments = ["analyze", "-c", "files", "--set", f"statistics_location={place}"]
+    assert main([*arguments, "--filter", "day=1", "--columns", "item", str(tmp_path / "t")]) == 0
+    assert "statistics of item: 1 of 1 files, 1 row groups (1 footers" in capsys.readouterr().out
+    assert main([*arguments, "--json", str(tmp_path / "t")]) == 0
+    assert '"files": 2, "learned": 2, "footers_read": 2' in capsys.readouterr().out
+    assert len(files_in(place)) == 3
