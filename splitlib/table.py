@@ -48,6 +48,9 @@ T = TypeVar("T")
 
 # Maximum number of files that one call opens, because one deadline covers the whole call.
 _FILES_PER_CALL: Final = 500
+# Maximum size of a footer that is read for statistics, in bytes. A footer has about 100 bytes for
+# each column of each row group.
+_MOST_FOOTER: Final = 32 << 20
 
 
 @runtime_checkable
@@ -271,7 +274,7 @@ class Table:
 
         with self._context(), self._only_allowed(self._settings(config)):
             refuse_outside([file.path])
-            return footer(file.size, last)
+            return footer(file.size, last, _MOST_FOOTER)
 
     def _storage(self, path: str) -> Storage:
         """Return the access to a file of the table. Without options of its own, it is shared."""

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.errors import (
     ConfigError,
     CorruptMetadata,
     SourceError,
     TableNotFound,
-    UnsupportedTable,
 )
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
+from splitlib.hive.entries import files_each, readable_metadata
+from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
     partition_name,
     read_names,
     split_names,
 )
-from splitlib.hive.table_formats import is_read_by_hive, is_recursive
-from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
+from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
-from splitlib.storage import Storage, local_path, of_rows
+from splitlib.storage import Storage
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import (
     CONNECT_TIMEOUT_SECONDS,
@@ -37,7 +34,7 @@ from splitlib_hive.client import (
     MetastoreClient,
     parse_uris,
 )
-from splitlib_hive.table import read_format, readable_metadata, table_metadata
+from splitlib_hive.table import read_format, table_entry, table_metadata
 
 T = TypeVar("T")
 
@@ -50,8 +47,6 @@ _OPTIONS = {"uri", "storage_options", "canonical_values", *_NUMBERS}
 # Maximum number of prefixes to request, with one call each. Ten calls take no longer than listing a
 # few thousand names.
 _MOST_PREFIXES = 10
-# Type of a partition's handle after its details are loaded. Before that, the handle is its name.
-_REF = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
 
 
 class HiveConnector(Connector):
@@ -84,13 +79,11 @@ class HiveConnector(Connector):
         self._table = table
         self._storage = storage
         self._metadata = table_metadata(table)
+        self._entry = table_entry(table)
         self._partitions_per_request = partitions_per_request
         self._canonical = _is_canonical(canonical_values, table)
-        location = self._metadata.location
-        self.files_per_page = storage.files_per_page(location) if location else 0
-        # Handles store an index in this list, because nearly all partitions share one format.
-        self._formats: list[ReadFormat] = []
-        self._lock = threading.Lock()
+        self._files = PartitionFiles(storage, self._metadata.location)
+        self.files_per_page = self._files.files_per_page
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
@@ -139,8 +132,8 @@ class HiveConnector(Connector):
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
-            whole = self._ref(self._metadata.location, self._metadata.read_format)
-            yield PartitionBatch(nothing, pa.array([whole], _REF))
+            whole = self._files.ref(self._metadata.location, self._metadata.read_format)
+            yield PartitionBatch(nothing, pa.array([whole], REF))
             return
         keys = self._metadata.partition_schema
         for values in wanted(predicate, keys, canonical=self._canonical):
@@ -193,7 +186,7 @@ class HiveConnector(Connector):
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """Load location and format of partitions. Partitions that were dropped are left out."""
-        if partitions.refs.type == _REF:
+        if partitions.refs.type == REF:
             return partitions
         names = partitions.refs.to_pylist()
         found = self._request(self._client.get_partitions_by_names, names)
@@ -201,7 +194,7 @@ class HiveConnector(Connector):
             # Match partitions by values, because the response has no names and no fixed order.
             by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
-        rows, refs = [], []
+        rows, refs = list[int](), list[dict[str, Any]]()
         for row, values in enumerate(zip(*raw.to_pydict().values(), strict=True)):
             partition = by_values.get(tuple(map(_in_name, values)))
             if partition is not None:
@@ -210,11 +203,11 @@ class HiveConnector(Connector):
                     if not partition.sd.location:
                         name = names[row]
                         raise CorruptMetadata("A partition has no location.", partition=name)
-                    form = read_format(self._table, partition)
-                refs.append(self._ref(partition.sd.location, form))
+                    form = read_format(self._entry, partition)
+                refs.append(self._files.ref(partition.sd.location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
-        each = _files_each(found)
-        return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1), files_each=each)
+        each = files_each(partition.parameters or {} for partition in found)
+        return PartitionBatch(kept, pa.array(refs, REF), Requests(catalog=1), files_each=each)
 
     def check_identity(self) -> None:
         """Check that the table was not replaced by another table of the same name.
@@ -233,25 +226,7 @@ class HiveConnector(Connector):
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the files of some partitions, in one batch per read format."""
-        numbers = partitions.refs.field("read_format")
-        distinct = pc.unique(numbers).to_pylist()
-        if self.files_per_page and len(distinct) == 1:
-            form = self._formats[distinct[0]]
-            locations = partitions.refs.field("location").to_pylist()
-            below = is_recursive(form) or is_read_by_hive(form)
-            files, requests, listed = self._storage.list_first(locations, below=below)
-            _refuse_below(files, locations, form)
-            took = Requests(storage=requests)
-            yield FileBatch(files, form, took, partitions_listed=listed)
-            return
-        for number in distinct:
-            rows = pc.indices_nonzero(pc.equal(numbers, number))
-            locations = partitions.refs.field("location").take(rows).to_pylist()
-            form = self._formats[number]
-            below = is_recursive(form) or is_read_by_hive(form)
-            files, requests = self._storage.list_files(locations, below=below)
-            _refuse_below(files, locations, form)
-            yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
+        return self._files.list_files(partitions.refs)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """Return the fsspec options that were given for a storage protocol."""
@@ -275,41 +250,6 @@ class HiveConnector(Connector):
         except SourceError:
             self.check_identity()
             raise
-
-    def _ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        with self._lock:
-            if form not in self._formats:
-                self._formats.append(form)
-            return {"location": location, "read_format": self._formats.index(form)}
-
-
-def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
-    """Reject files in subdirectories of a partition if Spark uses Hive's reader.
-
-    Hive's reader fails on subdirectories.
-
-    Raises:
-        UnsupportedTable: if there is such a file; the message names it.
-    """
-    if not is_read_by_hive(form):
-        return  # Spark's own readers follow the table's setting for subdirectories
-    depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
-    slashes = pc.count_substring(files["path"], "/")
-    below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
-    if len(below):
-        raise UnsupportedTable(
-            f"File {below[0].as_py()!r} lies in a directory below its partition, where Spark fails "
-            "and Hive on Tez reads it.",
-            hint="move it up, or query the table with splitlib.sql in a session that sets "
-            "mapreduce.input.fileinputformat.input.dir.recursive.",
-        )
-
-
-def _files_each(partitions: Sequence[Any]) -> float:
-    """Return the average number of files per partition, from statistics; 0 if there are none."""
-    texts = [(partition.parameters or {}).get("numFiles", "") for partition in partitions]
-    numbers = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII)]
-    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _identity(table: Any) -> tuple[Any, ...]:

@@ -17,8 +17,6 @@ import pyarrow as pa
 _END_BYTES: Final = 8
 # Number of bytes to read first, as Arrow does; most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
-# Larger footers are not read: a file with a thousand columns and row groups has less.
-_MOST_BYTES: Final = 1 << 28
 
 
 def read_schema(file: Any) -> pa.Schema:
@@ -42,22 +40,23 @@ def read_metadata(file: Any) -> Any:
     return parquet.read_metadata(pa.BufferReader(_footer_of(file)))
 
 
-def footer(size: int, last: Callable[[int], bytes]) -> bytes:
+def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = None) -> bytes:
     """Return the last bytes of a Parquet file, which include the footer.
 
     Args:
         size: Size of the file, in bytes.
         last: Function that returns this many bytes from the end of the file. It is called once or,
             for a large footer, twice.
+        most_bytes: Maximum size of the footer, in bytes; None means no limit.
 
     Raises:
-        pyarrow.ArrowInvalid: if the footer is larger than 256 MiB.
+        pyarrow.ArrowInvalid: if the footer is larger than that.
     """
     end = last(min(size, _FIRST_BYTES))
     wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
     if len(end) >= wanted or wanted > size:
         return end
-    if wanted > _MOST_BYTES:
+    if most_bytes is not None and wanted > most_bytes:
         raise pa.ArrowInvalid(f"The footer has {wanted} bytes.")
     return last(wanted)
 

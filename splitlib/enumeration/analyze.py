@@ -24,6 +24,8 @@ from splitlib.storage import StoredFile
 from splitlib.table import Table
 
 _FILES_TOGETHER = 512
+# Number of files whose statistics are saved together.
+_FILES_SAVED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def analyze_table(
         if of_keys:
             enumerator.set_dynamic_filtering_data(data.only(of_keys))
     known, found = KnownStatistics(table, config), Analysis(tuple(wanted.names))
-    started = time.perf_counter()
+    started, saved = time.perf_counter(), 0
     with BoundedCalls(config, Future()) as calls:
         for selected in enumerator.select_files():
             for files in _pieces(selected.files.files):
@@ -100,6 +102,9 @@ def analyze_table(
                     time.perf_counter() - started,
                 )
                 progress(found)
+            if found.footers_read - saved >= _FILES_SAVED:
+                known.save()
+                saved = found.footers_read
     known.save()
     return found
 

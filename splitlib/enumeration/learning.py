@@ -7,10 +7,11 @@ its row groups, and all row groups have nearly the same bounds, no other footer 
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,6 +48,8 @@ FOOTERS_PER_FILE: Final = 8
 FILES_TOGETHER: Final = 128
 IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16
+# Keys of Spark's metadata of a column.
+_OF_COLUMNS: Final = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
 # Deadline of one footer, in seconds.
 FOOTER_SECONDS: Final = 15.0
 
@@ -61,7 +64,15 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
     """
     if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
         return pa.schema([])
-    return learnable(metadata.data_schema)
+    others = _with_spark_metadata(metadata.spark_schema)
+    return learnable([c for c in metadata.data_schema if c.name not in others])
+
+
+@lru_cache(maxsize=64)
+def _with_spark_metadata(schema: str | None) -> frozenset[str]:
+    """Return the columns of Spark's JSON that have a default, or are found by id."""
+    fields = [] if schema is None else json.loads(schema)["fields"]
+    return frozenset(f["name"] for f in fields if _OF_COLUMNS & (f.get("metadata") or {}).keys())
 
 
 def read_rows(

@@ -63,6 +63,28 @@ def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
     return canonical and (pa.types.is_integer(key.type) or pa.types.is_date(key.type))
 
 
+def bound_values(predicate: Predicate, key: str) -> pa.Array | None:
+    """Return the values of a partition key that the predicate can keep, in the key's type.
+
+    None means that the predicate does not restrict the key to a list of values.
+    """
+    found = [_bound(matchers, key.lower()) for matchers in _alternatives(predicate)]
+    bound = [values for values in found if values is not None]
+    if len(bound) < len(found):
+        return None
+    return pc.unique(pa.concat_arrays(bound))
+
+
+def plain_texts(values: pa.Array | None) -> pa.Array | None:
+    """Return values as text; None without values, or if a text has characters to be escaped."""
+    if values is None:
+        return None
+    texts = values.cast(pa.string())
+    # Null does not have a name of its own: the empty string has the same partition name.
+    plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
+    return texts if pc.all(plain, min_count=0).as_py() else None
+
+
 def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray:
     """Return for each partition whether its leading keys have exactly the values in ``leading``.
 
@@ -118,10 +140,7 @@ def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Arr
     """Return ``values`` as the metastore writes them; None if other spellings may exist."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
-    texts = values.cast(pa.string())
-    # Null does not have a name of its own: the empty string has the same partition name.
-    plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
-    return texts if pc.all(plain, min_count=0).as_py() else None
+    return plain_texts(values)
 
 
 def _product(columns: list[pa.Array], names: list[str]) -> pa.RecordBatch:

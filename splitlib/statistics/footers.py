@@ -121,12 +121,6 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
         place = _place_of(metadata, column.name)
         if place is None:
             rows = [GroupRow(None, None, None, None, *at) for at in places]
-        elif place < 0:
-            # Readers return null for a column that the file does not have.
-            rows = [
-                GroupRow(None, None, group.num_rows > 0, False, *at)
-                for group, at in zip(groups, places, strict=True)
-            ]
         else:
             stored = metadata.schema.column(place)
             decode = _decoder(stored, column.type, ordered=footer.declares_order)
@@ -151,9 +145,10 @@ def _place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
 
 
 def _place_of(metadata: FileMetaData, name: str) -> int | None:
-    """Return the position of a top-level column; -1 if the file does not have it.
+    """Return the position of a top-level column.
 
-    None means that the file has several such columns, or a nested one.
+    None means that the file has several such columns, a nested one, or none. Readers return null or
+    the column's default for a column that the file does not have.
     """
     schema = metadata.schema
     stored = [schema.column(i) for i in range(metadata.num_columns)]
@@ -161,9 +156,7 @@ def _place_of(metadata: FileMetaData, name: str) -> int | None:
     # A column named "a.b" has the same path as the field "b" of a struct "a".
     same = [i for i, c in enumerate(stored) if c.path.lower() == lower]
     nested = any(c.path.lower().startswith(f"{lower}.") for c in stored)
-    if not same:
-        return None if nested or "." in name else -1
-    if nested or len(same) > 1 or "." in name:
+    if nested or len(same) != 1 or "." in name:
         return None
     column = stored[same[0]]
     return None if column.max_repetition_level or column.max_definition_level > 1 else same[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -165,19 +164,21 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
     return _flags(predicate.match_bounds(statistics))
 
 
-def overlap(columns: FileGroups) -> float:
+def overlap(files: FileGroups) -> float:
+    """Return the least :func:`overlap_of` of all columns."""
+    groups = [lists.flatten() for lists in files.columns.values()]
+    return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)
+
+
+def overlap_of(lower: pa.Array, upper: pa.Array) -> float:
     """Return the average share of row groups whose bounds include the least value of a row group.
 
     It is 1 if all row groups have the same bounds, and 1/n if the bounds of n row groups do not
-    overlap. Snowflake calls the average number of such row groups "clustering depth". Of several
-    columns, the least share counts.
+    overlap. Snowflake calls the average number of such row groups "clustering depth". Row groups
+    with unknown bounds count as if they included all values.
     """
-    return reduce(min, (_overlap(lists.flatten()) for lists in columns.columns.values()), 1.0)
-
-
-def _overlap(groups: pa.StructArray) -> float:
-    lower, upper = groups.field("lower"), groups.field("upper")
     known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    unknown, groups = known.false_count, len(lower)
     lower, upper = lower.filter(known), upper.filter(known)
     if not len(lower):
         return 1.0
@@ -185,8 +186,7 @@ def _overlap(groups: pa.StructArray) -> float:
     begins, ends = np.sort(ranks[: len(lower)]), np.sort(ranks[len(lower) :])
     begun = np.searchsorted(begins, begins, side="right")
     ended = np.searchsorted(ends, begins, side="left")
-    unknown = len(groups) - len(lower)
-    return float(np.mean(begun - ended) + unknown) / len(groups)
+    return float(np.mean(begun - ended) + unknown) / groups
 
 
 def _joined(

@@ -17,12 +17,14 @@ from typing import NamedTuple
 from splitlib.testing import HiveMetastore
 from tests.chaos import runs
 from tests.chaos.cells import (
+    OF_GLUE,
     OF_METASTORE,
     ON_BOTH,
     ON_DISK,
     ON_STORE,
     cells_of,
     disk_subjects,
+    glue_subjects,
     hive_on_store,
     is_selected,
     metastore_subjects,
@@ -35,6 +37,7 @@ from tests.chaos.restarts import Restarts, Server
 from tests.chaos.results import as_markdown, totals, write_into
 from tests.chaos.servers import ObjectStore
 from tests.chaos.subjects import LyingSubject, ProxiedSubject, Subject
+from tests.support.glue_server import GlueServer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "chaos.md"
 EVERY = "*"
@@ -103,6 +106,9 @@ def _measurements(pattern: str, scratch: Path, servers: ExitStack) -> list[_Meas
     restarted: dict[str, Server] = {}
     if wanted(*ON_DISK):
         subjects += disk_subjects(scratch / "disk")
+    if wanted(*OF_GLUE):
+        glue = servers.enter_context(GlueServer().running())
+        subjects += glue_subjects(glue, scratch / "glue")
     if wanted(*OF_METASTORE, *ON_BOTH):
         metastore = servers.enter_context(
             HiveMetastore(scratch / "metastore", start_timeout_seconds=_START_SECONDS)

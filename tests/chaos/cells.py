@@ -20,8 +20,16 @@ from tests.chaos.servers import (
     storage_options,
 )
 from tests.chaos.subjects import LIES, PATIENT, READING_LIES, LyingSubject, ProxiedSubject, Subject
-from tests.chaos.tables import KEYS, below, make_hive_table, make_iceberg_table, write_tree
+from tests.chaos.tables import (
+    KEYS,
+    below,
+    make_glue_table,
+    make_hive_table,
+    make_iceberg_table,
+    write_tree,
+)
 from tests.chaos.treatments import HTTP, STREAM
+from tests.support.glue_server import GlueServer
 
 ANY = ""
 _LISTED_DIRECTORY, _LISTED_PARTITION = r"^ls .*(tree|y=\d)$", r"^ls .*k=\d$"
@@ -38,6 +46,7 @@ _numbers = itertools.count()
 
 ON_DISK = ("files on a disk", "iceberg on a disk")
 OF_METASTORE = ("hive", "hive, two metastores", "hive on a disk")
+OF_GLUE = ("glue",)
 ON_STORE = ("files on S3", "iceberg on S3")
 ON_BOTH = ("hive on S3",)
 
@@ -160,6 +169,24 @@ def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subjec
         lies=(*LIES, "swap"),
     )
     return [alone, with_another, on_disk]
+
+
+def glue_subjects(server: GlueServer, directory: Path) -> list[Subject]:
+    """Create a table of Glue with its partitions on the local disk."""
+    tree, root = write_tree(directory / "tree"), f"{directory}/tree"
+    options = {**server.options, "partitions_per_request": 2}
+    table = ProxiedSubject(
+        "glue",
+        "glue",
+        make_glue_table(server, "chaos", f"file://{root}"),
+        below(root, tree),
+        {"open": "GetTable", "list": "GetPartitions", "restore": ANY},
+        lambda address: {**options, "endpoint_url": f"http://{address}"},
+        dict.fromkeys(("open", "list"), ("flip",)),
+        server=lambda: server.address,
+        treatments=HTTP,
+    )
+    return [table]
 
 
 def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:

@@ -19,6 +19,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 from benchmarks.metastore_tables import DATABASE, create_table
 from splitlib.testing import HiveMetastore
 from tests.chaos.subjects import KnownFile
+from tests.support.glue_server import GlueServer, stored
 from tests.support.iceberg_tables import (
     add_deletes,
     append,
@@ -84,6 +85,27 @@ def make_hive_table(metastore: HiveMetastore, name: str, directory: Path, root: 
     texts = [(str(y), str(k)) for y, k in _PARTITIONS]
     locations = [f"{root}/y={y}/k={k}" for y, k in texts]
     metastore.bulk_add_partitions(DATABASE, name, texts, locations)
+    return f"{DATABASE}.{name}"
+
+
+def make_glue_table(server: GlueServer, name: str, root: str) -> str:
+    """Create a table of Glue with the directories below ``root`` as partitions.
+
+    Returns:
+        The table's name, qualified with its database.
+    """
+    server.add_table(
+        DATABASE,
+        name,
+        StorageDescriptor=stored(root, [{"Name": "c", "Type": "bigint"}]),
+        PartitionKeys=[{"Name": "y", "Type": "int"}, {"Name": "k", "Type": "int"}],
+        TableType="EXTERNAL_TABLE",
+        Parameters={},
+    )
+    for y, k in _PARTITIONS:
+        values = (str(y), str(k))
+        partition = {"Values": [*values], "StorageDescriptor": stored(f"{root}/y={y}/k={k}")}
+        server.partitions(DATABASE, name)[values] = partition
     return f"{DATABASE}.{name}"
 
 

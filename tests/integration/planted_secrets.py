@@ -34,6 +34,7 @@ IN_NAMES = [
     f"https://host/t?X-Amz-Signature={SECRET}&X-Amz-Credential={SECRET}",
     f"lake.t?token={SECRET}",
 ]
+GLUE_KEYS = {"key": "a", "secret": SECRET, "token": SECRET}
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("hive", {"uri": f"thrift://me:{SECRET}@localhost:1"}),
     ("hive", {"uri": f"me:{SECRET}@localhost:1"}),
@@ -41,6 +42,9 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("iceberg", {"uri": "http://localhost:1", "type": "rest", "token": SECRET}),
     ("iceberg", {"uri": f"http://me:{SECRET}@localhost:1", "credential": f"a:{SECRET}"}),
     ("iceberg", {"type": f"none?token={SECRET}"}),
+    ("glue", {"endpoint_url": f"http://me:{SECRET}@localhost:1", "region": "r", **GLUE_KEYS}),
+    ("glue", {"endpoint_url": f"none?token={SECRET}", "region": "r", **GLUE_KEYS}),
+    ("glue", {"profile": f"none?token={SECRET}", "secret": SECRET}),
     ("files", {"storage_options": {"secret": SECRET}, "format": f"x?sig={SECRET}"}),
     ("files", {f"password={SECRET}": "x"}),
 ]
@@ -61,8 +65,10 @@ def errors(spark: SparkSession) -> None:
     """Print the errors for tables that do not exist, with the secret in their names and options."""
     quick: dict[str, Any] = {"config": splitlib.SplitConfig(retry_attempts=1)}
     for name in IN_NAMES:
-        for connector in ("files", "hive", "iceberg", None):
+        for connector in ("files", "glue", "hive", "iceberg", None):
             options: dict[str, Any] = {"uri": "thrift://localhost:1"} if connector == "hive" else {}
+            if connector == "glue":
+                options = {"endpoint_url": "http://localhost:1", "region": "r", **GLUE_KEYS}
             show_error(partial(splitlib.load_table, name, connector, **quick, **options))
         reader = splitlib.read(spark).table(name, "files", storage_options={"secret": SECRET})
         print(reader, [reader], f"{reader!r}")

@@ -17,12 +17,20 @@ from splitlib.remote.calls import Workers
 from splitlib.storage import Storage
 from tests.chaos import measure as measuring
 from tests.chaos import processes, runs
-from tests.chaos.cells import Cell, cells_of, disk_subjects, is_selected, metastore_subjects
+from tests.chaos.cells import (
+    Cell,
+    cells_of,
+    disk_subjects,
+    glue_subjects,
+    is_selected,
+    metastore_subjects,
+)
 from tests.chaos.measure import Row, measure
 from tests.chaos.processes import Interrupts, Kills
 from tests.chaos.results import as_markdown, totals, write_into
 from tests.chaos.strikes import NOTHING
 from tests.chaos.subjects import CONFIG, LyingSubject
+from tests.support.glue_server import GlueServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -34,6 +42,8 @@ CELLS = [
     "hive / restore / refuse",
     "hive, two metastores / names / hang",
     "hive on a disk / files / gone",
+    "glue / list / garble",
+    "glue / restore / hang",
     "files on a disk / open / late",
     "files on a disk / partitions / error",
     "files on a disk / files / swap",
@@ -63,10 +73,18 @@ def hive_subjects(metastore, tmp_path_factory):
     return {each.name: each for each in metastore_subjects(metastore, directory)}
 
 
+@pytest.fixture(scope="module")
+def subjects_of_glue(tmp_path_factory):
+    with GlueServer().running() as server:
+        found = glue_subjects(server, tmp_path_factory.mktemp("chaos"))
+        yield {each.name: each for each in found}
+
+
 @pytest.fixture
 def cell(request):
     def find(name: str) -> Cell:
-        needed = "hive_subjects" if name.startswith("hive") else "subjects"
+        of = {"hive": "hive_subjects", "glue": "subjects_of_glue"}
+        needed = of.get(name[:4], "subjects")
         subjects = request.getfixturevalue(needed).values()
         (found,) = [cell for each in subjects for cell in cells_of(each) if cell.name == name]
         return found

@@ -26,6 +26,7 @@ NOT_IMPORTED = {
     "splitlib.spark",
     "splitlib.testing",
     "splitlib_files",
+    "splitlib_glue",
     "splitlib_hive",
     "splitlib_iceberg",
     "tomllib",

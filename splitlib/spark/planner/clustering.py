@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from splitlib.filtering.domains import Ranges
+from splitlib.statistics.row_groups import overlap_of
 
 SAMPLED_FILES: Final = 16
 """Maximal number of files whose footers are read to measure one scan."""
@@ -39,21 +39,8 @@ class GroupBounds(NamedTuple):
 
     @property
     def overlap(self) -> float:
-        """Average share of row groups whose bounds include the least value of a row group.
-
-        It is 1 if all row groups have the same bounds, and 1/n if the bounds of n row groups do not
-        overlap. Snowflake calls the average number of such row groups "clustering depth".
-        """
-        known = pc.and_(pc.is_valid(self.lower), pc.is_valid(self.upper))
-        lower, upper = self.lower.filter(known), self.upper.filter(known)
-        if not len(lower):
-            return 1.0
-        ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
-        begins, ends = np.sort(ranks[: len(lower)]), np.sort(ranks[len(lower) :])
-        begun = np.searchsorted(begins, begins, side="right")
-        ended = np.searchsorted(ends, begins, side="left")
-        unknown = len(self.lower) - len(lower)
-        return float(np.mean(begun - ended) + unknown) / len(self.lower)
+        """Average share of row groups whose bounds include the least value of a row group."""
+        return overlap_of(self.lower, self.upper)
 
     def share_in(self, ranges: Ranges) -> float:
         """Return the share of row groups that may have values in some ranges of the same type."""

@@ -133,5 +133,22 @@ def test_rows_are_those_of_spark(spark, table, column):
     assert len(files_of(pruned)) == files
 
 
+def test_a_column_with_a_default_that_old_files_do_not_have(spark):
+    spark.sql("DROP TABLE IF EXISTS learned_default")
+    spark.sql("CREATE TABLE learned_default (item BIGINT) USING parquet")
+    for item in range(3):
+        spark.sql(f"INSERT INTO learned_default VALUES ({item})")
+    spark.sql("ALTER TABLE learned_default ADD COLUMN half INT DEFAULT 42")
+    spark.sql("INSERT INTO learned_default VALUES (7, 1), (8, NULL)")
+    keys = spark.sql("SELECT 42 AS k")
+    df = splitlib.read(spark).table("learned_default").filtered_by(keys, on={"half": "k"}).load()
+    assert sorted(row.item for row in df.where("half = 42").collect()) == [0, 1, 2]
+    keys = spark.sql("SELECT 1L AS k")
+    df = splitlib.read(spark).table("learned_default").filtered_by(keys, on={"item": "k"}).load()
+    assert [(row.item, row.half) for row in df.where("item = 1").collect()] == [(1, 42)]
+    assert len(files_of(df)) == 1
+    spark.sql("DROP TABLE learned_default")
+
+
 def texts(df: Any) -> list[str]:
     return sorted(str(row) for row in df.collect())

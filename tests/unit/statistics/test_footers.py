@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -260,9 +261,10 @@ def test_dates_that_readers_may_convert_have_no_bounds() -> None:
         assert (row.lower is not None) == known == (row.upper is not None)
 
 
-def test_a_column_that_the_file_does_not_have_is_null() -> None:
+def test_a_column_that_the_file_does_not_have_is_unknown() -> None:
+    """Readers return null for it, or its default."""
     rows = statistics(of_values([1]), pa.int64(), "other")
-    assert keeps(rows, pa.array([1])) == [False]
+    assert keeps(rows, pa.array([42])) == [True]
     assert keeps(rows, pa.array([None], pa.int64())) == [True]
 
 
@@ -309,6 +311,17 @@ def test_a_local_time_is_no_instant() -> None:
     (row,) = statistics(of_values([moment]), UTC_US)
     assert row.lower == row.upper == 946_684_800_000_000
     (row,) = statistics(of_values(pa.array([moment], UTC_US)), pa.timestamp("us"))
+    assert (row.lower, row.upper) == (None, None)
+
+
+@pytest.mark.parametrize("bound", [1.5, 2.5])
+def test_a_bound_that_is_nan_makes_both_unknown(bound: float) -> None:
+    """Some writers compare NaN as less or greater than all numbers, and others leave it out."""
+    content = of_values([1.5, 2.5])
+    length = int.from_bytes(content[-8:-4], "little") + 8
+    nan = struct.pack("<d", math.nan)
+    end = content[-length:].replace(struct.pack("<d", bound), nan)
+    (row,) = statistics(content[:-length] + end, pa.float64())
     assert (row.lower, row.upper) == (None, None)
 
 
@@ -388,3 +401,15 @@ def test_overlap() -> None:
     assert of((0, 9), (0, 9), (0, 9)) == 1
     assert of((0, 1), (2, 3), (4, 5), (6, 7)) == 1 / 4
     assert of() == 1
+
+
+def test_64_bits_are_not_read_as_a_narrower_type() -> None:
+    """Spark raises an error for such a file. The file is kept, so that the error is seen."""
+    assert keeps(statistics(of_values([1]), pa.int32()), pa.array([100], pa.int32())) == [True]
+
+
+def test_bounds_in_a_finer_unit_become_wider() -> None:
+    moment = 946_684_800_000_000
+    content = of_values(pa.array([moment * 1000 + 1], pa.timestamp("ns", "UTC")))
+    (row,) = statistics(content, UTC_US)
+    assert (row.lower, row.upper) == (moment, moment + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -21,11 +22,11 @@ from hypothesis import strategies as st
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.enumeration import learning
-from splitlib.model import ColumnStatistics, FileBatch, FileSplit, TableMetadata
+from splitlib.model import ColumnStatistics, FileBatch, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.reader import read_split
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
-from splitlib.storage import Storage
+from splitlib.storage import Storage, StoredFile
 from splitlib_files import FilesConnector
 from tests.unit.statistics.tables import OLD_SECONDS, files_with, opened, selected, write
 
@@ -385,3 +386,39 @@ def test_given_and_learned_statistics_lead_to_the_same_splits(
         dropped = (of_given.metrics.files_dropped, of_learned.metrics.files_dropped)
         assert dropped[0].get("statistics") == dropped[1].get("footers")
     assert of_given.metrics.footers_read == 0
+
+
+def test_a_footer_that_claims_to_be_large_is_not_read(tmp_path: Path, monkeypatch: Any) -> None:
+    table, asked = clustered(tmp_path, 20), []
+    length = (40 << 20).to_bytes(4, "little")
+
+    def claimed(self: Storage, file: Any, wanted: int) -> bytes:
+        asked.append(wanted)
+        return bytes(min(wanted, 100)) + length + b"PAR1"
+
+    monkeypatch.setattr(Storage, "read_end", claimed)
+    listed = StoredFile(f"{tmp_path}/000.parquet", 1 << 30, 1)
+    assert learning.read_rows(table, list(SCHEMA), SplitConfig(), listed) is None
+    assert asked == [1 << 16]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "learned"),
+    [
+        ({}, True),
+        ({"comment": "x"}, True),
+        ({"EXISTS_DEFAULT": "42"}, False),
+        ({"CURRENT_DEFAULT": "42"}, False),
+        ({"parquet.field.id": 3}, False),
+    ],
+)
+def test_columns_with_metadata_of_spark(metadata: dict[str, Any], learned: bool) -> None:
+    """Such a column has other values in files that do not have it, or another name."""
+    columns = [{"name": "item", "type": "long", "nullable": True, "metadata": metadata}]
+    table = TableMetadata(
+        pa.schema([SCHEMA.field("item")]),
+        (),
+        ReadFormat("parquet"),
+        spark_schema=json.dumps({"type": "struct", "fields": columns}),
+    )
+    assert bool(learning.learnable_columns(table, SplitConfig())) == learned

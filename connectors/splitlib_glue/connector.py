@@ -1,0 +1,214 @@
+"""The connector class: opens a table of Glue, lists its partitions, and lists their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import pyarrow as pa
+
+from splitlib.errors import ConfigError, MissingPartition, TableNotFound
+from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
+from splitlib.hive.entries import readable_metadata
+from splitlib.hive.partition_files import REF, PartitionFiles
+from splitlib.hive.projection import Projection, is_projected
+from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
+from splitlib.spi import Connector, Predicate, check_options, flag
+from splitlib.storage import Storage, file_batch, of_rows
+from splitlib_glue.client import OPTIONS, GlueClient, positive
+from splitlib_glue.partitions import PER_REQUEST, Partitions
+from splitlib_glue.projected import list_projected
+from splitlib_glue.table import CATALOG, GlueTable, identity, load
+
+_OPTIONS = {
+    *OPTIONS,
+    "canonical_values",
+    "partition_projection",
+    "partitions_per_request",
+    "storage_options",
+    "unfiltered",
+}
+
+
+class GlueConnector(Connector):
+    """A table of the AWS Glue Data Catalog.
+
+    Options:
+        region: Region of the catalog, such as ``eu-central-1``. By default it comes from the
+            environment or from AWS's configuration file, as for every client of AWS.
+        catalog_id: Id of the catalog; by default the account of the credentials.
+        key, secret, token: Credentials for Glue. By default those that boto3 finds.
+        profile: Profile in AWS's configuration files.
+        endpoint_url: URL of another server than AWS's.
+        partition_projection: ``false`` to read the registered partitions of a table with Athena's
+            partition projection, as Spark does. By default its partitions are those that Athena
+            computes, and a partition without a directory has no files.
+        unfiltered: ``true`` confirms that Lake Formation filters no rows of the table for these
+            credentials. Needed if the table is registered with Lake Formation, and the credentials
+            may not ask for its filters.
+        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
+            writes them (``5``, never ``05``). Then partitions with such keys can be requested by
+            their values. String keys do not need this option. If it is set wrongly, partitions are
+            missed. The table property ``splitlib.canonical_values`` has the same meaning; the
+            option takes precedence.
+        partitions_per_request: Maximum number of partitions per request (1000, which is Glue's
+            limit).
+        connect_timeout_seconds: Time limit for opening a connection (10).
+        timeout_seconds: Time limit for a complete response (60).
+        storage_options: Options of the fsspec filesystem.
+    """
+
+    def __init__(self, client: GlueClient, table: GlueTable, options: Mapping[str, Any]) -> None:
+        self._client = client
+        self._table = table
+        self._storage = Storage(options.get("storage_options"))
+        self._metadata = table.metadata
+        parameters = table.entry.storage.parameters
+        self._projection: Projection | None = None
+        wants_projection = flag({"partition_projection": True, **options}, "partition_projection")
+        if self._metadata.partition_keys and wants_projection and is_projected(parameters):
+            keys, location = self._metadata.partition_schema, self._metadata.location
+            self._projection = Projection(parameters, keys, location)
+            self._projection.values(_now())  # raises an error if a property is invalid
+        self._canonical = _is_canonical(options.get("canonical_values"), parameters)
+        self._files = PartitionFiles(self._storage, self._metadata.location)
+        self.files_per_page = self._files.files_per_page
+        per_request = _per_request(options.get("partitions_per_request", PER_REQUEST))
+        self._partitions = Partitions(client, table, self._files, per_request)
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """Open the table ``name``: ``database.table``, or a table of the database ``default``."""
+        check_options(options, _OPTIONS)
+        unfiltered = flag(options, "unfiltered")
+        database, _, table = name.lower().rpartition(".")
+        if not table:
+            raise ConfigError("No table is named.", hint="pass 'database.table'.")
+        client = GlueClient(options)
+        try:
+            found = load(client, database or "default", table, unfiltered=unfiltered)
+            return cls(client, found, options)
+        except BaseException:
+            client.close()
+            raise
+
+    @classmethod
+    def table_names(
+        cls, database: str | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the database and name of every table, of one database or of all databases."""
+        check_options(options, _OPTIONS)
+        client = GlueClient(options)
+        with closing(client):
+            databases = [database.lower()] if database is not None else None
+            for name in databases or sorted(_names(client, "get_databases", "DatabaseList")):
+                tables = _names(client, "get_tables", "TableList", DatabaseName=name)
+                for table in sorted(tables):
+                    yield name, table
+
+    def describe(self) -> TableMetadata:
+        """Return the table's columns, partition keys, format and location."""
+        return self._metadata
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """Yield the table's partitions, in batches.
+
+        Projected partitions take no request. If the predicate determines the values of all keys,
+        the registered partitions are requested by their values. Otherwise they are listed, by
+        several requests at a time. String keys with known values leave out partitions in Glue.
+        """
+        if not self._metadata.partition_keys:
+            nothing = pa.RecordBatch.from_arrays([], names=[])
+            whole = self._files.ref(self._metadata.location, self._metadata.read_format)
+            yield PartitionBatch(nothing, pa.array([whole], REF))
+            return
+        if self._projection is not None:
+            yield from self._projected(self._projection, predicate)
+            return
+        keys = self._metadata.partition_schema
+        values = next(wanted(predicate, keys, canonical=self._canonical), None)
+        if values is not None and values.num_columns == len(keys):
+            if not values.num_rows:
+                return
+            if values.num_rows <= self._partitions.most_by_values:
+                yield self._partitions.by_values(values)
+                return
+        yield self._partitions.listed(predicate)
+
+    def _projected(self, projection: Projection, predicate: Predicate) -> Iterator[PartitionBatch]:
+        keys, number = (
+            self._metadata.partition_schema,
+            self._files.number(self._metadata.read_format),
+        )
+        for values, locations in list_projected(projection, keys, predicate, _now()):
+            numbers = pa.repeat(pa.scalar(number, pa.int32()), len(locations))
+            refs = pa.StructArray.from_arrays([locations, numbers], fields=list(REF))
+            yield PartitionBatch(values, refs, asked_for="names" if predicate.filters else "all")
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """Yield the files of some partitions, in one batch per read format.
+
+        A projected partition without a directory has no files, as in Athena.
+        """
+        if self._projection is None or self.files_per_page:
+            yield from self._files.list_files(partitions.refs)
+            return
+        for row in range(len(partitions)):
+            try:
+                batches = list(self._files.list_files(partitions.refs.slice(row, 1)))
+            except MissingPartition:
+                took = Requests(storage=1)
+                batches = [FileBatch(file_batch([]), self._metadata.read_format, took)]
+            for batch in batches:
+                yield replace(batch, files=of_rows(batch.files, pa.array([row], pa.int64())))
+
+    def check_identity(self) -> None:
+        """Check that the table was not replaced by another table of the same name.
+
+        Raises:
+            TableNotFound: if the table was dropped or replaced.
+        """
+        if identity(self._client, self._table) != self._table.identity:
+            raise TableNotFound(
+                "The table was dropped and created again, or moved, after it was opened.",
+                hint="open the table again.",
+            )
+
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """Return the fsspec options that were given for a storage protocol."""
+        return self._storage.given_options
+
+    def close(self) -> None:
+        """Close the connections to Glue."""
+        self._client.close()
+
+
+def _names(client: GlueClient, operation: str, field: str, **arguments: Any) -> Iterator[str]:
+    token: str | None = None
+    while True:
+        answer = client.call(operation, **arguments, NextToken=token)
+        with readable_metadata("names", catalog=CATALOG):
+            yield from (each["Name"] for each in answer[field])
+            following = answer.get("NextToken") or None
+        if following is None:
+            return
+        token = following
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _is_canonical(given: Any, parameters: Mapping[str, str]) -> bool:
+    value = parameters.get(CANONICAL_VALUES, False) if given is None else given
+    return flag({"canonical_values": value}, "canonical_values")
+
+
+def _per_request(value: Any) -> int:
+    number = positive("partitions_per_request", value)
+    if not 1 <= number <= PER_REQUEST:
+        raise ConfigError(f"Option partitions_per_request must be at most {PER_REQUEST}.")
+    return int(number)

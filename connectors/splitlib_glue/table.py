@@ -1,0 +1,176 @@
+"""Load a table from Glue, and reject tables whose files do not have exactly its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from splitlib.errors import CorruptMetadata, SourceUnavailable, SplitlibError, UnsupportedTable
+from splitlib.hive.entries import StorageEntry, TableEntry, metadata_of, readable_metadata
+from splitlib.model import TableMetadata
+from splitlib_glue.client import GlueClient
+
+CATALOG: Final = "catalog"
+# Lake Formation restricts columns, rows and cells. GetTable already leaves out restricted columns.
+_RESTRICTIONS: Final = ("COLUMN_PERMISSION", "CELL_FILTER_PERMISSION")
+_NO_CONDITION: Final = ("", "TRUE")
+
+
+@dataclass(frozen=True)
+class GlueTable:
+    """A table of Glue."""
+
+    address: Mapping[str, str | None]
+    """Arguments of requests about the table: catalog id and database."""
+    name: str
+    """Name in the catalog."""
+    identity: tuple[Any, ...]
+    """Properties that distinguish the table from a later table of the same name."""
+    entry: TableEntry
+    metadata: TableMetadata
+
+
+def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> GlueTable:
+    """Load a table, or the table that a resource link leads to.
+
+    Args:
+        client: Client of the catalog.
+        database: Database of the table.
+        name: Name of the table.
+        unfiltered: Whether the user has confirmed that Lake Formation filters no rows.
+
+    Raises:
+        TableNotFound: if there is no such table.
+        UnsupportedTable: for a table that splitlib cannot read with exactly its rows.
+        CorruptMetadata: if required metadata is missing or malformed.
+    """
+    address: dict[str, str | None] = {"DatabaseName": database}
+    found = _described(client, address, name)
+    with readable_metadata("the table", catalog=CATALOG):
+        if target := found.get("TargetTable"):
+            _refuse_other_region(target, client.region)
+            address = {"CatalogId": target.get("CatalogId"), "DatabaseName": target["DatabaseName"]}
+            name = target["Name"]
+            found = _described(client, address, name)
+        # A database may be a resource link, too. The answer then names the database itself.
+        for argument in ("CatalogId", "DatabaseName"):
+            address[argument] = found.get(argument) or address.get(argument)
+        _refuse_unreadable(found)
+        entry = _table_entry(found)
+        metadata = metadata_of(entry)
+        if not metadata.partition_keys and not metadata.location:
+            raise CorruptMetadata("The table has no location.")
+        if found.get("IsRegisteredWithLakeFormation") and not unfiltered:
+            _refuse_filtered(client, address, name)
+        return GlueTable(address, name, identity_of(found), entry, metadata)
+
+
+def _described(client: GlueClient, address: Mapping[str, str | None], name: str) -> Any:
+    answer = client.call("get_table", **address, Name=name)
+    with readable_metadata("the table", catalog=CATALOG):
+        return answer["Table"]
+
+
+def identity(client: GlueClient, table: GlueTable) -> tuple[Any, ...]:
+    """Return the identity of the table that has the name of ``table`` now.
+
+    Raises:
+        TableNotFound: if there is no such table.
+    """
+    found = _described(client, table.address, table.name)
+    with readable_metadata("the table", catalog=CATALOG):
+        return identity_of(found)
+
+
+def identity_of(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the properties that distinguish a table from a later table of the same name."""
+    keys = [(key["Name"], key.get("Type")) for key in found.get("PartitionKeys") or ()]
+    stored = found.get("StorageDescriptor") or {}
+    return found.get("CreateTime"), found.get("TableType"), stored.get("Location"), keys
+
+
+def storage_entry(found: Mapping[str, Any]) -> StorageEntry:
+    """Convert the storage of a table or partition. Use it inside of ``readable_metadata``."""
+    stored = found.get("StorageDescriptor") or {}
+    serde = stored.get("SerdeInfo") or {}
+    return StorageEntry(
+        location=stored.get("Location"),
+        serde=serde.get("SerializationLibrary"),
+        input_format=stored.get("InputFormat"),
+        serde_properties=serde.get("Parameters") or {},
+        parameters=found.get("Parameters") or {},
+    )
+
+
+def _table_entry(found: Mapping[str, Any]) -> TableEntry:
+    stored = found.get("StorageDescriptor") or {}
+    skew = stored.get("SkewedInfo") or {}
+    return TableEntry(
+        kind=found.get("TableType") or "",
+        columns=[(each["Name"], each["Type"]) for each in stored.get("Columns") or ()],
+        keys=[(key["Name"], key["Type"]) for key in found.get("PartitionKeys") or ()],
+        storage=storage_entry(found),
+        is_list_bucketed=bool(
+            stored.get("StoredAsSubDirectories") and skew.get("SkewedColumnNames")
+        ),
+    )
+
+
+def _refuse_unreadable(found: Mapping[str, Any]) -> None:
+    if found.get("TargetTable"):
+        raise UnsupportedTable("The table is a resource link to another resource link.")
+    if found.get("ViewDefinition") or found.get("IsMaterializedView"):
+        raise UnsupportedTable(
+            "The table is a view.", hint="query it with Athena, or read the tables that it uses."
+        )
+    if federated := found.get("FederatedTable"):
+        raise UnsupportedTable(
+            "The table belongs to another catalog, which Glue reaches through the connection "
+            f"{federated.get('ConnectionName')!r}.",
+            hint="open it with the connector of that catalog.",
+        )
+    if (found.get("TableType") or "").upper() == "GOVERNED":
+        raise UnsupportedTable("The table is a governed table of Lake Formation.")
+    if found.get("RLSProperties"):
+        raise UnsupportedTable("A policy of the catalog filters the rows of the table.")
+
+
+def _refuse_other_region(target: Mapping[str, Any], region: str) -> None:
+    if target.get("Region") not in (None, region):
+        raise UnsupportedTable(
+            f"The table is a resource link to {target['DatabaseName']}.{target['Name']} in the "
+            f"region {target['Region']}.",
+            hint="open that table, with region= and catalog_id= of its catalog.",
+        )
+
+
+def _refuse_filtered(client: GlueClient, address: Mapping[str, str | None], name: str) -> None:
+    """Reject a table if Lake Formation filters its rows or cells for these credentials.
+
+    ``GetTable`` does not tell whether there are filters. ``GetUnfilteredTableMetadata`` does, but
+    is open only to applications that an administrator of Lake Formation allows.
+
+    Raises:
+        UnsupportedTable: if there are filters, or if this cannot be found out.
+    """
+    hint = (
+        "read it with an engine that applies these filters, such as Athena. If no filter applies "
+        "to your credentials, pass unfiltered=True."
+    )
+    types = list(_RESTRICTIONS)
+    try:
+        known = client.call(
+            "get_unfiltered_table_metadata", **address, Name=name, SupportedPermissionTypes=types
+        )
+    except SourceUnavailable:
+        raise
+    except SplitlibError as error:
+        raise UnsupportedTable(
+            "Lake Formation manages the table, and does not tell these credentials whether it "
+            f"filters rows: {error.message}",
+            hint=hint,
+        ) from error
+    condition = str(known.get("RowFilter") or "").strip().upper()
+    if known.get("CellFilters") or condition not in _NO_CONDITION or "Table" not in known:
+        raise UnsupportedTable("Lake Formation filters rows or cells of the table.", hint=hint)

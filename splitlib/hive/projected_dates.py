@@ -1,0 +1,156 @@
+"""Dates as text and at equal distances, as in Athena's partition projection."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from splitlib.errors import UnsupportedTable
+
+_NOW: Final = re.compile(
+    r"\s*NOW\s*(?:([+-])\s*([0-9]{1,9})\s*(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\s*)?"
+)
+# Units of time, from coarse to fine, and those of fixed length.
+UNITS: Final = ("YEARS", "MONTHS", "WEEKS", "DAYS", "HOURS", "MINUTES", "SECONDS", "MILLIS")
+FIXED: Final = {
+    "WEEKS": timedelta(weeks=1),
+    "DAYS": timedelta(days=1),
+    "HOURS": timedelta(hours=1),
+    "MINUTES": timedelta(minutes=1),
+    "SECONDS": timedelta(seconds=1),
+    "MILLIS": timedelta(milliseconds=1),
+}
+# Fields of a date in patterns of Java's DateTimeFormatter: name, and pattern of their text.
+_FIELDS: Final = {
+    **dict.fromkeys(("yyyy", "uuuu", "y", "u"), ("year", "[0-9]{4}")),
+    **dict.fromkeys(("yy", "uu"), ("year", "[0-9]{2}")),
+    "MM": ("month", "[0-9]{2}"),
+    "M": ("month", "[0-9]{1,2}"),
+    "dd": ("day", "[0-9]{2}"),
+    "d": ("day", "[0-9]{1,2}"),
+    "HH": ("hour", "[0-9]{2}"),
+    "H": ("hour", "[0-9]{1,2}"),
+    "mm": ("minute", "[0-9]{2}"),
+    "m": ("minute", "[0-9]{1,2}"),
+    "ss": ("second", "[0-9]{2}"),
+    "s": ("second", "[0-9]{1,2}"),
+    "SSS": ("milli", "[0-9]{3}"),
+}
+_PRECISION: Final = {
+    "year": "YEARS",
+    "month": "MONTHS",
+    "day": "DAYS",
+    "hour": "HOURS",
+    "minute": "MINUTES",
+    "second": "SECONDS",
+    "milli": "MILLIS",
+}
+_PATTERN: Final = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|([^A-Za-z'\[\]{}#])")
+
+
+class DateFormat:
+    """A pattern of Java's ``DateTimeFormatter``, with numeric fields.
+
+    Args:
+        pattern: The pattern, such as ``yyyy/MM/dd``.
+
+    Raises:
+        UnsupportedTable: for other fields, and for patterns that do not determine a date.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._parts: list[tuple[str, int] | str] = []
+        texts, names, end = list[str](), list[str](), 0
+        for found in _PATTERN.finditer(pattern):
+            name, text = _FIELDS.get(found[0], ("", ""))
+            if found.start() != end or name in names or bool(found[1]) > bool(name):
+                break
+            if not found[1]:
+                literal = "'" if found[0] == "''" else found[3] or found[2].replace("''", "'")
+                self._parts.append(literal)
+                texts.append(re.escape(literal))
+            elif texts and texts[-1].endswith("{1,2})"):
+                break  # a field without a fixed width, right before another field
+            else:
+                names.append(name)
+                self._parts.append((name, len(found[0])))
+                texts.append(f"(?P<{name}>{text})")
+            end = found.end()
+        if end != len(pattern) or set(names) != set([*_PRECISION][: len(names)]) or not names:
+            raise UnsupportedTable(
+                f"The date format {pattern!r} of a partition projection is not supported.",
+                hint="use year, month, day, hour, minute, second and SSS without gaps, as numbers.",
+            )
+        self.unit = _PRECISION[[*_PRECISION][len(names) - 1]]
+        """The finest unit of time in the pattern."""
+        self._text = re.compile("".join(texts), re.ASCII)
+
+    def write(self, moment: datetime) -> str:
+        """Return a moment as text; finer units are cut off."""
+        written = []
+        for part in self._parts:
+            if isinstance(part, str):
+                written.append(part)
+                continue
+            name, width = part
+            number = moment.microsecond // 1000 if name == "milli" else getattr(moment, name)
+            if name == "year" and width == 2:
+                number %= 100
+            written.append(f"{number:0{4 if name == 'year' and width == 1 else width}d}")
+        return "".join(written)
+
+    def read(self, text: str) -> datetime | None:
+        """Parse text; None if it is not written by :meth:`write`."""
+        found = self._text.fullmatch(text)
+        if found is None:
+            return None
+        numbers: dict[str, Any] = {"month": 1, "day": 1} | {
+            k: int(v) for k, v in found.groupdict().items()
+        }
+        if len(found["year"]) == 2:
+            numbers["year"] += 2000
+        numbers["microsecond"] = numbers.pop("milli", 0) * 1000
+        try:
+            moment = datetime(**numbers)
+        except ValueError:
+            return None
+        return moment if self.write(moment) == text else None
+
+
+def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
+    """Parse an end of a range: a date, or a time relative to now, such as ``NOW-3YEARS``.
+
+    Args:
+        text: The text.
+        form: Format of dates. Finer units of a relative time are cut off.
+        now: The current time.
+
+    Returns:
+        The end; None if it is neither.
+    """
+    relative = _NOW.fullmatch(text)
+    if relative is None:
+        return form.read(text)
+    if relative[1]:
+        number, unit = int(relative[1] + relative[2]), f"{relative[3]}S"
+        try:
+            if unit in FIXED:
+                now += number * FIXED[unit]
+            else:
+                now = plus_months(now, number * (12 if unit == "YEARS" else 1))
+        except (OverflowError, ValueError):
+            return None
+    return form.read(form.write(now))
+
+
+def plus_months(moment: datetime, months: int) -> datetime:
+    """Add months. As in Java, a day that the month does not have becomes its last day.
+
+    Raises:
+        ValueError: if the year is beyond those of Python's dates.
+    """
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    following = datetime(year + (month == 11), (month + 1) % 12 + 1, 1) if year < 9999 else None
+    last = 31 if following is None else (following - timedelta(days=1)).day
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))

@@ -1,0 +1,224 @@
+"""Failures of Glue, and of the way to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+
+import splitlib
+from splitlib import DynamicFilteringData, SplitConfig
+from splitlib.filtering.predicate import Predicate
+from splitlib_glue import client as glue_client
+from tests.support import glue_server
+from tests.support.glue_server import refusal
+from tests.unit.connectors.glue.conftest import add_partition, add_table
+
+ONCE = SplitConfig(retry_attempts=1)
+
+
+def load(server, config=ONCE, **options):
+    return splitlib.load_table("db.t", "glue", config=config, **{**server.options, **options})
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("ThrottlingException", 400, splitlib.SourceUnavailable),
+        ("TooManyRequestsException", 429, splitlib.SourceUnavailable),
+        ("InternalServiceException", 500, splitlib.SourceUnavailable),
+        ("OperationTimeoutException", 400, splitlib.SourceUnavailable),
+        ("ServiceUnavailable", 503, splitlib.SourceUnavailable),
+        ("AccessDeniedException", 400, splitlib.AccessDenied),
+        ("ExpiredTokenException", 400, splitlib.AccessDenied),
+        ("UnrecognizedClientException", 403, splitlib.AccessDenied),
+        ("EntityNotFoundException", 400, splitlib.TableNotFound),
+        ("GlueEncryptionException", 400, splitlib.SourceError),
+        ("InvalidInputException", 400, splitlib.SourceError),
+    ],
+)
+def test_answers_that_report_an_error(server, code, status, kind):
+    add_table(server, {})
+    server.faults = [refusal(code, status)]
+    with pytest.raises(kind, match=code) as caught:
+        load(server)
+    assert type(caught.value) is kind or code == "InvalidInputException"
+    assert caught.value.connector == "glue"
+    assert server.names() == ["GetTable"]  # botocore does not retry
+    if kind is splitlib.SourceUnavailable:
+        throttled = code in (
+            "ThrottlingException",
+            "TooManyRequestsException",
+            "ServiceUnavailable",
+        )
+        assert caught.value.is_throttled == throttled
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        glue_server.cut,
+        glue_server.shortened,
+        glue_server.emptied,
+        glue_server.error_page,
+        glue_server.hung_up,
+    ],
+    ids=lambda fault: fault.__name__,
+)
+@pytest.mark.parametrize("at", ["open", "list", "values", "segment"])
+def test_damaged_answers_are_never_empty_results(server, fault, at):
+    add_table(server, {"k": "string"})
+    for i in range(20):
+        add_partition(server, f"v{i}")
+    filters = []
+    if at == "segment":
+        server.page = 15
+    if at == "values":
+        filters = [DynamicFilteringData.from_values({"k": ["v1", "v2"]})]
+    if at == "open":
+        server.faults = [fault]
+        with pytest.raises(splitlib.SourceUnavailable):
+            load(server)
+        return
+    with load(server) as table:
+        predicate = Predicate(table.metadata.filter_schema, filters)
+        server.faults = [None, fault] if at == "segment" else [fault]
+        if at == "segment":  # retried at once: the engine could only repeat the whole listing
+            (batch,) = table.connector.list_partitions(predicate)
+            assert len(batch) == 20
+        else:
+            with pytest.raises(splitlib.SourceUnavailable):
+                list(table.connector.list_partitions(predicate))
+        assert not server.faults
+
+
+def test_engine_retries(server):
+    add_table(server, {"k": "string"})
+    add_partition(server, "a")
+    throttled = refusal("ThrottlingException")
+    server.faults = [throttled, glue_server.cut]
+    with load(server, SplitConfig(retry_attempts=3)) as table:
+        server.faults = [throttled, refusal("InternalServiceException", 500)]
+        predicate = Predicate(table.metadata.filter_schema)
+        assert sum(map(len, table.list_partitions(predicate, SplitConfig(retry_attempts=3)))) == 1
+
+
+def test_answer_without_partitions_is_an_error(server, monkeypatch):
+    add_table(server, {"k": "string"})
+    with load(server) as table:
+        monkeypatch.setattr(server, "answer", lambda *_: {"message": "hello"})
+        with pytest.raises(splitlib.CorruptMetadata, match="damaged"):
+            list(table.connector.list_partitions(Predicate(table.metadata.filter_schema)))
+
+
+def test_too_large_answer(server, monkeypatch):
+    add_table(server, {})
+    monkeypatch.setattr(glue_client, "MOST_BYTES", 100)
+    with pytest.raises(splitlib.SourceError, match="more than 100 bytes"):
+        load(server)
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_slow_answer_ends_in_time(server, is_silent):
+    """Neither silence nor single bytes, each of which arrives in time, keep the client waiting."""
+    add_table(server, {})
+    over = threading.Event()
+
+    def trickle(handler, right):
+        handler.reply(200, b"", length=10**6)
+        while not over.wait(0.005):
+            if not is_silent:
+                handler.wfile.write(b" ")
+
+    server.faults = [trickle]
+    try:
+        with pytest.raises(splitlib.SourceUnavailable):
+            load(server, timeout_seconds=0.1)
+    finally:
+        over.set()
+
+
+def test_no_server():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(splitlib.SourceUnavailable):
+        splitlib.load_table(
+            "db.t",
+            "glue",
+            config=ONCE,
+            endpoint_url=f"http://127.0.0.1:{port}",
+            region="x",
+            key="a",
+            secret="b",
+        )
+
+
+def test_forked_process_has_connections_of_its_own(server):
+    add_table(server, {"k": "string"})
+    add_partition(server, "a")
+    with load(server) as table:
+
+        def listed():
+            predicate = Predicate(table.metadata.filter_schema)
+            return sum(map(len, table.connector.list_partitions(predicate)))
+
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if listed() == 1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert listed() == 1
+        opening, by_child, by_parent = server.clients
+        assert opening == by_parent != by_child
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regoin": "x"}, "Unknown option regoin"),
+        ({"key": "a", "secret": None}, "key and secret"),
+        ({"endpoint_url": "nowhere"}, "cannot be made"),
+        ({"profile": "none-of-these"}, "none-of-these"),
+        ({"timeout_seconds": 0}, "timeout_seconds must be a positive number"),
+        ({"partitions_per_request": 1001}, "at most 1000"),
+        ({"partition_projection": "maybe"}, "partition_projection must be true or false"),
+        ({"unfiltered": 1}, "unfiltered must be true or false"),
+    ],
+)
+def test_wrong_options(server, options, message):
+    add_table(server, {})
+    with pytest.raises(splitlib.ConfigError, match=message):
+        load(server, **options)
+
+
+def test_no_region_and_no_credentials(server, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(splitlib.ConfigError, match="region of Glue is unknown"):
+        splitlib.load_table("db.t", "glue", config=ONCE)
+    endpoint = server.options["endpoint_url"]
+    with pytest.raises(splitlib.AccessDenied, match="no credentials for Glue"):
+        splitlib.load_table("db.t", "glue", config=ONCE, region="x", endpoint_url=endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "from-the-environment-too")
+    add_table(server, {})
+    with splitlib.load_table("db.t", "glue", region="x", endpoint_url=endpoint):
+        assert server.keys == ["from-the-environment"]
+
+
+def test_secrets_stay_out_of_errors(server):
+    secret = "gl-pl4nted-s3cret"
+    server.faults = [
+        lambda handler, right: handler.reply(
+            400, f'{{"__type": "AccessDeniedException", "Message": "{secret}"}}'.encode()
+        )
+    ]
+    with pytest.raises(splitlib.AccessDenied) as caught:
+        load(server, secret=secret)
+    assert secret not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
+    assert "***" in str(caught.value)
