@@ -59,7 +59,7 @@ test-all: $(BIN)/.ready $(OLDEST)/bin/.ready interop  ## all tests on the newest
 $(INTEROP)/bin/.ready: setup.cfg tests/interop/requirements.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python -m pip install --quiet --upgrade pip
-	$(INTEROP)/bin/python -m pip install --quiet -e '.[conformance,hive,spark]' -r tests/interop/requirements.txt
+	$(INTEROP)/bin/python -m pip install --quiet -e '.[conformance,delta,hive,spark]' -r tests/interop/requirements.txt
 	touch $@
 
 $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml

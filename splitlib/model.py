@@ -157,11 +157,14 @@ class DeleteFile:
             values of some columns (``equality``).
         path: Path, spelled as in :attr:`FileBatch.files`.
         size: Size of the file in bytes.
-        format: ``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``.
+        format: ``parquet``, ``orc``, ``avro`` or, for a vector, a name of the connector's own, such
+            as ``puffin``. Only the connector reads vectors.
         offset: Position of the vector in the file, in bytes.
         length: Length of the vector, in bytes.
         field_ids: Ids of the columns that an equality delete compares.
         records: Number of positions or rows in the file; None if the catalog does not record it.
+        inline: The vector as text, if the catalog stores it instead of a file; otherwise empty.
+            ``path`` is then the data file.
     """
 
     kind: Literal["position", "vector", "equality"]
@@ -172,6 +175,7 @@ class DeleteFile:
     length: int = 0
     field_ids: tuple[int, ...] = ()
     records: int | None = None
+    inline: str = field(default="", repr=False)
 
     __repr__ = show
 

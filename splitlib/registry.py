@@ -39,6 +39,7 @@ SESSION = "session"
 _DIRECTORIES = "files"
 """Connector for plain directories. It infers the schema as Spark does with its settings."""
 _BUILT_IN = {
+    "delta": "splitlib_delta:DeltaConnector",
     _DIRECTORIES: "splitlib_files:FilesConnector",
     "glue": "splitlib_glue:GlueConnector",
     "hive": "splitlib_hive:HiveConnector",
@@ -46,7 +47,7 @@ _BUILT_IN = {
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
 # Connectors that list files themselves. They need the storage settings of the Spark session.
-_ON_STORAGE = frozenset({_DIRECTORIES, "glue", "hive"})
+_ON_STORAGE = frozenset({"delta", _DIRECTORIES, "glue", "hive"})
 _STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -149,6 +150,38 @@ def flag(options: Mapping[str, Any], name: str) -> bool:
     if str(value).lower() not in known:
         raise ConfigError(f"Option {name} must be true or false, not {value!r}.")
     return known[str(value).lower()]
+
+
+def integer(name: str, value: Any) -> int:
+    """Return an option that is a whole number, given as a number or as text.
+
+    Raises:
+        ConfigError: if it is not a whole number.
+    """
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} must be a number, not {value!r}.") from None
+
+
+def milliseconds(name: str, moment: Any) -> int:
+    """Return an option that is a time, in milliseconds since the epoch.
+
+    It may be given as a datetime or ISO 8601 text with a time zone, or in milliseconds.
+
+    Raises:
+        ConfigError: if it is not such a time.
+    """
+    if isinstance(moment, str) and not moment.strip().isdigit():
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise ConfigError(f"{name} is not a time in ISO 8601: {moment!r}.") from None
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ConfigError(f"{name} has no time zone.", hint="write 2024-01-31T12:00:00Z.")
+        return int(moment.timestamp() * 1000)
+    return integer(name, moment)
 
 
 @runtime_checkable

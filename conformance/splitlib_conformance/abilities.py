@@ -31,7 +31,7 @@ from splitlib_conformance.base import (
     partition,
 )
 from splitlib_conformance.expectations import expect, expect_error, expect_files, frozen
-from splitlib_conformance.harness import Harness
+from splitlib_conformance.harness import Harness, not_tried
 
 _ABILITIES = (
     SupportsDeletionVectors,
@@ -270,6 +270,8 @@ class AbilitiesTests(KitBase):
         return lambda database: list(connector.table_names(database, subject.address.options))
 
     def _files(self, table: Table) -> Iterator[FileBatch]:
+        if table.metadata.read_format.columns == "name":
+            not_tried("make a table whose columns are found by field id")
         for listed in table.list_partitions(everything(table)):
             for _, batch in self.files_of(table, listed):
                 expect(

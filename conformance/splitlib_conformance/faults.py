@@ -193,21 +193,24 @@ class FaultTests(KitBase):
     def _calls(self, harness: Harness, *, opening: bool) -> int:
         """Return the number of calls that reading a table takes, at most ``_MOST_CALLS``.
 
-        With ``opening``, the calls to open the table count too.
+        With ``opening``, the calls to open the table count too. Without it, a table with a
+        snapshot may take none.
         """
         subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         outcome = Outcome(0, subject, calls)
+        pinned = False
         if opening:
             with harness.watch(calls):
                 self._open_and_read(outcome, {"listing_threads": 1})
         else:
             with self.open(subject.address) as table, harness.watch(calls):
                 _enumerate(outcome, enumerator(table, listing_threads=1))
+                pinned = table.metadata.snapshot_id is not None
         if outcome.error:
             raise outcome.error
         expect_files(outcome.splits or [], subject.files)
         expect(
-            calls.made,
+            calls.made or pinned,
             "read a table, but the harness has watched no call of its source",
             "every call to pass through the object given to Harness.watch",
         )

@@ -14,7 +14,6 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping
 
 from splitlib.arrow import parquet_footer
 from splitlib.errors import UnsupportedTable
-from splitlib.model import FIELD_ID
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.failures import decoding, reading
 
@@ -62,7 +61,7 @@ class PhysicalNames:
             decoding(what, path),
         ):
             schema = parquet_footer.read_schema(stream)
-        own = dict(_by_field_id(schema))
+        own = parquet_footer.names_by_id(schema)
         if own:
             return True, own
         if self._mapping is None:
@@ -71,14 +70,6 @@ class PhysicalNames:
                 hint="set the table's property schema.name-mapping.default.",
             )
         return False, dict(_mapped(((f.name, f) for f in schema), self._mapping.root))
-
-
-def _by_field_id(fields: Iterable[pa.Field]) -> Iterator[tuple[int, str]]:
-    for field in fields:
-        identifier = (field.metadata or {}).get(FIELD_ID)
-        if identifier is not None:
-            yield int(identifier), field.name
-        yield from _by_field_id(child for _, child in _children(field.type))
 
 
 def _mapped(

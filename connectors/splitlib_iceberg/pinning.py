@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from pyiceberg.catalog import Catalog
@@ -14,6 +13,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound, TableNotFound
+from splitlib.spi import integer, milliseconds
 from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import of_catalog
 from splitlib_iceberg.guarded_io import guarded
@@ -102,9 +102,9 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
     """
     match dict(pins):
         case {"snapshot_id": identifier}:
-            snapshot = _by_id(table, _integer("snapshot_id", identifier))
+            snapshot = _by_id(table, integer("snapshot_id", identifier))
         case {"as_of": moment}:
-            snapshot = _as_of(table, _milliseconds(moment))
+            snapshot = _as_of(table, milliseconds("as_of", moment))
         case {"ref": str(name)}:
             reference = table.metadata.refs.get(name)
             if reference is None:
@@ -145,24 +145,3 @@ def _as_of(table: Table, milliseconds: int) -> Snapshot:
     if not earlier:
         raise SnapshotNotFound(f"The table has no snapshot at or before {milliseconds} ms.")
     return _by_id(table, earlier[-1].snapshot_id)
-
-
-def _integer(option: str, value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{option} must be a number, not {value!r}.") from None
-
-
-def _milliseconds(moment: Any) -> int:
-    """Convert a datetime, ISO 8601 text or number to milliseconds since the epoch."""
-    if isinstance(moment, str) and not moment.strip().isdigit():
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            raise ConfigError(f"as_of is not a time in ISO 8601: {moment!r}.") from None
-    if isinstance(moment, datetime):
-        if moment.tzinfo is None:
-            raise ConfigError("as_of has no time zone.", hint="write 2024-01-31T12:00:00Z.")
-        return int(moment.timestamp() * 1000)
-    return _integer("as_of", moment)

@@ -7,11 +7,13 @@ the blocked thread would abort the process at exit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
+
+from splitlib.model import FIELD_ID
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES: Final = 8
@@ -38,6 +40,25 @@ def read_metadata(file: Any) -> Any:
     from pyarrow import parquet
 
     return parquet.read_metadata(pa.BufferReader(_footer_of(file)))
+
+
+def names_by_id(schema: pa.Schema) -> dict[int, str]:
+    """Return the names of a file's columns by field id, nested ones included."""
+    return dict(_by_field_id(schema))
+
+
+def _by_field_id(fields: Iterable[pa.Field]) -> Iterator[tuple[int, str]]:
+    for field in fields:
+        identifier = (field.metadata or {}).get(FIELD_ID)
+        if identifier is not None:
+            yield int(identifier), field.name
+        kind = field.type
+        if pa.types.is_map(kind):
+            yield from _by_field_id([kind.key_field, kind.item_field])
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            yield from _by_field_id([kind.value_field])
+        elif pa.types.is_struct(kind):
+            yield from _by_field_id(kind)
 
 
 def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = None) -> bytes:

@@ -75,6 +75,11 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "ConfigError: if it is neither": (
         "tests/integration/session/test_by_name.py::test_one_spelling_is_true_or_false",
     ),
+    "Return an option that is a whole number": (f"{SPI}::test_a_number_is_a_number_or_text",),
+    "ConfigError: if it is not a whole": (f"{SPI}::test_what_is_no_number_is_refused",),
+    "Return an option that is a time": (f"{SPI}::test_a_time_is_in_milliseconds",),
+    "It may be given as a datetime or ISO 8601": (f"{SPI}::test_a_time_is_in_milliseconds",),
+    "ConfigError: if it is not such a time": (f"{SPI}::test_what_is_no_time_is_refused",),
     "Listing partition names is cheap": (
         f"{ENUMERATOR}::test_only_matching_partitions_are_listed",
         "pruned_partitions_are_not_listed",

@@ -25,6 +25,7 @@ NOT_IMPORTED = {
     "splitlib.reading",
     "splitlib.spark",
     "splitlib.testing",
+    "splitlib_delta",
     "splitlib_files",
     "splitlib_glue",
     "splitlib_hive",

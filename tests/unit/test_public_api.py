@@ -41,8 +41,10 @@ def run(code):
 IMPORT_CORE = """
 import importlib, pkgutil, sys
 sys.modules["pyspark"] = None
-import splitlib, splitlib_files, splitlib_glue, splitlib_hive, splitlib_iceberg
-packages = splitlib, splitlib_files, splitlib_glue, splitlib_hive, splitlib_iceberg
+import splitlib, splitlib_delta, splitlib_files, splitlib_glue, splitlib_hive, splitlib_iceberg
+packages = (
+    splitlib, splitlib_delta, splitlib_files, splitlib_glue, splitlib_hive, splitlib_iceberg
+)
 for package in packages:
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.startswith("splitlib.spark") and "__main__" not in module.name:

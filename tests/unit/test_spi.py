@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
 import splitlib
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.spi import Connector, check_options
+from splitlib.spi import Connector, check_options, integer, milliseconds
 from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector
 
@@ -72,3 +73,34 @@ def test_an_unknown_option_is_refused_by_its_name():
 
 def test_a_connector_is_four_methods():
     assert Connector.__abstractmethods__ == {"open", "describe", "list_partitions", "list_files"}
+
+
+@pytest.mark.parametrize("given", [7, "7", " 7 "])
+def test_a_number_is_a_number_or_text(given):
+    assert integer("version", given) == 7
+
+
+@pytest.mark.parametrize("given", ["seven", "", "1.5", None, []])
+def test_what_is_no_number_is_refused(given):
+    with pytest.raises(splitlib.ConfigError, match="version must be a number"):
+        integer("version", given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2024-01-31T12:00:00Z",
+        "2024-01-31T13:00:00+01:00",
+        "1706702400000",
+        1706702400000,
+        datetime(2024, 1, 31, 12, tzinfo=UTC),
+    ],
+)
+def test_a_time_is_in_milliseconds(given):
+    assert milliseconds("timestamp", given) == 1706702400000
+
+
+@pytest.mark.parametrize("given", ["yesterday", "2024-01-31T12:00:00", datetime(2024, 1, 31), []])
+def test_what_is_no_time_is_refused(given):
+    with pytest.raises(splitlib.ConfigError, match="timestamp"):
+        milliseconds("timestamp", given)

@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
-from splitlib.spark.field_ids.columns import alias, field_id
+from splitlib.spark.field_ids.columns import alias, field_id, spark_type
 from splitlib.spark.field_ids.deletes import POSITION, Deletes
 from splitlib.spark.field_ids.reader import MappedReader
 from splitlib.spark.scan import FileGroup
@@ -97,7 +97,15 @@ def _rows(reader: MappedReader, way: _ColumnMapping, group: _Group) -> DataFrame
         rows = _not_deleted(reader, batch, fields, constants, group.deletes)
     else:
         rows = reader.read(batch, fields, constants)
-    return rows.select(*(F.col(alias(field_id(f))).alias(f.name) for f in schema))
+    return rows.select(*(_typed(f, constants).alias(f.name) for f in schema))
+
+
+def _typed(field: pa.Field, constants: pa.Table) -> Column:
+    """Return a column; a constant that is text is cast as Spark casts partition values."""
+    name = alias(field_id(field))
+    if name not in constants.column_names or not pa.types.is_string(constants[name].type):
+        return F.col(name)
+    return F.expr(f"try_cast(`{name}` AS {spark_type(field).simpleString()})")
 
 
 def _not_deleted(
@@ -132,10 +140,14 @@ def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Ar
     """
     columns = {f.name.lower(): f for f in schema}
     return {
-        field_id(column): partitions.values[field.name].cast(column.type)
+        field_id(column): _values(partitions.values[field.name], column)
         for field in partitions.fields
         if field.transform is None and (column := columns.get(field.source.lower())) is not None
     }
+
+
+def _values(values: pa.Array, column: pa.Field) -> pa.Array:
+    return values if pa.types.is_string(values.type) else values.cast(column.type)
 
 
 def _grouped_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyroaring import BitMap64
 
-from splitlib_iceberg.deletion_vectors import positions_of
+from splitlib.arrow.deletion_vectors import positions_of
 
 ARRAY = [*range(0, 100, 7)]
 BITS = [*range(0, 2**16, 3)]

@@ -1,0 +1,113 @@
+"""Find and decode deletion vectors: bitmaps of deleted row positions."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from splitlib.arrow.deletion_vectors import (
+    FRAME_BYTES,
+    bitmap_in,
+    bitmap_in_frame,
+    positions_of,
+)
+from splitlib.errors import CorruptMetadata, MissingFile, UnsupportedTable
+from splitlib.model import DeleteFile
+from splitlib.storage import Storage, local_path
+from splitlib_delta.actions import decoding
+
+_UUID_LENGTH: Final = 20  # characters of an encoded UUID
+_Z85: Final = (
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+)
+_B85: Final = (
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+)
+_TO_B85: Final = str.maketrans(_Z85, _B85)
+_MOST_BYTES: Final = 1 << 30
+
+
+def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
+    """Return the description of a deletion vector for readers.
+
+    Args:
+        vector: Its entry in the log.
+        path: Path of the data file.
+        root: Location of the table.
+
+    Raises:
+        UnsupportedTable: for a kind of storage that this connector does not know.
+        CorruptMetadata: if the entry is damaged.
+    """
+    kind, text = vector["storageType"], vector["pathOrInlineDv"]
+    size, offset = vector["sizeInBytes"], vector["offset"] or 0
+    with decoding(f"The deletion vector of {path}"):
+        if not isinstance(text, str) or not 0 <= size <= _MOST_BYTES or offset < 0:
+            raise ValueError("it has no text or an impossible size")
+        match kind:
+            case "i":
+                place, framed = path, 0
+            case "u":
+                name = uuid.UUID(bytes=_of_z85(text[-_UUID_LENGTH:]))
+                above = f"{text[:-_UUID_LENGTH]}/" if len(text) > _UUID_LENGTH else ""
+                place, framed = f"{root.rstrip('/')}/{above}deletion_vector_{name}.bin", FRAME_BYTES
+            case "p":
+                place, framed = local_path(unquote(text, errors="strict")), FRAME_BYTES
+            case _:
+                raise UnsupportedTable(
+                    f"The deletion vector of {path} is stored in an unknown way, {kind!r}."
+                )
+    return DeleteFile(
+        "vector",
+        place,
+        size + framed,
+        "delta",
+        offset=offset,
+        length=size + framed,
+        records=vector["cardinality"],
+        inline=text if kind == "i" else "",
+    )
+
+
+def read_vector(storage: Storage, delete: DeleteFile) -> pa.Int64Array:
+    """Return the positions of the deleted rows, ascending. Reads only the bytes of the vector.
+
+    Raises:
+        CorruptMetadata: if the bytes are not a valid vector, or the vector does not have the number
+            of rows in the log.
+        MissingFile: if the file does not exist.
+    """
+    what = f"The deletion vector at byte {delete.offset} of {delete.path}"
+    if delete.inline:
+        with decoding(what):
+            bitmap = bitmap_in(_of_z85(delete.inline)[: delete.length])
+    else:
+        data = _read(storage, delete)
+        bitmap = bitmap_in_frame(data) if len(data) == delete.length else None
+    if bitmap is None:
+        raise CorruptMetadata(
+            f"There is no deletion vector at byte {delete.offset} of {delete.path}."
+        )
+    with decoding(what):
+        return pa.array(positions_of(bitmap, delete.records))
+
+
+def _read(storage: Storage, delete: DeleteFile) -> bytes:
+    fs, path = storage.filesystem(delete.path)
+    try:
+        with fs.open(path, "rb") as stream:
+            stream.seek(delete.offset)
+            data: bytes = stream.read(delete.length)
+    except FileNotFoundError as error:
+        raise MissingFile(f"The deletion vector {delete.path} no longer exists.") from error
+    return data
+
+
+def _of_z85(text: str) -> bytes:
+    """Decode ZeroMQ's variant of base 85, which has another alphabet than Python's."""
+    return base64.b85decode(text.translate(_TO_B85))

@@ -1,0 +1,298 @@
+"""Read one version of a table from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import CorruptMetadata, MissingFile, SnapshotNotFound, UnsupportedTable
+from splitlib.remote.calls import Workers
+from splitlib.storage import Storage
+from splitlib_delta.actions import Actions, Columns, child, decoding, entries, live
+from splitlib_delta.versions import Log, LogFile, Version
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_THREADS: Final = 16
+_MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
+_DETAILS: Final = ("metaData", "protocol")
+# Columns of a checkpoint that are read when the table is opened. Statistics are not among them.
+_OF_FILES: Final = (
+    *("add.path", "add.partitionValues", "add.size", "add.modificationTime"),
+    "add.deletionVector",
+)
+_STATISTICS: Final = ("add.path", "add.stats", "add.stats_parsed")
+_ICT, _ICT_SINCE = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion"
+
+
+class Keys(Protocol):
+    """The names of the partition columns in the log, which depend on the schema."""
+
+    def __call__(self, metadata: Mapping[str, Any], protocol: Mapping[str, Any]) -> Sequence[str]:
+        """Check the protocol, and return the names."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The statistics of some files, one row per file."""
+
+    text: pa.StringArray
+    """JSON objects; null for none."""
+    parsed: Any
+    """The same as structs, in a checkpoint that has them; otherwise None."""
+
+
+class Snapshot:
+    """One version of a table. Thread-safe.
+
+    Args:
+        files: Reader of the log.
+        version: The version.
+        keys: Returns the names of the partition columns.
+    """
+
+    def __init__(self, files: LogReader, version: Version, keys: Keys) -> None:
+        self._reader = files
+        self.version = version.number
+        commits = in_parallel(files.read, version.commits)
+        checkpoint = _Checkpoint(files, version.checkpoint)
+        self.metadata, self.protocol = _details(version, commits, checkpoint)
+        names = keys(self.metadata, self.protocol)
+        self._texts: list[pa.StringArray | None] = []
+        self._names: list[str] = []
+        recent, older = list[pa.Table](), list[pa.Table]()
+        for file, data in zip(version.commits, commits, strict=True):
+            with decoding(file.name):
+                recent += self._columns(file.name, Actions.of_commit(data, names), names)
+        for name, actions in checkpoint.actions(names):
+            with decoding(name):
+                older += self._columns(name, actions, names)
+        with decoding("An entry"):
+            self.files = live(recent, older)
+        if self.files["size"].null_count or self.files["path"].null_count:
+            raise CorruptMetadata("A file in the log of the table has no size.")
+
+    def _columns(self, name: str, actions: Actions, keys: Sequence[str]) -> list[pa.Table]:
+        source = len(self._names)
+        self._names.append(name)
+        text = None
+        if not name.endswith(".parquet"):
+            text = pc.struct_field(actions.added, ["stats"])
+        self._texts.append(text)
+        root = self._reader.root
+        found = [Columns.of(actions.added, root, keys, source).table]
+        if actions.removed is not None:
+            found.append(Columns.of(actions.removed, root, keys, None).table)
+        return found
+
+    def statistics(self, rows: pa.Array) -> tuple[list[tuple[pa.Array, Statistics]], int]:
+        """Return the statistics of some files.
+
+        Args:
+            rows: Rows of :attr:`files`.
+
+        Returns:
+            For each log file, the places of its files in ``rows``, and their statistics. And the
+            number of requests.
+        """
+        source = self.files["source"].combine_chunks().take(rows).to_numpy()
+        row = self.files["row"].combine_chunks().take(rows)
+        numbers = np.unique(source).tolist()
+        places = [pa.array(np.flatnonzero(source == number)) for number in numbers]
+        wanted = [(number, row.take(at)) for number, at in zip(numbers, places, strict=True)]
+        found = in_parallel(self._statistics_in, wanted)
+        requests = sum(self._texts[number] is None for number in numbers)
+        return list(zip(places, found, strict=True)), requests
+
+    def _statistics_in(self, wanted: tuple[int, pa.Array]) -> Statistics:
+        """Return statistics from one log file, of some of the files that it adds."""
+        number, rows = wanted
+        text = self._texts[number]
+        if text is not None:
+            return Statistics(text.take(rows), None)
+        table = self._reader.parquet(self._names[number], _STATISTICS)
+        with decoding(self._names[number]):
+            added = table["add"].combine_chunks()
+            at = pc.indices_nonzero(pc.is_valid(child(added, "path"))).take(rows)
+            parsed = child(added, "stats_parsed")
+            return Statistics(
+                child(added, "stats", pa.string()).take(at),
+                None if parsed is None else parsed.take(at),
+            )
+
+
+class LogReader:
+    """Reads the log of a table.
+
+    Args:
+        storage: Access to the table's files.
+        root: Location of the table.
+    """
+
+    def __init__(self, storage: Storage, root: str) -> None:
+        self._storage = storage
+        self.root = root
+        self.directory = f"{root.rstrip('/')}/_delta_log"
+
+    def log(self) -> Log:
+        """List the log."""
+        return Log.listed(self._storage, self.directory)
+
+    def read(self, file: LogFile) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            MissingFile: if the file no longer exists.
+            UnsupportedTable: if it is too large.
+        """
+        return self._read(file.name)
+
+    def parquet(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of a Parquet file; columns that it does not have are ignored."""
+        from pyarrow import parquet  # slow to import
+
+        data = self._read(name)
+        with decoding(name):
+            # Python reads the bytes: a blocked call from Arrow could not be abandoned.
+            return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
+
+    def _read(self, name: str) -> bytes:
+        fs, path = self._storage.filesystem(f"{self.directory}/{name}")
+        try:
+            with fs.open(path, "rb") as stream:
+                data: bytes = stream.read(_MOST_BYTES + 1)
+        except FileNotFoundError as error:
+            raise MissingFile(
+                f"{name} in the log of the table no longer exists.",
+                hint="the log was cleaned up meanwhile; open the table again.",
+            ) from error
+        if len(data) > _MOST_BYTES:
+            raise UnsupportedTable(f"{name} in the log of the table has more than 2 GiB.")
+        return data
+
+
+class _Checkpoint:
+    """The files of a checkpoint, each read once."""
+
+    def __init__(self, reader: LogReader, files: Sequence[LogFile]) -> None:
+        self._reader = reader
+        self._files = files
+        self._data: list[Any] = in_parallel(self._read, files)
+
+    def _read(self, file: LogFile) -> bytes | pa.Table:
+        if file.name.endswith(".json"):
+            return self._reader.read(file)
+        return self._reader.parquet(file.name, (*_OF_FILES, *_DETAILS, "sidecar"))
+
+    def entries(self, *names: str) -> list[Mapping[str, Any]]:
+        """Return the entries of some kinds, each as a mapping from its kind to its content."""
+        found: list[Mapping[str, Any]] = []
+        for file, data in zip(self._files, self._data, strict=True):
+            with decoding(file.name):
+                if isinstance(data, bytes):
+                    found += entries(data, *names)
+                    continue
+                for name in names:
+                    if name in data.column_names:
+                        rows = data[name].drop_null().to_pylist(maps_as_pydicts="strict")
+                        found += [{name: row} for row in rows]
+        return found
+
+    def actions(self, keys: Sequence[str]) -> list[tuple[str, Actions]]:
+        """Return the files in the checkpoint, by the name of the log file that lists them."""
+        found = []
+        for file, data in zip(self._files, self._data, strict=True):
+            with decoding(file.name):
+                if isinstance(data, bytes):
+                    found.append((file.name, Actions.of_commit(data, keys)._replace(removed=None)))
+                else:
+                    found.append((file.name, Actions.of_checkpoint(data)))
+        sidecars = [
+            f"_sidecars/{entry['sidecar']['path']}"
+            for entry in self.entries("sidecar")
+            if entry.get("sidecar")
+        ]
+        tables = in_parallel(lambda name: self._reader.parquet(name, _OF_FILES), sidecars)
+        for name, table in zip(sidecars, tables, strict=True):
+            with decoding(name):
+                found.append((name, Actions.of_checkpoint(table)))
+        return found
+
+
+def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
+    """Return the newest version that was committed at a time, or before it.
+
+    The time of a commit is in the commit if the table says so, and otherwise that of its file.
+
+    Raises:
+        SnapshotNotFound: if there is none.
+    """
+    version = log.version()
+    commits = [reader.read(file) for file in version.commits]
+    metadata, _ = _details(version, commits, _Checkpoint(reader, version.checkpoint))
+    configuration = metadata.get("configuration") or {}
+    since = log.latest + 1
+    if configuration.get(_ICT) == "true":
+        since = int(configuration.get(_ICT_SINCE, 0))
+    best, last = None, 0
+    for number, file in sorted(log.commits.items()):
+        if number < since:
+            last = max(file.modified, last + 1)  # file systems do not guarantee an order
+        if number < since and last <= milliseconds:
+            best = number
+    numbers = sorted(number for number in log.commits if number >= since)
+    low, high = 0, len(numbers)
+    while low < high:
+        middle = (low + high) // 2
+        if _time_in(reader, log.commits[numbers[middle]]) <= milliseconds:
+            best, low = numbers[middle], middle + 1
+        else:
+            high = middle
+    if best is None:
+        raise SnapshotNotFound(
+            f"The table has no version at or before {milliseconds} ms.",
+            hint="its older versions may have been cleaned up.",
+        )
+    return log.version(best)
+
+
+def _time_in(reader: LogReader, file: LogFile) -> int:
+    data = reader.read(file)
+    with decoding(file.name):
+        for entry in entries(data, "inCommitTimestamp"):
+            if (time := (entry.get("commitInfo") or {}).get("inCommitTimestamp")) is not None:
+                return int(time)
+    raise CorruptMetadata(f"{file.name} in the log of the table has no inCommitTimestamp.")
+
+
+def _details(
+    version: Version, commits: Sequence[bytes], checkpoint: _Checkpoint
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the newest metadata and protocol."""
+    found: dict[str, Any] = {}
+
+    def note(every: Sequence[Mapping[str, Any]]) -> None:
+        new = {name: e[name] for e in every for name in _DETAILS if e.get(name)}
+        found.update({name: value for name, value in new.items() if name not in found})
+
+    for file, data in zip(version.commits, commits, strict=True):
+        with decoding(file.name):
+            note(list(entries(data, *_DETAILS)))
+    note(checkpoint.entries(*_DETAILS))
+    if missing := sorted(set(_DETAILS) - found.keys()):
+        raise CorruptMetadata(f"The log of the table has no {missing[0]}.")
+    return found["metaData"], found["protocol"]
+
+
+def in_parallel(call: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+    """Call a function for each argument in threads, and return the results in order."""
+    if len(arguments) < 2:
+        return [call(each) for each in arguments]
+    with Workers(_THREADS, "splitlib-delta") as pool:
+        return list(pool.map(call, arguments))

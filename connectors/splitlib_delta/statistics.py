@@ -1,0 +1,222 @@
+"""Convert the statistics of files to bounds that are never too narrow.
+
+Writers shorten texts, cut timestamps to milliseconds, and write numbers as JSON. Statistics that
+cannot be decoded are unknown, so the files are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.model import ColumnStatistics
+from splitlib_delta.actions import child, read_json
+from splitlib_delta.log import Statistics
+from splitlib_delta.schema import Column
+
+_ROWS_AT_ONCE: Final = 20_000
+_BLOCK_BYTES: Final = 1 << 20
+_MILLISECOND: Final = 1000
+_DAY: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DATE: Final = rf"{_DAY}$"
+_LOCAL: Final = rf"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
+_INSTANT: Final = rf"{_LOCAL}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$"
+# Texts with fewer characters are not shortened: writers keep at least this many.
+_WHOLE_TEXT: Final = 32
+_GREATEST: Final = "\U0010ffff"
+# Some writers convert decimals to doubles, which are exact to about 1e-16.
+_DECIMAL_ERROR: Final = 1e-15
+# Numbers that JSON does not have are texts. As texts inside texts they would have a backslash.
+_NOT_JSON: Final = r':\s*"(NaN|-?Infinity)"'
+
+
+def bounds_of(known: Statistics, columns: Sequence[Column]) -> dict[str, ColumnStatistics]:
+    """Return the statistics of some columns, one row per file."""
+    total, text = len(known.text), known.text
+    if known.parsed is not None:  # structs need no parsing
+        has_structs = pc.is_valid(_count(known.parsed, "numRecords", ()))
+        text = pc.if_else(has_structs, None, text)
+    parts = [
+        _parsed(text.slice(start, _ROWS_AT_ONCE), columns)
+        for start in range(0, total, _ROWS_AT_ONCE)
+    ]
+    return {
+        column.field.name: _statistics(
+            [part.get(column) for part in parts], known.parsed, column, total
+        )
+        for column in columns
+    }
+
+
+def concatenated(
+    parts: Sequence[tuple[pa.Array, dict[str, ColumnStatistics]]],
+) -> dict[str, ColumnStatistics]:
+    """Return the statistics of several groups of files, in the order of their places."""
+    places = np.concatenate([place.to_numpy() for place, _ in parts])
+    order = pa.array(np.argsort(places, kind="stable"))
+    found = {}
+    for name in parts[0][1]:
+        given = [known[name] for _, known in parts]
+        found[name] = ColumnStatistics(
+            *(
+                pa.concat_arrays([getattr(each, what) for each in given])
+                for what in ("lower", "upper", "has_null", "has_nan", "has_value")
+            )
+        ).take(order)
+    return found
+
+
+def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:
+    """Parse JSON statistics. A column whose statistics have another type is left out."""
+    each: dict[Column, pa.StructArray] = {}
+    for some in (columns, columns, *([column] for column in columns)):
+        try:
+            found = _rows(text, some)
+        except pa.ArrowInvalid:
+            # Line breaks, and numbers that JSON does not have, are rare.
+            text = pc.replace_substring_regex(text, r"[\r\n]", " ")
+            text = pc.replace_substring_regex(text, _NOT_JSON, ":null")
+            continue
+        each.update(dict.fromkeys(some, found))
+        if some is columns:
+            break
+    return each
+
+
+def _rows(text: pa.StringArray, columns: Sequence[Column]) -> pa.StructArray:
+    """Parse JSON statistics.
+
+    Raises:
+        pyarrow.ArrowInvalid: if the text of a file is not a line of JSON with the right types.
+    """
+    schema = pa.schema(
+        [
+            ("numRecords", pa.int64()),
+            ("nullCount", _nested([(c.path, pa.int64()) for c in columns])),
+            *(
+                (name, _nested([(c.path, _stored(c.field.type)) for c in columns]))
+                for name in ("minValues", "maxValues")
+            ),
+        ]
+    )
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    plain = pc.fill_null(text, "{}")
+    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(plain)], plain), "\n")[0].as_buffer()
+    table = read_json(lines, schema, max(_BLOCK_BYTES, longest + 1))
+    if len(table) != len(text):
+        raise pa.ArrowInvalid("Statistics are not one JSON object per file.")
+    return table.combine_chunks().to_struct_array().combine_chunks()
+
+
+def _nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+    """Return the type of structs with a field at each path."""
+    fields: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
+    for path, kind in columns:
+        fields.setdefault(path[0], []).append((path[1:], kind))
+    return pa.struct(
+        [
+            (name, inside[0][1] if not inside[0][0] else _nested(inside))
+            for name, inside in fields.items()
+        ]
+    )
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which JSON has values of a type."""
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    return pa.string()
+
+
+def _statistics(
+    texts: Sequence[pa.StructArray | None], parsed: Any, column: Column, total: int
+) -> ColumnStatistics:
+    if any(part is None for part in texts) or not texts:
+        lower = upper = pa.nulls(total, column.field.type)
+        nulls = records = pa.nulls(total, pa.int64())
+    else:
+        whole = pa.concat_arrays(texts)
+        lower = _bound(_at(whole, "minValues", column.path), column, lower=True)
+        upper = _bound(_at(whole, "maxValues", column.path), column, lower=False)
+        nulls, records = _at(whole, "nullCount", column.path), _at(whole, "numRecords", ())
+    if parsed is not None:
+        lower = pc.coalesce(lower, _own_bound(parsed, "minValues", column, lower=True))
+        upper = pc.coalesce(upper, _own_bound(parsed, "maxValues", column, lower=False))
+        nulls = pc.coalesce(nulls, _count(parsed, "nullCount", column.path))
+        records = pc.coalesce(records, _count(parsed, "numRecords", ()))
+    return ColumnStatistics(
+        lower,
+        upper,
+        pc.greater(nulls, 0),
+        pa.nulls(total, pa.bool_())
+        if pa.types.is_floating(column.field.type)
+        else pa.repeat(False, total),
+        pc.if_else(pc.equal(nulls, records), False, pa.scalar(None, pa.bool_())),
+    )
+
+
+def _at(structs: Any, name: str, path: Sequence[str]) -> Any:
+    """Return the field at a path in structs; None if there is no such field."""
+    return reduce(lambda inside, each: inside and child(inside, each), path, child(structs, name))
+
+
+def _count(structs: Any, name: str, path: Sequence[str]) -> pa.Array:
+    found = _at(structs, name, path)
+    if found is None or not pa.types.is_integer(found.type):
+        return pa.nulls(len(structs), pa.int64())
+    return found.cast(pa.int64())
+
+
+def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Array:
+    """Return a bound that is stored in a type of its own, perhaps an older one of the column."""
+    found = _at(structs, name, column.path)
+    nothing = pa.nulls(len(structs), column.field.type)
+    if found is None:
+        return nothing
+    try:
+        return _widened(found.cast(column.field.type), column, lower=lower)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return nothing
+
+
+def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
+    """Convert a bound from its type in JSON."""
+    kind = column.field.type
+    try:
+        if pa.types.is_decimal(kind):
+            slack = pc.multiply(pc.abs(stored), _DECIMAL_ERROR)
+            stored = pc.subtract(stored, slack) if lower else pc.add(stored, slack)
+        elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            form = _DATE if pa.types.is_date(kind) else _INSTANT if kind.tz else rf"{_LOCAL}$"
+            stored = pc.if_else(pc.match_substring_regex(stored, form), stored, None)
+        elif pa.types.is_float32(kind):
+            return stored.cast(kind, safe=False)
+        return _widened(stored.cast(kind), column, lower=lower)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(stored), kind)
+
+
+def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
+    """Return a bound that holds although the writer shortened or rounded it."""
+    kind = bound.type
+    if pa.types.is_timestamp(kind):
+        micros = bound.cast(pa.int64())
+        near = pc.less(pc.abs(pc.fill_null(micros, 0)), 1 << 62)
+        moved = pc.add(micros, -_MILLISECOND if lower else _MILLISECOND)
+        return pc.if_else(near, moved, None).cast(kind)
+    if pa.types.is_string(kind) and not lower:
+        may_be_short = pc.greater_equal(pc.utf8_length(bound), _WHOLE_TEXT)
+        return pc.if_else(may_be_short, pc.binary_join_element_wise(bound, _GREATEST, ""), bound)
+    if column.was_float:  # the digits that distinguish a float are too few for a double
+        rounded = bound.cast(pa.float32(), safe=False).cast(pa.float64())
+        return (pc.min_element_wise if lower else pc.max_element_wise)(
+            bound, rounded, skip_nulls=False
+        )
+    return bound

@@ -1,0 +1,448 @@
+"""Tables whose logs are written by hand: what deltalake does not write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, FileSplit, SplitConfig, Table
+from tests.support import delta_log
+from tests.support.delta_log import add, commit, field, metadata, protocol, remove
+
+MAPPED = {"delta.columnMapping.mode": "name"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+def opened(root: Path, **options: Any) -> Table:
+    return splitlib.load_table(str(root), connector="delta", config=SplitConfig(), **options)
+
+
+def splits(
+    root: Path, wanted: dict[str, list[Any]] | None = None, **options: Any
+) -> list[FileSplit]:
+    with opened(root, **options) as table:
+        enumerator = DynamicFileEnumerator(table, SplitConfig())
+        if wanted:
+            fields = [table.metadata.filter_schema.field(name) for name in wanted]
+            data = pa.table([pa.array(wanted[f.name], f.type) for f in fields], names=list(wanted))
+            enumerator.set_dynamic_filtering_data(
+                DynamicFilteringData.from_arrow(data, fields=list(wanted))
+            )
+        return list(enumerator.enumerate_splits())
+
+
+def names(found: list[FileSplit]) -> list[str]:
+    return sorted(Path(split.path).name for split in found)
+
+
+def simple(
+    root: Path, *entries: dict[str, Any], kind: Any = "long", keys: tuple[str, ...] = ()
+) -> None:
+    commit(
+        root, [protocol(), metadata([field("c", kind), *(field(k, "string") for k in keys)], keys)]
+    )
+    commit(root, list(entries))
+
+
+def bounded(path: str, lower: Any, upper: Any, **more: Any) -> dict[str, Any]:
+    known = {"minValues": {"c": lower}, "maxValues": {"c": upper}, "nullCount": {"c": 0}}
+    return add(path, stats=json.dumps({"numRecords": 3, **known}), **more)
+
+
+def test_paths_are_url_decoded_once(root: Path) -> None:
+    paths = {"p=b%2520c/x%20y": "p=b%20c/x y", "p=%25C3%25A9": "p=%C3%A9", "a+b": "a+b"}
+    values = {"partitionValues": {"p": "x"}}
+    simple(root, *(add(path, **values) for path in paths), keys=("p",))
+    found = {split.path for split in splits(root)}
+    assert found == {f"{root}/{plain}" for plain in paths.values()}
+
+
+def test_absolute_paths_of_shallow_clones(root: Path) -> None:
+    simple(
+        root, add("file:/data/a%20b"), add("file:///data/c"), add("s3://bucket/d%2520"), add("/e")
+    )
+    found = {split.path for split in splits(root)}
+    assert found == {"/data/a b", "/data/c", "s3://bucket/d%20", "/e"}
+
+
+def test_a_removed_file_may_be_spelled_differently(root: Path) -> None:
+    simple(root, add("a%20b"), add("c"), add("d"))
+    commit(root, [remove(f"file://{root}/a%20b"), remove("%63")])
+    assert names(splits(root)) == ["d"]
+
+
+def test_empty_and_missing_partition_values_are_null(root: Path) -> None:
+    given: list[dict[str, Any]] = [{"p": ""}, {"p": None}, {}]
+    simple(root, *(add(f"f{i}", partitionValues=v) for i, v in enumerate(given)), keys=("p",))
+    assert [split.partition_values for split in splits(root)] == [{"p": None}] * 3
+
+
+def test_a_file_without_partition_values_is_refused(root: Path) -> None:
+    simple(root, {"add": {"path": "f", "size": 1}}, keys=("p",))
+    with pytest.raises(splitlib.CorruptMetadata, match="no partition values"):
+        opened(root)
+
+
+def test_timestamps_without_a_time_zone_are_left_to_spark(root: Path) -> None:
+    commit(root, [protocol(), metadata([field("c", "long"), field("p", "timestamp")], ["p"])])
+    texts = ["2024-01-01 00:00:00", "2024-01-01T00:00:00.000001Z"]
+    commit(root, [add(f"f{i}", partitionValues={"p": text}) for i, text in enumerate(texts)])
+    found = splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]})
+    assert names(found) == ["f1"]  # cannot be decided beside a time without a time zone
+    commit(root, [remove("f0")])
+    assert splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]}) == []
+    assert names(splits(root, {"p": [datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]})) == ["f1"]
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "variantShredding-preview", "x"])
+def test_unknown_features_are_refused_by_name(root: Path, feature: str) -> None:
+    commit(root, [protocol("columnMapping", feature), metadata([field("c", "long")])])
+    with pytest.raises(splitlib.UnsupportedTable, match=feature):
+        opened(root)
+
+
+def test_a_newer_reader_version_is_refused(root: Path) -> None:
+    commit(root, [{"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}])
+    commit(root, [metadata([field("c", "long")])])
+    with pytest.raises(splitlib.UnsupportedTable, match="version 4"):
+        opened(root)
+
+
+def test_unknown_type_changes_are_refused(root: Path) -> None:
+    changes = [{"fromType": "string", "toType": "long"}]
+    column = field("c", "long", **{"delta.typeChanges": changes})
+    commit(root, [protocol("typeWidening"), metadata([column])])
+    with pytest.raises(splitlib.UnsupportedTable, match="column c was changed from string to long"):
+        opened(root)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}, {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}],
+)
+def test_types_that_cannot_be_read_by_field_id_are_refused(root: Path, properties: Any) -> None:
+    commit(root, [protocol("deletionVectors"), metadata([field("c", "string", **properties)])])
+    with pytest.raises(splitlib.UnsupportedTable, match="Column c of type"):
+        opened(root)
+
+
+@pytest.mark.parametrize("wanted", [-1, 3, 99])
+def test_a_version_that_does_not_exist(root: Path, wanted: int) -> None:
+    simple(root, add("a"))
+    with pytest.raises(splitlib.SnapshotNotFound, match=f"no version {wanted}"):
+        opened(root, version=wanted)
+
+
+def test_a_version_is_pinned(root: Path) -> None:
+    simple(root, add("a"))
+    commit(root, [add("b"), remove("a")])
+    assert names(splits(root, version="1")) == ["a"]
+    with opened(root) as table:
+        commit(root, [remove("b")])
+        assert table.metadata.snapshot_id == "2"
+        assert names(list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())) == ["b"]
+
+
+def test_a_time_selects_the_newest_commit_before_it(root: Path) -> None:
+    simple(root, add("a"))
+    commit(root, [add("b")])
+    for version, seconds in enumerate([100, 300, 200]):  # the clock went back before the last one
+        os.utime(root / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+    assert names(splits(root, timestamp=299_999)) == []
+    assert names(splits(root, timestamp=300_000)) == ["a"]
+    assert names(splits(root, timestamp=300_001)) == ["a", "b"]
+    assert names(splits(root, timestamp="1970-01-01T01:00:00Z")) == ["a", "b"]
+    with pytest.raises(splitlib.SnapshotNotFound):
+        opened(root, timestamp=99_999)
+    with pytest.raises(splitlib.ConfigError, match="exclude each other"):
+        opened(root, timestamp=1, version=1)
+
+
+def test_commits_may_contain_their_time(root: Path) -> None:
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    columns = [field("c", "long")]
+    for i in range(4):
+        changed = metadata(columns, **(configuration if i == 0 else {}))
+        first = [{"commitInfo": {"inCommitTimestamp": 1000 * i}}]
+        commit(root, [*first, *([protocol(), changed] if i == 0 else []), add(f"f{i}")])
+    assert [len(splits(root, timestamp=1000 * i + 999)) for i in range(4)] == [1, 2, 3, 4]
+
+
+def test_the_times_of_files_hold_before_commits_contain_theirs(root: Path) -> None:
+    since = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "2",
+    }
+    simple(root, add("a"))
+    commit(
+        root,
+        [
+            {"commitInfo": {"inCommitTimestamp": 5000}},
+            metadata([field("c", "long")], **since),
+            add("b"),
+        ],
+    )
+    for version in (0, 1, 2):
+        os.utime(root / "_delta_log" / f"{version:020}.json", (version + 1, version + 1))
+    assert [len(splits(root, timestamp=moment)) for moment in (1000, 2000, 4999, 5000)] == [
+        0,
+        1,
+        1,
+        2,
+    ]
+
+
+def test_a_missing_commit_is_an_error(root: Path) -> None:
+    simple(root, add("a"))
+    commit(root, [add("b")])
+    (root / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(splitlib.CorruptMetadata, match="no commit 1"):
+        opened(root)
+
+
+def test_incomplete_checkpoints_are_not_used(root: Path) -> None:
+    simple(root, add("a"))
+    log = root / "_delta_log"
+    (log / f"{1:020}.checkpoint.{1:010}.{2:010}.parquet").write_bytes(b"part 1 of 2")
+    (log / f"{1:020}.checkpoint.parquet").write_bytes(b"")
+    assert names(splits(root)) == ["a"]
+
+
+def test_a_damaged_checkpoint_is_an_error(root: Path) -> None:
+    simple(root, add("a"))
+    (root / "_delta_log" / f"{1:020}.checkpoint.parquet").write_bytes(b"no parquet")
+    with pytest.raises(splitlib.CorruptMetadata, match="checkpoint"):
+        opened(root)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"{",
+        b'{"add": {"path": 1}}\n',
+        b"\xff\xfe",
+        b'{"add": {"path": "x", "size": "y"}}',
+        b'{"add": {"path": "x"}}',
+    ],
+)
+def test_a_damaged_commit_is_an_error(root: Path, damage: bytes) -> None:
+    simple(root)
+    (root / "_delta_log" / f"{1:020}.json").write_bytes(damage)
+    with pytest.raises(splitlib.CorruptMetadata):
+        opened(root)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_checkpoints_with_sidecars(root: Path, kind: str) -> None:
+    files = [f"f{i}" for i in range(4)]
+    simple(root, *map(add, files), kind="long")
+    log = root / "_delta_log"
+    (log / "_sidecars").mkdir()
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    whole = pq.read_table(log / f"{1:020}.checkpoint.parquet")
+    adds = whole.filter(pc.is_valid(pc.struct_field(whole["add"], "path"))).select(["add"])
+    for i in range(2):
+        pq.write_table(adds.slice(2 * i, 2), log / "_sidecars" / f"s{i}.parquet")
+    for each in [*log.glob("*.json"), *log.glob("*.parquet")]:
+        each.unlink()
+    sidecars = [
+        {"path": f"s{i}.parquet", "sizeInBytes": 1, "modificationTime": 0} for i in range(2)
+    ]
+    entries = [
+        protocol("v2Checkpoint"),
+        metadata([field("c", "long")]),
+        {"checkpointMetadata": {"version": 1}},
+        *({"sidecar": s} for s in sidecars),
+    ]
+    name = log / f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.{kind}"
+    if kind == "json":
+        name.write_text("".join(json.dumps(e) + "\n" for e in entries))
+    else:
+        # Parquet has no empty structs.
+        entries[1]["metaData"]["format"].pop("options")
+        entries[1]["metaData"]["configuration"] = {"x": "y"}
+        kinds = dict.fromkeys(kind for entry in entries for kind in entry)
+        pq.write_table(pa.Table.from_pylist([kinds | entry for entry in entries]), name)
+    commit_two = {"remove": {"path": "f1", "dataChange": True}}
+    (log / f"{2:020}.json").write_text(json.dumps(commit_two) + "\n")
+    assert names(splits(root)) == ["f0", "f2", "f3"]
+
+
+@pytest.mark.parametrize("storage", ["i", "u", "p"])
+def test_deletion_vectors(root: Path, storage: str) -> None:
+    rows = [0, 3, 70_000, 2**33]
+    simple(root, add("a"), add("b"))
+    vector = (
+        delta_log.inline_vector(rows)
+        if storage == "i"
+        else delta_log.stored_vector(root, rows, prefix="x1", is_absolute=storage == "p")
+    )
+    commit(root, [protocol("deletionVectors"), remove("a"), add("a", deletionVector=vector)])
+    with opened(root) as table:
+        found = list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())
+        deletes = {Path(s.path).name: s.deletes for s in found}
+        assert deletes["b"] == ()
+        [delete] = deletes["a"]
+        assert table.read_vector(delete).to_pylist() == rows
+        # a later vector replaces the earlier one
+        other = delta_log.inline_vector([1])
+        commit(root, [remove("a", deletionVector=vector), add("a", deletionVector=other)])
+    with opened(root) as table:
+        found = list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())
+        vectors = [d for s in found for d in s.deletes]
+        assert [table.read_vector(d).to_pylist() for d in vectors] == [[1]]
+        assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cardinality": 3},
+        {"sizeInBytes": 7},
+        {"pathOrInlineDv": "0000000000"},
+        {"storageType": "x"},
+        {"sizeInBytes": -1},
+    ],
+)
+def test_a_damaged_deletion_vector_is_an_error(root: Path, change: dict[str, Any]) -> None:
+    vector = {**delta_log.inline_vector([0, 3]), **change}
+    simple(root)
+    commit(root, [protocol("deletionVectors"), add("a", deletionVector=vector)])
+    with (
+        opened(root) as table,
+        pytest.raises((splitlib.CorruptMetadata, splitlib.UnsupportedTable)),
+    ):
+        _read_vectors(table)
+
+
+def _read_vectors(table: Table) -> None:
+    for split in DynamicFileEnumerator(table, SplitConfig()).enumerate_splits():
+        table.read_vector(split.deletes[0])
+
+
+def kept(root: Path, kind: Any, lower: Any, upper: Any, value: Any, **column: Any) -> bool:
+    """Return whether a file with these bounds is read for a value."""
+    commit(
+        root,
+        [
+            protocol("typeWidening", "timestampNtz"),
+            metadata([field("c", kind, **column)]),
+            bounded("f", lower, upper),
+        ],
+    )
+    found = bool(splits(root, {"c": [value]}))
+    shutil.rmtree(root)
+    return found
+
+
+def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
+    assert not kept(root, "string", "a", "b", "ba")
+    assert kept(root, "string", "a", "b" * 32, "b" * 33)  # no last character was added
+    assert not kept(root, "string", "a", "b" * 31, "b" * 32)
+    moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
+    assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
+    assert not kept(
+        root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.998", moment
+    )
+    instant = moment.replace(tzinfo=UTC)
+    assert kept(
+        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.999+05:30", instant
+    )
+    assert not kept(
+        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.990+05:30", instant
+    )
+    exact = Decimal("1234567890.123456789012345678")
+    assert kept(root, "decimal(38,18)", 0, float(exact), exact)
+    assert kept(root, "decimal(38,18)", float(exact), 10**11, exact)
+    assert not kept(root, "decimal(38,18)", 0, 1234567890.1, exact)
+    changes = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    assert kept(root, "double", 0, 1.1, 1.100000023841858, **changes)
+    assert not kept(root, "double", 0, 1.1, 1.100000023841858)
+    assert not kept(root, "date", "2024-01-01", "2024-01-02", date(2024, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ("NaN", "NaN"),
+        (1, "NaN"),
+        ("-Infinity", "Infinity"),
+        (None, None),
+        ({}, []),
+        ("x", "y"),
+        (True, 1),
+    ],
+)
+def test_bounds_that_are_no_numbers_are_unknown(root: Path, lower: Any, upper: Any) -> None:
+    assert kept(root, "double", lower, upper, 7.5)
+
+
+def test_columns_without_statistics_are_unknown(root: Path) -> None:
+    columns = [field(f"c{i}", "long") for i in range(3)]
+    known = {"minValues": {"c0": 1}, "maxValues": {"c0": 2}, "nullCount": {"c0": 0, "c1": 0}}
+    commit(
+        root,
+        [protocol(), metadata(columns), add("f", stats=json.dumps({"numRecords": 9, **known}))],
+    )
+    commit(root, [add("g"), add("h", stats="")])
+    assert names(splits(root, {"c0": [5]})) == ["g", "h"]
+    assert names(splits(root, {"c1": [5]})) == ["f", "g", "h"]
+    assert names(splits(root, {"c2": [5]})) == ["f", "g", "h"]
+
+
+def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
+    renamed = field(
+        "b", "long", **{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "a"}
+    )
+    added = field(
+        "a", "long", **{"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "col-2"}
+    )
+    known = {"minValues": {"a": 1}, "maxValues": {"a": 2}, "nullCount": {"a": 0}}
+    commit(
+        root,
+        [
+            protocol("columnMapping"),
+            metadata([renamed, added], **MAPPED),
+            add("f", stats=json.dumps({"numRecords": 9, **known})),
+        ],
+    )
+    assert names(splits(root, {"b": [5]})) == []
+    assert names(splits(root, {"a": [5]})) == ["f"]
+    with opened(root) as table:
+        assert table.metadata.read_format.columns == ((1, "a"), (2, "col-2"))
+
+
+def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
+    simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(20)))
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    commit(root, [bounded("g", 0, 5)])
+    for wanted, files, reads in (({"c": [3]}, ["f0", "g"], 1), (None, None, 0)):
+        with opened(root) as table:
+            enumerator = DynamicFileEnumerator(table, SplitConfig())
+            if wanted:
+                enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values(wanted))
+            found = list(enumerator.enumerate_splits())
+            assert enumerator.metrics.storage_requests == reads
+            assert files is None or names(found) == files
+
+
+def test_no_delta_table(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(splitlib.TableNotFound, match="no _delta_log"):
+            opened(path)
