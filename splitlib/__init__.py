@@ -27,7 +27,7 @@ from splitlib.model import ReadFormat as ReadFormat
 from splitlib.registry import connector_names, register
 from splitlib.report import Report
 from splitlib.report import ScanMetrics as ScanMetrics
-from splitlib.table import Table
+from splitlib.rows.table import ReadableTable as Table
 
 if TYPE_CHECKING:
     from splitlib.spark.analyze import analyze

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from splitlib.config import SplitConfig
 from splitlib.registry import SESSION, connector_class, open_table
-from splitlib.table import Table
+from splitlib.rows.table import ReadableTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ def load_table(
     spark: SparkSession | None = None,
     config: SplitConfig | None = None,
     **options: Any,
-) -> Table:
+) -> ReadableTable:
     """Open a table.
 
     Args:

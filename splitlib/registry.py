@@ -25,10 +25,10 @@ from splitlib.errors import (
 from splitlib.redaction import remember
 from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
+from splitlib.rows.table import ReadableTable
 from splitlib.spi import Connector
 from splitlib.storage import only_within
 from splitlib.suggestions import did_you_mean
-from splitlib.table import Table
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -100,7 +100,7 @@ def open_table(
     config: SplitConfig | None = None,
     session_settings: Mapping[str, str] | None = None,
     **options: Any,
-) -> Table:
+) -> ReadableTable:
     """Open a table, as :func:`splitlib.load_table` does.
 
     Args:
@@ -145,7 +145,7 @@ def open_table(
         else:
             with error_context(connector=connector, table=name):
                 opened = run_bounded(make, config)
-        return Table(name, connector, opened, config, storage_options=storage)
+        return ReadableTable(name, connector, opened, config, storage_options=storage)
     except BaseException:
         # After Ctrl-C the abandoned call may still open the connector: close it then.
         made.add_done_callback(lambda late: late.result().close())

@@ -1,4 +1,4 @@
-"""``Table``, the public class of an open table.
+"""``Table``, the calls to the connector of an open table.
 
 It adds retries, deadlines, checks and error context to the calls to a connector.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -115,7 +115,7 @@ class Table:
         """Return the columns that join keys can prune on."""
         return tuple(self.metadata.filter_schema.names)
 
-    def in_time_zone(self, zone: str) -> Table:
+    def in_time_zone(self, zone: str) -> Self:
         """Return the same table with time zone ``zone`` for its timestamps.
 
         Hive stores a partition's timestamp as wall-clock text, so the instant depends on the
@@ -378,7 +378,7 @@ class Table:
     def _context(self) -> Any:
         return error_context(connector=self.connector_name, table=self.name)
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

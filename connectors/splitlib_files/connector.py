@@ -11,16 +11,19 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNotFound
 from splitlib.hive.partition_values import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector, Predicate, check_options
+from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import SELECTING_OPTIONS, Storage, local_path
+from splitlib_files.globs import GlobbedStorage
 from splitlib_files.layout import Layout
 from splitlib_files.names import DirectoryNames, escapes_of
-from splitlib_files.schema import declared_schema, schema_of_file
+from splitlib_files.schema import declared_schema, schema_of_file, schema_of_files
 from splitlib_files.walk import Walk
 
 _OPTIONS = {
     "format",
+    "merge_schema",
     "partition_schema",
+    "path_glob",
     "percent_escapes",
     "read_options",
     "schema",
@@ -44,6 +47,11 @@ class FilesConnector(Connector):
             Spark infers from all values. To infer the types of several keys, every directory above
             the last level is listed when the table is opened.
         schema: Data columns, in the same form; by default the columns of the first file.
+        merge_schema: Whether to merge the columns of all Parquet or ORC files, as Spark's
+            ``mergeSchema``. Opening the table then lists all directories and reads the footer of
+            every file. By default it is Spark's read option or, with a session, its setting.
+        path_glob: Pattern for names of data files, such as ``*.csv`` or ``{a,b}-[0-9]*``, as
+            Spark's ``pathGlobFilter``. Other files are not a part of the table.
         percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``: each
             escape is a byte of UTF-8, as pyarrow, Polars and DuckDB write it. ``spark``: each
             escape is a character, as Spark reads it; the default with Spark. Without Spark, a name
@@ -77,7 +85,7 @@ class FilesConnector(Connector):
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
         settings = options.get("session_settings")
-        storage = Storage(options.get("storage_options"))
+        storage = _storage(options)
         names = DirectoryNames(
             escapes_of(options.get("percent_escapes"), None if settings is None else "spark")
         )
@@ -97,7 +105,9 @@ class FilesConnector(Connector):
                 f"{root!r} has partitions, but partition_schema has no keys.",
                 hint="omit partition_schema, or declare the keys in it.",
             )
-        if data is None:
+        if data is None and _merges(form, options):
+            data = schema_of_files(storage, layout.all_files(), form, settings)
+        elif data is None:
             data = schema_of_file(
                 storage, None if first is None else f"{root}/{first}", form, settings
             )
@@ -188,25 +198,36 @@ def _check(options: Mapping[str, Any]) -> None:
     selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
     for option in options.get("read_options") or {}:
         if option.lower() in selecting:
-            raise ConfigError(f"Read option {option!r} would change the list of files.")
-    if options.get("schema") is None and form in ("parquet", "orc"):
-        _refuse_merging(form, options)
+            instead = "path_glob" if option.lower() == "pathglobfilter" else None
+            raise ConfigError(
+                f"Read option {option!r} would change the list of files.",
+                hint=None if instead is None else f"pass {instead}=.",
+            )
 
 
-def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
-    """Reject schema merging, because columns are read from the first file only.
+def _storage(options: Mapping[str, Any]) -> Storage:
+    given, glob = options.get("storage_options"), options.get("path_glob")
+    if glob is None:
+        return Storage(given)
+    if not isinstance(glob, str) or not glob or "/" in glob:
+        raise ConfigError(f"path_glob is a pattern for names of files, not {glob!r}.")
+    return GlobbedStorage(given, glob)
+
+
+def _merges(form: str, options: Mapping[str, Any]) -> bool:
+    """Return whether the columns of all files are merged.
 
     Raises:
-        ConfigError: if a read option or a session setting turns merging on.
+        ConfigError: for a value that is neither true nor false, or another format.
     """
+    if options.get("merge_schema") is not None:
+        merges = flag(options, "merge_schema")
+        if merges and form not in ("parquet", "orc"):
+            raise ConfigError(f"Files of {form} do not declare columns that could be merged.")
+        return merges
     setting = f"spark.sql.{form}.mergeSchema"
-    merges = {setting: (options.get("session_settings") or {}).get(setting, "false")}
-    for option, value in (options.get("read_options") or {}).items():
+    value = (options.get("session_settings") or {}).get(setting, "false")
+    for option, given in (options.get("read_options") or {}).items():
         if option.lower() == "mergeschema":
-            merges = {f"Read option {option!r}": value}
-    for option, value in merges.items():
-        if str(value).strip().lower() != "false":
-            raise ConfigError(
-                f"{option} is {value!r}, but merging the columns of all files is not supported.",
-                hint="pass the data columns as schema=.",
-            )
+            value = given
+    return form in ("parquet", "orc") and str(value).strip().lower() == "true"

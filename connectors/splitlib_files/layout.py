@@ -13,12 +13,15 @@ from splitlib.errors import (
     MissingPartition,
     UnsupportedTable,
 )
+from splitlib.remote.calls import Workers
 from splitlib.spi import Predicate
 from splitlib.storage import Level, Links, Storage
 from splitlib_files.key_types import NULL, STRING, common_type, type_of
 from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
 
+# Number of directories that are listed in parallel.
+_THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
 # Table formats with a hidden directory below the root, by the name of that directory.
 _LOGS = {
@@ -75,6 +78,20 @@ class Layout:
                 hint="pass the directory that holds the files or the partitions.",
             )
         return None
+
+    def all_files(self) -> list[str]:
+        """Return the paths of all data files, by listing all directories.
+
+        Raises:
+            UnsupportedTable: if all files lie in directories that are not partitions.
+        """
+        if not self.has_partitions:
+            self.first_file()
+            return [file.path for file in self._top.files]
+        roots = [f"{self._root}/{name}" for name in self._top.directories if "=" in name]
+        with Workers(_THREADS, "splitlib-walk") as pool:
+            found = list(pool.map(self._storage.files_below, roots))
+        return [file.path for files, _ in found for file in files]
 
     def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:
         """Return the partition keys, with the types that Spark infers for them.
@@ -157,7 +174,8 @@ class Layout:
             if name in level.hidden:
                 raise _foreign(directory, format_name, name, advice)
         if "metadata" in level.directories:
-            metadata = self._storage.level(f"{directory}/metadata", retries=True)
+            # The level of the base class, because a pattern for data files hides these files.
+            metadata = Storage.level(self._storage, f"{directory}/metadata", retries=True)
             files = [_name(file.path) for file in metadata.files]
             if any(name.endswith((".metadata.json", "version-hint.text")) for name in files):
                 advice = "read it with connector='iceberg', by the name in its catalog."

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from splitlib.arrow import parquet_footer
-from splitlib.errors import ConfigError, SourceError, TableNotFound
+from splitlib.errors import ConfigError, SourceError, TableNotFound, UnsupportedTable
 from splitlib.hive.file_types import orc_columns, parquet_columns, readable_columns
 from splitlib.hive.partition_values import parse_schema
+from splitlib.remote.calls import Workers
 from splitlib.storage import Storage
+from splitlib_files.merging import merged_columns
+
+# Number of footers that are read in parallel.
+_THREADS = 16
 
 
 def declared_schema(given: Any) -> pa.Schema | None:
@@ -32,6 +38,40 @@ def declared_schema(given: Any) -> pa.Schema | None:
     if isinstance(given, str):
         return parse_schema(given)
     raise ConfigError(f"A schema must be a pyarrow.Schema or 'k int, d date', not {given!r}.")
+
+
+def schema_of_files(
+    storage: Storage, paths: Sequence[str], form: str, settings: Mapping[str, str] | None
+) -> pa.Schema:
+    """Read the columns of all files, and merge them as Spark does with ``mergeSchema``.
+
+    Args:
+        storage: Access to the files.
+        paths: Paths of the files.
+        form: The format of the table.
+        settings: See :func:`schema_of_file`.
+
+    Raises:
+        UnsupportedTable: if a column has types that cannot be merged; the message names a file.
+        SplitlibError: see :func:`schema_of_file`.
+    """
+    if not paths:
+        return schema_of_file(storage, None, form, settings)
+    paths = sorted(paths)  # Spark merges in this order, and takes the first spelling of a name
+    read = partial(schema_of_file, storage, form=form, settings=settings)
+    columns: list[pa.Field] = []
+    latest = None
+    with Workers(_THREADS, "splitlib-footers") as pool:
+        for path, found in zip(paths, pool.map(read, paths), strict=True):
+            if found == latest:
+                continue
+            latest = found
+            try:
+                columns = merged_columns(columns, found)
+            except UnsupportedTable as error:
+                error.message = f"{path}: {error.message}"
+                raise
+    return pa.schema(columns)
 
 
 def schema_of_file(

@@ -183,14 +183,13 @@ class GlueClient:
 class _Sender:
     """Sends botocore's requests, and limits size and time of the responses.
 
-    botocore does not notice that a body ends early, and turns a body that is not JSON into an
-    answer without entries. This class raises an error instead.
+    botocore turns a body that is not JSON, such as one that ends early, into an answer without
+    entries. This class raises an error instead.
     """
 
     def __init__(
         self, session: Any, url: str, connect_timeout_seconds: float, timeout_seconds: float
     ) -> None:
-        self._url = url
         self._proxy = get_environ_proxies(url).get(urlsplit(url).scheme)
         verify = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
         self._connect_seconds, self._seconds = connect_timeout_seconds, timeout_seconds
@@ -208,10 +207,10 @@ class _Sender:
         in_forks_of_this(self, _Sender._connect)
 
     def _connect(self) -> None:
-        manager = urllib3.PoolManager(**self._settings)
+        self._manager = urllib3.PoolManager(**self._settings)
         if self._proxy:
-            manager = urllib3.ProxyManager(self._proxy, **self._settings)
-        self._pool = manager.connection_from_url(self._url)
+            self._manager = urllib3.ProxyManager(self._proxy, **self._settings)
+        self._pools: set[urllib3.HTTPConnectionPool] = set()
 
     def __call__(self, request: Any, **_: Any) -> AWSResponse:
         call, parts = current_call(), urlsplit(request.url)
@@ -222,7 +221,9 @@ class _Sender:
                 raise SourceUnavailable("There is no time left for a request to Glue.")
         until = time.monotonic() + seconds
         is_whole = self._proxy and parts.scheme == "http"
-        response = self._pool.urlopen(
+        pool = self._manager.connection_from_url(request.url)
+        self._pools.add(pool)
+        response = pool.urlopen(
             request.method,
             request.url if is_whole else parts.path or "/",
             request.body,
@@ -256,13 +257,12 @@ class _Sender:
                 raise SourceError(f"A response of Glue has more than {MOST_BYTES} bytes.")
             if time.monotonic() > until or (call is not None and call.abandoned.is_set()):
                 raise SourceUnavailable("A response of Glue did not arrive in time.")
-        length = response.headers.get("content-length")
-        if length is not None and length != str(len(found)):
-            raise SourceUnavailable(f"A response of Glue ends after {len(found)} bytes.")
         return bytes(found)
 
     def close(self) -> None:
-        self._pool.close()
+        # urllib3's managers leave this to the garbage collector.
+        for pool in self._pools:
+            pool.close()
 
 
 class _Body:

@@ -45,10 +45,11 @@ class GlueConnector(Connector):
         endpoint_url: URL of another server than AWS's.
         partition_projection: ``false`` to read the registered partitions of a table with Athena's
             partition projection, as Spark does. By default its partitions are those that Athena
-            computes, and a partition without a directory has no files.
-        unfiltered: ``true`` confirms that Lake Formation filters no rows of the table for these
-            credentials. Needed if the table is registered with Lake Formation, and the credentials
-            may not ask for its filters.
+            computes. A partition without a directory has no files, and files in subdirectories
+            belong to their partition.
+        unfiltered: ``true`` confirms that Lake Formation filters neither rows nor columns of the
+            table for these credentials. Needed if the table is registered with Lake Formation,
+            and the credentials may not ask for its filters.
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
             writes them (``5``, never ``05``). Then partitions with such keys can be requested by
             their values. String keys do not need this option. If it is set wrongly, partitions are
@@ -74,7 +75,8 @@ class GlueConnector(Connector):
             self._projection = Projection(parameters, keys, location)
             self._projection.values(_now())  # raises an error if a property is invalid
         self._canonical = _is_canonical(options.get("canonical_values"), parameters)
-        self._files = PartitionFiles(self._storage, self._metadata.location)
+        below = self._projection is not None  # as in Athena
+        self._files = PartitionFiles(self._storage, self._metadata.location, below=below)
         self.files_per_page = self._files.files_per_page
         per_request = _per_request(options.get("partitions_per_request", PER_REQUEST))
         self._partitions = Partitions(client, table, self._files, per_request)
@@ -151,7 +153,8 @@ class GlueConnector(Connector):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the files of some partitions, in one batch per read format.
 
-        A projected partition without a directory has no files, as in Athena.
+        A projected partition without a directory has no files, as in Athena. Files in its
+        subdirectories belong to it.
         """
         if self._projection is None or self.files_per_page:
             yield from self._files.list_files(partitions.refs)

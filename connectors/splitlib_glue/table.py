@@ -14,6 +14,8 @@ from splitlib_glue.client import GlueClient
 CATALOG: Final = "catalog"
 # Lake Formation restricts columns, rows and cells. GetTable already leaves out restricted columns.
 _RESTRICTIONS: Final = ("COLUMN_PERMISSION", "CELL_FILTER_PERMISSION")
+# Formats where Spark finds columns by their names.
+_BY_NAME: Final = ("parquet", "json")
 _NO_CONDITION: Final = ("", "TRUE")
 
 
@@ -38,7 +40,7 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
         client: Client of the catalog.
         database: Database of the table.
         name: Name of the table.
-        unfiltered: Whether the user has confirmed that Lake Formation filters no rows.
+        unfiltered: Whether the user has confirmed that Lake Formation filters nothing.
 
     Raises:
         TableNotFound: if there is no such table.
@@ -62,7 +64,7 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
         if not metadata.partition_keys and not metadata.location:
             raise CorruptMetadata("The table has no location.")
         if found.get("IsRegisteredWithLakeFormation") and not unfiltered:
-            _refuse_filtered(client, address, name)
+            _refuse_filtered(client, address, name, metadata)
         return GlueTable(address, name, identity_of(found), entry, metadata)
 
 
@@ -145,14 +147,19 @@ def _refuse_other_region(target: Mapping[str, Any], region: str) -> None:
         )
 
 
-def _refuse_filtered(client: GlueClient, address: Mapping[str, str | None], name: str) -> None:
+def _refuse_filtered(
+    client: GlueClient, address: Mapping[str, str | None], name: str, metadata: TableMetadata
+) -> None:
     """Reject a table if Lake Formation filters its rows or cells for these credentials.
+
+    ``GetTable`` leaves out columns that the credentials may not read. In formats where columns are
+    found by position, the other columns would get wrong values.
 
     ``GetTable`` does not tell whether there are filters. ``GetUnfilteredTableMetadata`` does, but
     is open only to applications that an administrator of Lake Formation allows.
 
     Raises:
-        UnsupportedTable: if there are filters, or if this cannot be found out.
+        UnsupportedTable: for such a table, or if this cannot be found out.
     """
     hint = (
         "read it with an engine that applies these filters, such as Athena. If no filter applies "
@@ -174,3 +181,12 @@ def _refuse_filtered(client: GlueClient, address: Mapping[str, str | None], name
     condition = str(known.get("RowFilter") or "").strip().upper()
     if known.get("CellFilters") or condition not in _NO_CONDITION or "Table" not in known:
         raise UnsupportedTable("Lake Formation filters rows or cells of the table.", hint=hint)
+    stored = known["Table"].get("StorageDescriptor") or {}
+    hidden = {column["Name"].lower() for column in stored.get("Columns") or ()}.difference(
+        column.lower() for column in metadata.schema.names
+    )
+    if hidden and metadata.read_format.name not in _BY_NAME:
+        raise UnsupportedTable(
+            "Lake Formation hides columns of the table, and its files have no names of columns.",
+            hint="read it with an engine that applies these filters, such as Athena.",
+        )

@@ -8,7 +8,17 @@ import sys
 from collections.abc import Sequence
 
 from splitlib._version import __version__
-from splitlib.cli import analyze, config, demo, explain, partitions, plan, tables
+from splitlib.cli import (
+    analyze,
+    config,
+    demo,
+    explain,
+    export,
+    new_connector,
+    partitions,
+    plan,
+    tables,
+)
 from splitlib.errors import SplitlibError
 
 _FAILED = 2  # argparse uses the same code for invalid arguments
@@ -36,11 +46,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="splitlib", description="Show the partitions, files and splits that match filters."
+        prog="splitlib",
+        description="Show the partitions, files, splits and rows that match filters.",
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (tables, partitions, plan, explain, analyze, config, demo):
+    for command in (
+        tables,
+        partitions,
+        plan,
+        explain,
+        export,
+        analyze,
+        config,
+        new_connector,
+        demo,
+    ):
         command.add_to(commands)
     return parser
 

@@ -12,6 +12,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.registry import open_table
+from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
 
@@ -98,7 +99,7 @@ def config_of(args: argparse.Namespace) -> SplitConfig:
     return SplitConfig.resolve(pairs("set", args.set))
 
 
-def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
+def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
     """Open the table that the arguments name."""
     options: dict[str, Any] = {}
     for name, value in pairs("option", args.option).items():

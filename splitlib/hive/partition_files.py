@@ -24,10 +24,12 @@ class PartitionFiles:
     Args:
         storage: The storage of the partitions.
         location: Location of the table; None if it has none.
+        below: Whether files in subdirectories belong to a partition, whatever Spark does.
     """
 
-    def __init__(self, storage: Storage, location: str | None) -> None:
+    def __init__(self, storage: Storage, location: str | None, *, below: bool = False) -> None:
         self._storage = storage
+        self._below = below
         self.files_per_page = storage.files_per_page(location) if location else 0
         """See :attr:`splitlib.spi.Connector.files_per_page`."""
         # Handles store an index in this list, because nearly all partitions share one format.
@@ -60,9 +62,9 @@ class PartitionFiles:
         if self.files_per_page and len(distinct) == 1:
             form = self._formats[distinct[0]]
             locations = refs.field("location").to_pylist()
-            below = is_recursive(form) or is_read_by_hive(form)
+            below = self._below or is_recursive(form) or is_read_by_hive(form)
             files, requests, listed = self._storage.list_first(locations, below=below)
-            _refuse_below(files, locations, form)
+            self._refuse_below(files, locations, form)
             took = Requests(storage=requests)
             yield FileBatch(files, form, took, partitions_listed=listed)
             return
@@ -70,29 +72,30 @@ class PartitionFiles:
             rows = pc.indices_nonzero(pc.equal(numbers, number))
             locations = refs.field("location").take(rows).to_pylist()
             form = self._formats[number]
-            below = is_recursive(form) or is_read_by_hive(form)
+            below = self._below or is_recursive(form) or is_read_by_hive(form)
             files, requests = self._storage.list_files(locations, below=below)
-            _refuse_below(files, locations, form)
+            self._refuse_below(files, locations, form)
             yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
 
+    def _refuse_below(
+        self, files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat
+    ) -> None:
+        """Reject files in subdirectories of a partition if Spark uses Hive's reader.
 
-def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
-    """Reject files in subdirectories of a partition if Spark uses Hive's reader.
+        Hive's reader fails on subdirectories.
 
-    Hive's reader fails on subdirectories.
-
-    Raises:
-        UnsupportedTable: if there is such a file; the message names it.
-    """
-    if not is_read_by_hive(form):
-        return  # Spark's own readers follow the table's setting for subdirectories
-    depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
-    slashes = pc.count_substring(files["path"], "/")
-    below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
-    if len(below):
-        raise UnsupportedTable(
-            f"File {below[0].as_py()!r} lies in a directory below its partition, where Spark fails "
-            "and Hive on Tez reads it.",
-            hint="move it up, or query the table with splitlib.sql in a session that sets "
-            "mapreduce.input.fileinputformat.input.dir.recursive.",
-        )
+        Raises:
+            UnsupportedTable: if there is such a file; the message names it.
+        """
+        if self._below or not is_read_by_hive(form):
+            return  # Spark's own readers follow the table's setting for subdirectories
+        depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
+        slashes = pc.count_substring(files["path"], "/")
+        below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
+        if len(below):
+            raise UnsupportedTable(
+                f"File {below[0].as_py()!r} lies in a directory below its partition, where Spark "
+                "fails and Hive on Tez reads it.",
+                hint="move it up, or query the table with splitlib.sql in a session that sets "
+                "mapreduce.input.fileinputformat.input.dir.recursive.",
+            )

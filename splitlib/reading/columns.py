@@ -7,7 +7,7 @@ Only the conversions of Spark's Parquet reader are supported; any other differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -22,6 +22,16 @@ NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 # agree in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
+
+
+Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
+"""Function that finds columns in a file. It gets the file's schema and the wanted columns, and
+returns the name in the file of each wanted column that the file has."""
+
+
+def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
+    """Find columns by name, as :func:`found_columns` does."""
+    return found_columns(stored.names, [field.name for field in wanted])
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:

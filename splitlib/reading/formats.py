@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from splitlib.errors import SplitlibError, UnsupportedTable
+from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
-from splitlib.reading.columns import NATIVE, fit, found_columns
+from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns
 
 Fit = Callable[[pa.Array, pa.DataType], pa.Array]
 
@@ -49,18 +51,26 @@ class RowGroupFilter:
     def _predicate(self) -> Predicate:
         return Predicate(self.columns, self._filters)
 
-    def keeps(self, parquet: pq.ParquetFile, groups: Sequence[int], fit: Fit) -> list[int]:
+    def keeps(
+        self,
+        metadata: pq.FileMetaData,
+        stored: pa.Schema,
+        groups: Sequence[int],
+        fit: Fit,
+        find: Find = by_name,
+    ) -> list[int]:
         """Return the row groups that may contain a key, according to their statistics.
 
         Args:
-            parquet: The file.
+            metadata: The footer of the file.
+            stored: The columns of the file.
             groups: Indexes of the row groups to check.
             fit: Function that converts bounds to the table's type.
+            find: Function that finds the table's columns in the file.
         """
-        stored = parquet.schema_arrow
-        found = found_columns(stored.names, self.columns.names)
+        found = find(stored, list(self.columns))
         known = {
-            name: _statistics(parquet.metadata, groups, stored.field(column), kind, fit)
+            name: _statistics(metadata, groups, stored.field(column), kind, fit)
             for name, column in found.items()
             if not pa.types.is_nested(kind := self.columns.field(name).type)
         }
@@ -138,33 +148,75 @@ def read_parquet(
     fields: Sequence[pa.Field],
     row_groups: RowGroupFilter | None,
     batch_rows: int,
+    find: Find = by_name,
+    deleted: pa.Int64Array | None = None,
+    *,
+    pre_buffer: bool = True,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
+
+    Args:
+        file: The file.
+        split: The part of the file to read.
+        fields: The columns to read.
+        row_groups: Filter that skips row groups; None means no filter.
+        batch_rows: Maximum number of rows in a batch.
+        find: Function that finds the columns in the file.
+        deleted: Positions in the file of the rows to leave out; None means no rows.
+        pre_buffer: Whether Arrow's threads may read columns in advance.
 
     Raises:
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
     # Read INT96 timestamps as microseconds: as 64-bit nanoseconds, some would be out of range.
-    parquet = pq.ParquetFile(file, pre_buffer=True, coerce_int96_timestamp_unit="us")
-    to_table = partial(fit, hybrid_calendar=_has_hybrid_calendar(parquet.metadata))
-    groups = [g for g in range(parquet.num_row_groups) if belongs(parquet.metadata, g, split)]
+    parquet = pq.ParquetFile(file, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
+    metadata, stored = parquet.metadata, parquet.schema_arrow
+    to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
+    groups = [g for g in range(parquet.num_row_groups) if belongs(metadata, g, split)]
     if row_groups:
-        groups = row_groups.keeps(parquet, groups, to_table)
-    found = found_columns(parquet.schema_arrow.names, [field.name for field in fields])
+        groups = row_groups.keeps(metadata, stored, groups, to_table, find)
+    found = find(stored, fields)
     wanted = {field.name: field.type for field in fields if field.name in found}
     _refuse_int96_without_zone(parquet, wanted, found)
+    keeps = None if deleted is None else _not_deleted(metadata, groups, deleted)
     if not wanted:
-        for group in groups:
-            yield parquet.metadata.row_group(group).num_rows, {}
+        rows = sum(metadata.row_group(group).num_rows for group in groups)
+        yield rows if keeps is None else int(keeps.sum()), {}
     elif groups:
-        for batch in parquet.iter_batches(
+        start = 0
+        for stored_rows in parquet.iter_batches(
             batch_rows, row_groups=groups, columns=list(found.values()), use_threads=False
         ):
+            batch = stored_rows
+            if keeps is not None:
+                batch = batch.filter(pa.array(keeps[start : start + stored_rows.num_rows]))
+                start += stored_rows.num_rows
             columns = {n: to_table(batch.column(found[n]), kind) for n, kind in wanted.items()}
             yield batch.num_rows, columns
 
 
-def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
+def _not_deleted(
+    metadata: pq.FileMetaData, groups: Sequence[int], deleted: pa.Int64Array
+) -> npt.NDArray[np.bool_]:
+    """Return a flag for each row of ``groups``, in their order: whether it is not deleted.
+
+    Raises:
+        CorruptMetadata: if a deleted position is not in the file.
+    """
+    keeps = np.ones(metadata.num_rows, np.bool_)
+    positions = deleted.to_numpy(zero_copy_only=False)
+    if len(positions) and not 0 <= positions.min() <= positions.max() < len(keeps):
+        raise CorruptMetadata(
+            f"Row {positions.max()} is deleted, but the file has {len(keeps)} rows."
+        )
+    keeps[positions] = False
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    ends = np.cumsum(sizes, dtype=np.int64)
+    parts = [keeps[ends[group] - sizes[group] : ends[group]] for group in groups]
+    return np.concatenate([np.zeros(0, np.bool_), *parts])
+
+
+def has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
     """Return whether Spark would read days before October 1582 as dates of the Julian calendar.
 
     Spark decides this by metadata that only Spark writes. By default, it reads the dates in files

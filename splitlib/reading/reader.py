@@ -5,7 +5,7 @@ The rows equal those that Spark reads. A file that might be read differently rai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from splitlib.errors import (
     UnsupportedTable,
 )
 from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
-from splitlib.reading.columns import NATIVE
+from splitlib.reading.columns import NATIVE, Find, by_name
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
@@ -38,6 +38,9 @@ def read_split(
     row_groups: RowGroupFilter | None = None,
     batch_rows: int = BATCH_ROWS,
     verify: bool = False,
+    find: Find = by_name,
+    deleted: pa.Int64Array | None = None,
+    pre_buffer: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``split`` in batches of ``schema``.
 
@@ -51,6 +54,10 @@ def read_split(
         batch_rows: Maximum number of rows in a batch.
         verify: Whether to compare the file's modification time with the listing. The size is always
             compared.
+        find: Function that finds the columns in the file.
+        deleted: Positions of rows to leave out. None is an error for a split with delete files.
+        pre_buffer: Whether Arrow's input threads may read ahead. They must not if such a thread
+            calls this function, because it would wait for itself.
 
     Raises:
         UnsupportedTable: if the rows might differ from those that Spark reads.
@@ -59,36 +66,56 @@ def read_split(
         MissingFile: if the file does not exist.
         AccessDenied: if the storage denies access.
     """
-    refuse_unreadable(split.read_format)
-    if split.deletes:
+    refuse_unreadable(split.read_format, by_id=find is not by_name)
+    if split.deletes and deleted is None:
         raise UnsupportedTable("Some rows of the file are deleted by other files.", hint=NATIVE)
-    fields = [field.remove_metadata() for field in schema]
-    plain = pa.schema(fields)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
     constant = {
         field.name: pa.repeat(pa.scalar(keys[field.name.lower()], field.type), batch_rows)
-        for field in fields
+        for field in schema
         if field.name.lower() in keys
     }
-    data = [field for field in fields if field.name not in constant]
-    with _naming(split), _open(split, storage or Storage(), verify) as file:
-        for rows, columns in _columns(file, split, data, row_groups, batch_rows):
-            _refuse_missing([f for f in schema if f.name not in {*columns, *constant}])
+    data = [field for field in schema if field.name not in constant]
+    with naming(split), _open(split, storage or Storage(), verify) as file:
+        if split.read_format.name == "orc":
+            found = _orc(file, split, data, batch_rows, deleted)
+        else:
+            from splitlib.reading.formats import read_parquet  # slow to import
+
+            found = read_parquet(
+                file, split, data, row_groups, batch_rows, find, deleted, pre_buffer=pre_buffer
+            )
+        for rows, columns in found:
+            refuse_missing(field for field in data if field.name not in columns)
             for start in range(0, rows, batch_rows):
-                length = min(batch_rows, rows - start)
-                arrays = [
-                    columns[field.name]
-                    if field.name in columns
-                    else constant[field.name][:length]
-                    if field.name in constant
-                    else pa.nulls(length, field.type)
-                    for field in fields
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=plain)
+                yield _batch(schema, columns, constant, min(batch_rows, rows - start))
 
 
-def refuse_unreadable(form: ReadFormat) -> None:
+def _batch(
+    schema: pa.Schema,
+    columns: Mapping[str, pa.Array],
+    constant: Mapping[str, pa.Array],
+    rows: int,
+) -> pa.RecordBatch:
+    """Return a batch of columns of a file, constant columns, and nulls for missing columns."""
+    fields = [field.remove_metadata() for field in schema]
+    arrays = [
+        columns[field.name]
+        if field.name in columns
+        else constant[field.name][:rows]
+        if field.name in constant
+        else pa.nulls(rows, field.type)
+        for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def refuse_unreadable(form: ReadFormat, *, by_id: bool = False) -> None:
     """Reject a format that this module cannot read with exactly the rows that Spark reads.
+
+    Args:
+        form: The format.
+        by_id: Whether the caller finds columns by field id, which is supported for Parquet.
 
     Raises:
         UnsupportedTable: for such a format; the hint names a reader that can read it.
@@ -97,7 +124,7 @@ def refuse_unreadable(form: ReadFormat) -> None:
         raise UnsupportedTable(
             f"Files of format {form.name} cannot be read with Arrow.", hint=NATIVE
         )
-    if form.columns != "name":
+    if form.columns != "name" and not (by_id and form.name == "parquet"):
         raise UnsupportedTable(
             "Columns matched by field id cannot be read with Arrow.", hint=NATIVE
         )
@@ -108,29 +135,41 @@ def refuse_unreadable(form: ReadFormat) -> None:
             )
 
 
-def _columns(
+def _orc(
     file: pa.NativeFile,
     split: FileSplit,
     fields: list[pa.Field],
-    row_groups: RowGroupFilter | None,
     batch_rows: int,
+    deleted: pa.Int64Array | None,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    # Imported here, so that reading one format does not load the libraries of the other.
-    if split.read_format.name == "orc":
-        from splitlib.reading.formats import read_orc
+    from splitlib.reading.formats import read_orc
 
-        return read_orc(file, split, fields, batch_rows)
-    from splitlib.reading.formats import read_parquet
-
-    return read_parquet(file, split, fields, row_groups, batch_rows)
+    if deleted is not None:
+        raise UnsupportedTable("Some rows of the ORC file are deleted.", hint=NATIVE)
+    return read_orc(file, split, fields, batch_rows)
 
 
-def _refuse_missing(fields: list[pa.Field]) -> None:
+def refuse_missing(fields: Iterable[pa.Field]) -> None:
+    """Reject columns that the file does not have, and that have a default in its old rows.
+
+    Raises:
+        UnsupportedTable: if there is such a column.
+    """
     for field in fields:
         if field.metadata and INITIAL_DEFAULT in field.metadata:
             raise UnsupportedTable(
                 f"The file is older than column {field.name!r}, which has a default.", hint=NATIVE
             )
+
+
+def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa.NativeFile:
+    """Open the file of a split, and compare it with the listing.
+
+    Raises:
+        SplitlibError: if it cannot be opened, or has changed: see :func:`read_split`.
+    """
+    with naming(split):
+        return _open(split, storage, verify)
 
 
 def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
@@ -175,11 +214,13 @@ def _time(milliseconds: int) -> str:
 
 
 @contextmanager
-def _naming(split: FileSplit) -> Iterator[None]:
+def naming(split: FileSplit) -> Iterator[None]:
     """Add the path of the file to every error."""
     try:
         yield
     except SplitlibError as error:
+        if redact(split.path) in error.message:
+            raise
         error.message = f"{redact(split.path)}: {error.message}"
         raise
     except FileNotFoundError as error:

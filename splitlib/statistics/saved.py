@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from splitlib.redaction import get_logger
 from splitlib.statistics.row_groups import group_type
 from splitlib.statistics.store import ColumnKey
-from splitlib.storage import Storage
 
 _log = get_logger(__name__)
 _FORMAT: Final = "v1"
@@ -43,6 +42,8 @@ class SavedColumn:
     """
 
     def __init__(self, location: str, table: str, key: ColumnKey) -> None:
+        from splitlib.storage import Storage  # imports fsspec, which is slow
+
         name = blake2b("\0".join([table, key.name, str(key.kind)]).encode(), digest_size=16)
         place = f"{location.rstrip('/')}/{_FORMAT}/{name.hexdigest()}"
         self._fs, self._directory = Storage().filesystem(place)

@@ -118,16 +118,23 @@ def test_a_range_compares_numbers(spark, tmp_path):
     assert sorted(row.hour for row in found.load().collect()) == [6, 12]
 
 
-def test_columns_are_merged_by_nobody(spark, tmp_path, settings):
-    root = written(tmp_path, ["k=1/f"])
+def test_merged_columns_and_files_of_a_pattern(spark, tmp_path, settings):
+    written(tmp_path, ["k=1/2.parquet", "k=2/1.parquet", "k=2/ignored"])
+    more = pa.table({"V": [7], "d": pa.array([1], pa.decimal128(9, 2)), "s": [{"b": 1}]})
+    parquet.write_table(more, tmp_path / "k=1/3.parquet")
+    last = pa.table({"s": [{"a": "x", "B": 2}], "d": pa.array([2], pa.decimal128(5, 2))})
+    parquet.write_table(last, tmp_path / "k=2/4.parquet")
+    plain = {"path": str(tmp_path), "pathGlobFilter": "*.parquet"}
+    expected = spark.read.load(**plain, mergeSchema="true")
+    table = {"name": str(tmp_path), "connector": "files", "path_glob": "*.parquet"}
     reader = splitlib.read(spark)
-    options = {"read_options": {"mergeSchema": "true"}}
-    with pytest.raises(splitlib.ConfigError, match="merging"):
-        reader.table(root, connector="files", **options).load()
+    loaded = reader.table(**table, merge_schema=True).load()
+    assert loaded.schema == expected.schema
+    assert rows_of(loaded) == rows_of(expected)
+    assert reader.table(**table).load().schema == spark.read.load(**plain).schema
     settings("spark.sql.parquet.mergeSchema", "true")
-    with pytest.raises(splitlib.ConfigError, match=r"spark\.sql\.parquet\.mergeSchema"):
-        reader.table(root, connector="files").load()
-    assert reader.table(root, connector="files", schema="v bigint").load().count() == 1
+    assert reader.table(**table).load().schema == expected.schema
+    assert reader.table(**table, schema="v bigint").load().columns == ["v", "k"]
 
 
 def test_the_data_source(spark, tmp_path):

@@ -133,6 +133,25 @@ def test_rows_are_those_of_spark(spark, table, column):
     assert len(files_of(pruned)) == files
 
 
+def test_analyze(spark, sorted_files):
+    spark.sql("DROP TABLE IF EXISTS learned_items")
+    spark.sql(f"CREATE TABLE learned_items USING parquet LOCATION '{sorted_files}'")
+    spark.sql("MSCK REPAIR TABLE learned_items")
+    found = splitlib.analyze(spark, "learned_items", ["item"])
+    assert (found.columns, found.files, found.learned, found.footers_read) == (
+        ("item",),
+        20,
+        20,
+        20,
+    )
+    keys = spark.sql("SELECT 7L AS k")
+    df = splitlib.read(spark).table("learned_items").filtered_by(keys, on={"item": "k"}).load()
+    report = splitlib.explain(df)
+    assert (report.files, report.metrics.footers_read) == ((2, 20), 0)
+    assert splitlib.analyze(spark, sorted_files, connector="files").columns == ("item",)
+    spark.sql("DROP TABLE learned_items")
+
+
 def test_a_column_with_a_default_that_old_files_do_not_have(spark):
     spark.sql("DROP TABLE IF EXISTS learned_default")
     spark.sql("CREATE TABLE learned_default (item BIGINT) USING parquet")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -316,3 +317,34 @@ def test_the_output_does_not_wait_for_the_end(
     printed = capsys.readouterr()
     assert "no_partition" in printed.err
     assert 200 < len(printed.out.splitlines()) < 300
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
+def test_export_writes_the_matching_rows(run: Run, tmp_path: Path, form: str) -> None:
+    to = tmp_path / "out"
+    found = run("export", "--to", str(to), "--format", form, "--filter", "kind=b")
+    assert found == (0, [f"2 rows in 1 files: {to}"], "")
+    (file,) = to.iterdir()
+    assert file.name == f"part-0.{form}"
+    rows = ds.dataset(file, format="ipc" if form == "arrow" else form).to_table()
+    assert rows.sort_by("x").to_pylist() == [
+        {"x": 0, "day": 1, "kind": "b"},
+        {"x": 1, "day": 1, "kind": "b"},
+    ]
+    code, lines, errors = run("export", "--to", str(to), "--format", form)
+    assert (code, lines) == (2, [])
+    assert "not empty" in errors
+
+
+def test_export_as_json_and_without_rows(run: Run, tmp_path: Path) -> None:
+    to = tmp_path / "out"
+    _, lines, _ = run("export", "--json", "--to", str(to), "--filter", "day=9")
+    result = {"directory": str(to), "format": "parquet", "files": 0, "rows": 0}
+    assert _json(lines) == [result]
+
+
+def test_export_keeps_the_error_of_the_table(run: Run, table: Path, tmp_path: Path) -> None:
+    (table / "day=1/kind=a/0.parquet").write_bytes(b"PAR1")
+    code, _, errors = run("export", "--to", str(tmp_path / "out"))
+    assert code == 2
+    assert "0.parquet" in errors

@@ -20,7 +20,7 @@ def test_a_null_count_that_is_unknown_is_not_none(known):
     column = SimpleNamespace(statistics=statistics, path="k")
     group = SimpleNamespace(column=lambda _: column, num_rows=9)
     metadata = SimpleNamespace(row_group=lambda _: group, schema=group, num_columns=1)
-    file: Any = SimpleNamespace(metadata=metadata, schema_arrow=schema)
+    footer: Any = metadata
     null = DynamicFilteringData.from_arrow(pa.table({"k": pa.nulls(1, pa.int64())}))
-    kept = RowGroupFilter(schema, [null]).keeps(file, [0], lambda values, _: values)
+    kept = RowGroupFilter(schema, [null]).keeps(footer, schema, [0], lambda values, _: values)
     assert kept == ([] if known else [0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
 import pyarrow as pa
@@ -153,6 +154,7 @@ def test_a_fork_has_the_content_and_no_lock_of_another_thread() -> None:
     with store.lock:
         child = os.fork()
         if child == 0:
+            signal.alarm(10)  # ends the child if it waits for the lock
             os._exit(0 if get(store, [("a", 1, 1)]) == [7] else 1)
     assert os.waitpid(child, 0)[1] == 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
@@ -179,3 +182,13 @@ def test_a_table_whose_root_has_gone(root):
     root.rename(root.with_name("elsewhere"))
     with pytest.raises(splitlib.TableNotFound, match="no longer exists"):
         connector.check_identity()
+
+
+def test_the_table_of_options_is_complete():
+    text = (Path(__file__).parents[4] / "docs" / "files.md").read_text("utf-8")
+    documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    with pytest.raises(splitlib.ConfigError) as raised:
+        FilesConnector.open("/", {"none": 1})
+    known = raised.value.hint.partition("are ")[2].strip(".").split(", ")
+    assert sorted(documented) == known
+    assert set(known) == set(re.findall(r"^ {8}(\w+): ", str(FilesConnector.__doc__), re.MULTILINE))

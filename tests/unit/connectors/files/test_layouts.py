@@ -255,23 +255,6 @@ def test_escapes_of_bytes(tmp_path):
         rows_of(tmp_path, percent_escapes="latin-1")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"read_options": {"mergeSchema": "true"}},
-        {"read_options": {"MERGESCHEMA": True}},
-        {"read_options": {"mergeschema": " True "}},
-        {"session_settings": {"spark.sql.parquet.mergeSchema": "true"}},
-    ],
-    ids=str,
-)
-def test_columns_that_would_have_to_be_merged(tmp_path, options):
-    write(tmp_path, "k=1/f")
-    with pytest.raises(splitlib.ConfigError, match="merging"):
-        rows_of(tmp_path, **options)
-    assert types_of(tmp_path, schema="v bigint", **options) == {"k": "int32"}
-
-
 def test_columns_that_are_not_to_be_merged(tmp_path):
     write(tmp_path, "k=1/f")
     merged = {"spark.sql.parquet.mergeSchema": "true", "spark.sql.orc.mergeSchema": "true"}

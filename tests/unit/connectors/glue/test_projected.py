@@ -116,6 +116,20 @@ def test_partition_without_a_directory_has_no_files(server, tmp_path):
     assert metrics.metastore_requests == 0
 
 
+def test_files_in_subdirectories_belong_to_a_projected_partition(server, tmp_path):
+    there = [write(tmp_path, f"0007/of/2020/12/31{below}") for below in ("", "/10/a", "/11")]
+    write(tmp_path, "0007/of/2020/12/31/_temporary/x")
+    day = DynamicFilteringData.from_values({"day": ["2020/12/31"], "shop": [7]})
+    with opened(server, tmp_path) as table:
+        assert sorted(paths(table, day)[0]) == sorted(there)
+    text = {"SerializationLibrary": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"}
+    stored = server.tables[server.catalog, "db", "t"]["StorageDescriptor"]
+    stored |= {"SerdeInfo": text, "InputFormat": "org.apache.hadoop.mapred.TextInputFormat"}
+    with splitlib.load_table("db.t", "glue", **server.options) as table:
+        assert table.metadata.read_format.name == "hive-text"
+        assert len(paths(table, day)[0]) == 3
+
+
 def test_registered_partitions_are_read_on_demand(server, tmp_path):
     there = write(tmp_path, "elsewhere")
     options = {"partition_projection": False}

@@ -257,6 +257,16 @@ def test_known_text_of_some_keys_leaves_out_partitions_in_glue(server):
         assert requests == 2
 
 
+def test_empty_pages_do_not_end_a_listing(server):
+    add_table(server, {"day": "int", "shop": "string"})
+    for i in range(200):
+        add_partition(server, f"{i}", "s1" if i in (0, 199) else "s2")
+    server.page = 5
+    keys = DynamicFilteringData.from_values({"shop": ["s1"]})
+    with opened(server) as table:
+        assert sorted(listed(table, keys)[0]) == [("0", "s1"), ("199", "s1")]
+
+
 SCHEMA = pa.schema(
     [
         ("s", pa.string()),

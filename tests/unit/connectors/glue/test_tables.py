@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
+from tests.support.glue_server import stored
 from tests.unit.connectors.glue.conftest import add_table
 
 OTHER = {"CatalogId": "210987654321", "DatabaseName": "their", "Name": "real"}
@@ -78,6 +79,15 @@ def test_rows_that_lake_formation_filters(server):
         server.filters["t"] = whole | restriction
         with pytest.raises(splitlib.UnsupportedTable, match="filters rows or cells"):
             load(server)
+    more = {**server.tables[server.catalog, "db", "t"]}
+    more["StorageDescriptor"] = stored("s3://b", [{"Name": name} for name in ("salary", "v")])
+    server.filters["t"] = whole | {"Table": more}
+    load(server).close()  # Parquet finds columns by name
+    text = {"SerializationLibrary": "org.apache.hadoop.hive.serde2.OpenCSVSerde"}
+    described = server.tables[server.catalog, "db", "t"]["StorageDescriptor"]
+    described |= {"SerdeInfo": text, "InputFormat": "org.apache.hadoop.mapred.TextInputFormat"}
+    with pytest.raises(splitlib.UnsupportedTable, match="hides columns"):
+        load(server)
     server.requests.clear()
     with load(server, unfiltered=True):
         assert server.names() == ["GetTable"]

@@ -1,0 +1,6 @@
+"""The rows of a table without Spark, for pyarrow, Polars and DuckDB.
+
+``dataset`` makes a ``pyarrow.dataset.Dataset`` of the matching files. Arrow reads most of them
+directly. ``converted`` reads the files that Arrow would read differently from Spark. ``conditions``
+turns filters into a condition on rows, which the dataset applies.
+"""

@@ -1,0 +1,307 @@
+"""The matching rows of a table as a ``pyarrow.dataset.Dataset``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import and_
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
+from pyarrow import parquet as pq
+
+from splitlib.arrow import parquet_footer
+from splitlib.arrow.values import try_cast
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SplitsOfFile
+from splitlib.errors import UnsupportedTable
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.hive.partition_values import parse, table_fields
+from splitlib.model import DeleteFile, FileSplit, PartitionBatch
+from splitlib.reading.columns import NATIVE, Find, by_name, fit
+from splitlib.reading.field_ids import ByFieldId
+from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
+from splitlib.reading.reader import naming, open_file, refuse_missing, refuse_unreadable
+from splitlib.remote.calls import BoundedCalls
+from splitlib.remote.retry import source_call
+from splitlib.rows.conditions import condition_of
+from splitlib.rows.converted import Converted, ConvertedFiles, Deleted
+from splitlib.storage import OptionsByProtocol, Storage, located
+from splitlib.table import Table
+
+T = TypeVar("T")
+
+# Pairs of types that Arrow casts without a change of values.
+_WIDER = {
+    (pa.float32(), pa.float64()),
+    (pa.large_string(), pa.string()),
+    (pa.large_binary(), pa.binary()),
+}
+
+
+@dataclass(frozen=True)
+class _File:
+    """One selected file."""
+
+    splits: tuple[FileSplit, ...]
+    """The splits of the file; none of them is empty."""
+    constants: Mapping[str, pa.Scalar]
+    """Values of columns that are the same for the whole partition, by name."""
+    deleted: Deleted | None
+
+    @property
+    def whole(self) -> FileSplit:
+        """The whole file as one split, without partition values."""
+        first = self.splits[0]
+        return replace(first, start=0, length=first.file_size, partition_values={})
+
+
+class DatasetMaker:
+    """Makes a dataset of the rows of a table that match filters.
+
+    Args:
+        table: The table.
+        filters: The filters; a row matches if all of them contain its values.
+        config: Settings.
+        checked: Function that returns a context in which only allowed locations can be opened, and
+            errors name the table.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        filters: Sequence[DynamicFilteringData],
+        config: SplitConfig,
+        checked: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._table = table
+        self._config = config
+        self._checked = checked
+        self._schema: pa.Schema = table.schema
+        with checked():
+            _refuse_same_names(self._schema)
+            self._condition = condition_of(filters, table.metadata)
+        self._filters = filters
+        # A column of a file that is named like a partition key is not read, except by field id.
+        by_name = table.metadata.read_format.columns == "name"
+        columns = table.metadata.data_schema if by_name else table.metadata.schema
+        self._row_groups = RowGroupFilter(columns, filters)
+        self._format = ds.ParquetFileFormat()
+
+    def make(self) -> ds.Dataset:
+        """List the files, read the footers of Parquet files, and return the dataset.
+
+        Raises:
+            SplitlibError: see :meth:`splitlib.rows.table.ReadableTable.to_arrow_dataset`.
+        """
+        enumerator = DynamicFileEnumerator(self._table, self._config)
+        for data in self._filters:
+            enumerator.set_dynamic_filtering_data(data)
+        found = list(self._files(enumerator))
+        storage = _storage(self._table, found)
+        files = ConvertedFiles(storage, self._checked, verify=self._config.verify_files)
+        with BoundedCalls(self._config, Future()) as calls:
+            tasks = [
+                calls.submit(partial(self._call, partial(self._fragments, file, storage, files)))
+                for file in found
+            ]
+            fragments = [fragment for task in tasks for fragment in calls.result(task)]
+        schema = pa.schema([field.remove_metadata() for field in self._schema])
+        made = ds.FileSystemDataset(fragments, schema, self._format, files.filesystem)
+        return made if self._condition is None else made.filter(self._condition)
+
+    def _call(self, work: Callable[[], T]) -> T:
+        def checked() -> T:
+            with self._checked():
+                return work()
+
+        table = self._table
+        return source_call(checked, self._config, connector=table.connector_name, table=table.name)
+
+    def _files(self, enumerator: DynamicFileEnumerator) -> Iterator[_File]:
+        maker = enumerator.split_maker()
+        latest: PartitionBatch | None = None
+        constants: dict[str, pa.Array] = {}
+        for selected in enumerator.select_files():
+            with self._checked():
+                refuse_unreadable(selected.files.read_format, by_id=True)
+                if selected.partitions is not latest:
+                    latest = selected.partitions
+                    constants = _constants(latest, self._schema)
+                yield from self._files_of(selected, maker.splits_of(selected), constants)
+
+    def _files_of(
+        self,
+        selected: SelectedFiles,
+        found: Iterable[SplitsOfFile],
+        constants: Mapping[str, pa.Array],
+    ) -> Iterator[_File]:
+        rows = selected.files.files["partition"].to_pylist()
+        for of_file, row in zip(found, rows, strict=True):
+            values = {name: column[row] for name, column in constants.items()}
+            splits = tuple(of_file.splits)
+            yield _File(splits, values, self._deleted(of_file.path, splits[0].deletes))
+
+    def _deleted(self, path: str, deletes: Sequence[DeleteFile]) -> Deleted | None:
+        if not deletes:
+            return None
+        if any(delete.kind == "equality" for delete in deletes):
+            raise UnsupportedTable(
+                f"{path}: rows are deleted by their values (equality deletes), which Arrow cannot "
+                "apply.",
+                hint=NATIVE,
+            )
+        files = [delete for delete in deletes if delete.kind == "position"]
+        if other := {delete.format for delete in files} - {"parquet"}:
+            raise UnsupportedTable(
+                f"Delete files in {min(other)} cannot be read with Arrow.", hint=NATIVE
+            )
+        self._table.refuse_outside((file.path for file in files), self._config)
+        vectors = [delete for delete in deletes if delete.kind == "vector"]
+        positions = [self._table.read_vector(vector, self._config) for vector in vectors]
+        return Deleted(path, tuple(files), tuple(positions))
+
+    def _fragments(
+        self, file: _File, storage: Storage, files: ConvertedFiles
+    ) -> list[ds.FileFragment]:
+        """Return the fragments of one file; none if its statistics exclude all filters."""
+        with naming(file.whole):
+            if file.whole.read_format.name != "parquet":
+                return self._converted(file, file.constants, files)
+            return self._fragments_of_parquet(file, storage, files)
+
+    def _fragments_of_parquet(
+        self, file: _File, storage: Storage, files: ConvertedFiles
+    ) -> list[ds.FileFragment]:
+        whole, constants = file.whole, file.constants
+        columns = whole.read_format.columns
+        find = _find(columns)
+        with open_file(whole, storage, verify=self._config.verify_files) as opened:
+            metadata = parquet_footer.read_metadata(opened)
+        stored = metadata.schema.to_arrow_schema()
+        if columns != "name":
+            # Files of a migrated table may lack the columns that partitions are made of.
+            own = find(stored, list(self._schema))
+            constants = {n: value for n, value in constants.items() if n not in own}
+        data = [field for field in self._schema if field.name not in constants]
+        found = find(stored, data)
+        refuse_missing(field for field in data if field.name not in found)
+        groups = self._kept(metadata, stored, find)
+        if not groups:
+            return []
+        if file.deleted is not None or not _arrow_reads(self._schema, stored, found, metadata):
+            return self._converted(file, constants, files)
+        path, guarantee = files.add(whole), _expression(constants)
+        return [self._format.make_fragment(path, files.filesystem, guarantee, row_groups=groups)]
+
+    def _converted(
+        self, file: _File, constants: Mapping[str, pa.Scalar], files: ConvertedFiles
+    ) -> list[ds.FileFragment]:
+        """Return fragments of a file that Arrow does not read itself, one for each split."""
+        data = pa.schema([f for f in self._schema if f.name not in constants])
+        find = _find(file.whole.read_format.columns)
+        guarantee, ipc = _expression(constants), ds.IpcFileFormat()
+        parts = [
+            Converted(
+                replace(split, partition_values={}), data, find, self._row_groups, file.deleted
+            )
+            for split in file.splits
+        ]
+        paths = [files.add_converted(part) for part in parts]
+        return [ipc.make_fragment(path, files.filesystem, guarantee) for path in paths]
+
+    def _kept(self, metadata: pq.FileMetaData, stored: pa.Schema, find: Find) -> list[int]:
+        groups = list(range(metadata.num_row_groups))
+        if not self._row_groups:
+            return groups
+        to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
+        return self._row_groups.keeps(metadata, stored, groups, to_table, find)
+
+
+def _find(columns: Any) -> Find:
+    if columns == "name":
+        return by_name
+    return ByFieldId(None if columns == "id" else dict(columns))
+
+
+def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Return the values of the table's columns that are the same within each partition.
+
+    Raises:
+        UnsupportedTable: for text that may not be a value of the column's type.
+    """
+    values = partitions.values
+    fields = table_fields(values.schema, partitions.fields, schema)
+    columns = {field.name.lower(): field for field in schema}
+    sources = {f.name.lower(): f.source for f in partitions.fields if f.transform is None}
+    found = {}
+    for field, column in zip(fields, values.columns, strict=True):
+        source = columns.get(sources.get(field.name.lower(), "").lower())
+        if source is None:
+            continue
+        typed = parse(column, field)
+        if typed.undecided is not None:
+            text = column.filter(typed.undecided)[0].as_py()
+            raise UnsupportedTable(
+                f"Partition value {text!r} of {source.name!r} is ambiguous as {source.type}.",
+                hint=NATIVE,
+            )
+        exact = typed.values
+        if pa.types.is_floating(source.type):  # parsing replaces -0.0 by 0.0
+            exact = try_cast(column, source.type)
+        found[source.name] = exact.cast(source.type)
+    return found
+
+
+def _expression(constants: Mapping[str, pa.Scalar]) -> pc.Expression:
+    """Return the condition that all rows of a fragment meet. Arrow takes the values from it."""
+    conditions = [
+        pc.field(name) == value if value.is_valid else pc.is_null(pc.field(name))
+        for name, value in constants.items()
+    ]
+    return reduce(and_, conditions) if conditions else pc.scalar(True)
+
+
+def _arrow_reads(
+    schema: pa.Schema, stored: pa.Schema, found: Mapping[str, str], metadata: pq.FileMetaData
+) -> bool:
+    """Return whether Arrow's own reader gives the same values as :mod:`splitlib.reading`.
+
+    Arrow takes every column of the dataset by its name, and casts it to the dataset's type.
+    """
+    if has_hybrid_calendar(metadata):
+        return False
+    read = {name for name in schema.names if name in stored.names}
+    if read != set(found) or any(name != other for name, other in found.items()):
+        return False
+    return all(_same_values(stored.field(n).type, schema.field(n).type) for n in read)
+
+
+def _same_values(stored: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether Arrow's cast from ``stored`` to ``target`` is the one of Spark's reader."""
+    if stored == target:
+        return True
+    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(target):
+        return bool(stored.bit_width <= target.bit_width)
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(target):
+        return stored.unit == target.unit and bool(stored.tz) and bool(target.tz)
+    return (stored, target) in _WIDER
+
+
+def _refuse_same_names(schema: pa.Schema) -> None:
+    names = [name.lower() for name in schema.names]
+    if twice := [name for name in schema.names if names.count(name.lower()) > 1]:
+        raise UnsupportedTable(f"The table has several columns named {twice[0]!r}.", hint=NATIVE)
+
+
+def _storage(table: Table, files: Sequence[_File]) -> Storage:
+    protocols = {located(file.splits[0].path).protocol for file in files}
+    given = {protocol: table.storage_options(protocol) for protocol in sorted(protocols)}
+    return Storage(OptionsByProtocol({p: options for p, options in given.items() if options}))

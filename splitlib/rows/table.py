@@ -1,0 +1,145 @@
+"""``ReadableTable``, the class of an open table, with its partitions, files and rows.
+
+It is public as ``splitlib.Table``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow.dataset as ds
+
+
+class ReadableTable(Table):
+    """One open table. Its partitions, files and rows can be read without Spark.
+
+    Methods that take ``filters`` combine them with AND. :meth:`partitions` and :meth:`files` may
+    return too much, because they decide by partition values and statistics. The rows of the other
+    methods match exactly: their values are among the keys of every filter, or in its range. Null
+    equals null; for a join by ``=``, pass ``data.without_nulls()``.
+    """
+
+    def partitions(
+        self, *filters: DynamicFilteringData, config: SplitConfig | None = None
+    ) -> pa.Table:
+        """List the partitions that may have matching rows, also those without files.
+
+        Returns:
+            One row per partition: its name in column ``partition``, such as ``k=1/s=a`` (empty for
+            an unpartitioned table), and its typed values in the struct ``values``.
+
+        Raises:
+            UnsupportedTable: for text that is not clearly a value of its key's type.
+            SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+        """
+        from splitlib.rows.listing import partitions_of
+
+        return partitions_of(self._enumerator(filters, config))
+
+    def files(self, *filters: DynamicFilteringData, config: SplitConfig | None = None) -> pa.Table:
+        """List the data files that may have matching rows, without empty files.
+
+        Returns:
+            One row per file: ``path``, ``size`` in bytes, ``modified`` (null: unknown), ``format``,
+            ``delete_files`` (number of files that delete rows of it), and ``partition`` and
+            ``values`` as in :meth:`partitions`.
+
+        Raises:
+            UnsupportedTable: for text that is not clearly a value of its key's type.
+            SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+        """
+        from splitlib.rows.listing import files_of
+
+        return files_of(self._enumerator(filters, config))
+
+    def to_arrow_dataset(
+        self, *filters: DynamicFilteringData, config: SplitConfig | None = None
+    ) -> ds.Dataset:
+        """Return the matching rows as a dataset of pyarrow, with the columns of :attr:`schema`.
+
+        The files are listed now, and their rows are read when the dataset is scanned. Footers of
+        Parquet files are read now, to leave out row groups without matching rows. Arrow reads these
+        files itself. Other files are converted when they are opened, with all columns: ORC files,
+        files with deleted rows (by position or vector), and files whose columns have another name
+        or case, or a type that Arrow would cast differently.
+
+        Raises:
+            InvalidFilter: for a filter that cannot be compared with the columns exactly.
+            UnsupportedTable: for files whose rows might differ from those that Spark reads, such as
+                text files, equality deletes, and files older than a column with a default.
+            SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`. Scans raise
+                FileChanged or MissingFile if a file is not the listed one.
+        """
+        from splitlib.rows.dataset import DatasetMaker
+
+        settings = self._settings(config)
+        return DatasetMaker(self, filters, settings, partial(self._checked, settings)).make()
+
+    def to_polars(
+        self, *filters: DynamicFilteringData, config: SplitConfig | None = None
+    ) -> pl.LazyFrame:
+        """Return the matching rows as a lazy frame of Polars.
+
+        A query reads only its columns. Its conditions do not skip files or row groups: pass keys
+        and ranges as ``filters``.
+
+        Raises:
+            ConnectorNotInstalled: without Polars; it is the extra ``polars``.
+            SplitlibError: see :meth:`to_arrow_dataset`.
+        """
+        from splitlib.rows.engines import lazy_frame
+
+        return lazy_frame(self.to_arrow_dataset(*filters, config=config))
+
+    def to_duckdb(
+        self,
+        *filters: DynamicFilteringData,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        config: SplitConfig | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Return the matching rows as a relation of DuckDB, to query or to register as a view.
+
+        A query reads only its columns. Its conditions do not skip files or row groups: pass keys
+        and ranges as ``filters``. DuckDB 1.5 would lose rows with NaN if it passed conditions to
+        Arrow, and cannot pass the Bloom filter of a join. So it gets none to pass.
+
+        Args:
+            filters: The filters.
+            connection: Connection of the relation; by default a new one, in memory. Only relations
+                of the same connection can be joined.
+            config: Settings.
+
+        Raises:
+            ConnectorNotInstalled: without DuckDB; it is the extra ``duckdb``.
+            SplitlibError: see :meth:`to_arrow_dataset`.
+        """
+        from splitlib.rows.engines import relation
+
+        return relation(self.to_arrow_dataset(*filters, config=config), connection)
+
+    def _enumerator(
+        self, filters: tuple[DynamicFilteringData, ...], config: SplitConfig | None
+    ) -> DynamicFileEnumerator:
+        enumerator = DynamicFileEnumerator(self, self._settings(config))
+        for data in filters:
+            enumerator.set_dynamic_filtering_data(data)
+        return enumerator
+
+    @contextmanager
+    def _checked(self, config: SplitConfig) -> Iterator[None]:
+        """Allow only allowed locations inside the block, and name the table in errors."""
+        with self._context(), self._only_allowed(config):
+            yield

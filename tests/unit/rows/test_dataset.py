@@ -1,0 +1,260 @@
+"""The dataset of a table: which files Arrow reads itself, what is skipped, what is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+import splitlib
+from splitlib import DynamicFilteringData, SplitConfig
+from splitlib.errors import (
+    FileChanged,
+    InvalidFilter,
+    LocationNotAllowed,
+    MissingFile,
+    UnsupportedTable,
+)
+
+SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
+ROWS = pa.table({"a": range(20), "s": [f"s{i}" for i in range(20)]}, SCHEMA)
+values = DynamicFilteringData.from_values
+between = DynamicFilteringData.from_range
+
+
+def opened(root, **options):
+    return splitlib.load_table(str(root), "files", **{"schema": SCHEMA, **options})
+
+
+def written(root, rows, name="f.parquet", **options):
+    root.mkdir(parents=True, exist_ok=True)
+    if name.endswith("orc"):
+        orc.write_table(rows, root / name)
+    else:
+        pq.write_table(rows, root / name, **options)
+    return root / name
+
+
+def formats(dataset):
+    return [fragment.format.default_extname for fragment in dataset.get_fragments()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reader"),
+    [
+        (ROWS, "parquet"),
+        (ROWS.select(["s", "a"]), "parquet"),
+        (ROWS.select(["a"]), "parquet"),
+        (ROWS.append_column("other", ROWS["a"]), "parquet"),
+        (ROWS.set_column(0, "a", ROWS["a"].cast(pa.int8())), "parquet"),
+        (ROWS.set_column(1, "s", ROWS["s"].cast(pa.large_string())), "parquet"),
+        (ROWS.rename_columns(["A", "s"]), "arrow"),
+        (ROWS.append_column("k", ROWS["a"]), "arrow"),
+        (ROWS.set_column(0, "a", ROWS["a"].cast(pa.uint32())), "arrow"),
+        (ROWS.set_column(1, "s", ROWS["s"].dictionary_encode()), "arrow"),
+        (ROWS.replace_schema_metadata({"org.apache.spark.version": "2.4.0"}), "arrow"),
+    ],
+)
+def test_who_reads_a_file(tmp_path, rows, reader):
+    written(tmp_path / "t" / "k=5", rows)
+    dataset = opened(tmp_path / "t").to_arrow_dataset()
+    assert formats(dataset) == [reader]
+    expected = {"a": list(range(20)), "s": ROWS["s"].to_pylist(), "k": [5] * 20}
+    if "s" not in rows.column_names:
+        expected["s"] = [None] * 20
+    assert dataset.to_table().to_pydict() == expected
+    assert isinstance(dataset, ds.FileSystemDataset)
+    assert dataset.count_rows() == 20
+    assert dataset.to_table(columns=["k"], filter=ds.field("a") < 3).to_pydict() == {"k": [5] * 3}
+
+
+def test_orc(tmp_path):
+    written(tmp_path / "t" / "k=5", ROWS, "f.orc")
+    table = opened(tmp_path / "t", format="orc")
+    found = table.to_arrow_dataset(values({"a": [3], "k": [5]})).to_table()
+    assert found.to_pydict() == {"a": [3], "s": ["s3"], "k": [5]}
+
+
+@pytest.mark.parametrize("case", ["lower", "upper"])
+def test_row_groups_and_files_without_keys_are_not_read(tmp_path, case):
+    rows = ROWS if case == "lower" else ROWS.rename_columns(["A", "S"])
+    written(tmp_path / "t", rows, "1.parquet", row_group_size=4)
+    path = written(tmp_path / "t", rows.slice(0, 4), "2.parquet")
+    for file in (path, tmp_path / "t" / "1.parquet"):
+        column = pq.read_metadata(file).row_group(0).column(0)
+        with open(file, "r+b") as opened_file:  # whoever reads the first row group fails
+            opened_file.seek(column.dictionary_page_offset)
+            opened_file.write(b"\xff" * 8)
+    dataset = opened(tmp_path / "t").to_arrow_dataset(values({"a": [5, 17]}))
+    assert len(list(dataset.files)) == 1
+    assert dataset.to_table()["a"].to_pylist() == [5, 17]
+
+
+def test_a_column_named_like_a_partition_key_is_ignored(tmp_path):
+    written(tmp_path / "t" / "k=5", ROWS.append_column("k", ROWS["a"]), row_group_size=2)
+    dataset = opened(tmp_path / "t").to_arrow_dataset(values({"k": [5]}), values({"a": [3, 15]}))
+    assert dataset.to_table().to_pydict() == {"a": [3, 15], "s": ["s3", "s15"], "k": [5, 5]}
+
+
+def test_splits_are_converted_one_by_one(tmp_path):
+    written(tmp_path / "t", ROWS.rename_columns(["A", "S"]), row_group_size=5)
+    config = SplitConfig(target_split_bytes=400)
+    dataset = opened(tmp_path / "t").to_arrow_dataset(config=config)
+    assert len(dataset.files) > 2
+    assert sorted(dataset.to_table()["a"].to_pylist()) == list(range(20))
+
+
+def test_partition_values(tmp_path):
+    kinds = pa.schema([("f", pa.float64()), ("d", pa.date32()), ("s", pa.string())])
+    schema = pa.schema([("a", pa.int64())])
+    for name in ("f=-0.0/d=2020-01-02/s=x%20y", "f=NaN/d=__HIVE_DEFAULT_PARTITION__/s=%2F"):
+        written(tmp_path / "t" / name, ROWS.slice(0, 1).select(["a"]))
+    table = opened(tmp_path / "t", schema=schema, partition_schema=kinds)
+    found = table.to_arrow_dataset().to_table().drop(["a"]).to_pylist()
+    assert repr(found) == repr(
+        [
+            {"f": -0.0, "d": date(2020, 1, 2), "s": "x y"},
+            {"f": float("nan"), "d": None, "s": "/"},
+        ]
+    )
+    cases: list[tuple[dict[str, list[Any]], list[str]]] = [
+        ({"f": [0.0]}, ["x y"]),
+        ({"f": [float("nan")]}, ["/"]),
+        ({"d": [None], "s": ["/"]}, ["/"]),
+        ({"d": [datetime(2020, 1, 2)], "s": ["x y"]}, ["x y"]),
+    ]
+    for keys, expected in cases:
+        assert table.to_arrow_dataset(values(keys)).to_table()["s"].to_pylist() == expected
+
+
+def test_filters_that_keep_too_many_keys(tmp_path):
+    written(tmp_path / "t", ROWS)
+    table = opened(tmp_path / "t")
+    marker = DynamicFilteringData.exceeded(pa.schema([("a", pa.int64())]))
+    assert table.to_arrow_dataset(marker).count_rows() == 20
+    collector = splitlib.DynamicFilteringDataCollector(SCHEMA.remove(1), max_values=1)
+    collector.add(pa.record_batch({"a": pa.array([3, 7, 5], pa.int64())}))
+    assert table.to_arrow_dataset(collector.finish()).count_rows() == 5
+    assert table.to_arrow_dataset(values({"a": pa.array([], pa.int64())})).count_rows() == 0
+
+
+def test_ranges_with_gaps_and_open_ends(tmp_path):
+    written(tmp_path / "t", ROWS)
+    table = opened(tmp_path / "t")
+    low, high = between({"a": (None, 2)}), between({"a": (18, None), "s": ("s19", "t")})
+    assert table.to_arrow_dataset(low).to_table()["a"].to_pylist() == [0, 1, 2]
+    assert table.to_arrow_dataset(high).to_table()["a"].to_pylist() == [19]
+    assert table.to_arrow_dataset(low, high).count_rows() == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (values({"a": ["1"]}), "Field 'a' is string, which cannot be compared with int64"),
+        (values({"b": [1]}), "The table has no column 'b'"),
+        (values({"s": ["x"], "a": [1.5]}), "Field 'a' is double"),
+        (values({"n.x": [1]}), "'n.x', which is nested"),
+        (values({"n": [1]}), "'n', which is nested"),
+        (between({"i": (2**40, 2**41)}), "an end that is not a value of int32"),
+        (between({"d": (Decimal("0.05"), Decimal("0.15"))}), "decimal"),
+    ],
+)
+def test_a_filter_that_cannot_be_compared_exactly_is_refused(tmp_path, keys, message):
+    kinds = {"i": pa.int32(), "d": pa.decimal128(5, 1), "n": pa.struct([("x", pa.int32())])}
+    schema = pa.schema([*SCHEMA, *kinds.items()])
+    written(tmp_path / "t", schema.empty_table())
+    with pytest.raises(InvalidFilter, match=message):
+        opened(tmp_path / "t", schema=schema).to_arrow_dataset(keys)
+
+
+def test_what_cannot_be_read_right_is_refused(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "f.csv").write_text("1,x\n")
+    with pytest.raises(UnsupportedTable, match="format csv"):
+        opened(tmp_path / "t", format="csv").to_arrow_dataset()
+    written(tmp_path / "u" / "k=x", ROWS)
+    keys = pa.schema([("k", pa.int32())])
+    with pytest.raises(UnsupportedTable, match="Partition value 'x' of 'k' is ambiguous as int32"):
+        opened(tmp_path / "u", partition_schema=keys).to_arrow_dataset()
+    schema = pa.schema([*SCHEMA, ("A", pa.int64())])
+    with pytest.raises(UnsupportedTable, match="several columns named 'a'"):
+        opened(tmp_path / "u", schema=schema).to_arrow_dataset()
+
+
+@pytest.mark.parametrize("names", [["a", "s"], ["A", "S"]])
+def test_files_that_changed_since_they_were_listed(tmp_path, names):
+    path = written(tmp_path / "t", ROWS.rename_columns(names))
+    dataset = opened(tmp_path / "t").to_arrow_dataset()
+    written(tmp_path / "t", ROWS.slice(0, 3).rename_columns(names))
+    with pytest.raises(FileChanged, match="its size was"):
+        dataset.to_table()
+    path.unlink()
+    with pytest.raises(MissingFile, match=r"f\.parquet"):
+        dataset.to_table()
+
+
+def test_locations_are_checked_when_a_file_is_opened(tmp_path):
+    path = written(tmp_path / "t", ROWS)
+    other = written(tmp_path / "other", ROWS)
+    table = opened(tmp_path / "t", config=SplitConfig(allowed_locations=(str(tmp_path / "t"),)))
+    dataset = table.to_arrow_dataset()
+    path.unlink()
+    path.symlink_to(other)
+    with pytest.raises(LocationNotAllowed):
+        dataset.to_table()
+
+
+def test_a_table_without_files(tmp_path):
+    (tmp_path / "t").mkdir()
+    dataset = opened(tmp_path / "t", partition_schema=pa.schema([])).to_arrow_dataset()
+    assert dataset.to_table() == SCHEMA.empty_table()
+
+
+def test_other_storages(tmp_path):
+    fs = fsspec.filesystem("memory")
+    for part in (1, 2):
+        sink = io.BytesIO()
+        names = ["a", "s"] if part == 1 else ["A", "S"]
+        pq.write_table(ROWS.rename_columns(names), sink, row_group_size=7)
+        fs.pipe_file(f"/{tmp_path.name}/k={part}/a b%20c.parquet", sink.getvalue())
+    table = opened(f"memory://{tmp_path.name}")
+    found = table.to_arrow_dataset(values({"a": [3, 9]})).to_table()
+    assert found["a"].to_pylist() == [3, 9, 3, 9]
+    assert found["k"].to_pylist() == [1, 1, 2, 2]
+    fs.rm(f"/{tmp_path.name}", recursive=True)
+
+
+# With one thread for input, a converted file that needed such a thread would wait for ever.
+ONE_THREAD = """
+import sys
+import pyarrow as pa
+import splitlib
+
+pa.set_io_thread_count(1)
+pa.set_cpu_count(1)
+for form in ("parquet", "orc"):
+    table = splitlib.load_table(f"{sys.argv[1]}/{form}", "files", format=form, schema="a bigint")
+    assert table.to_arrow_dataset().to_table().num_rows == 40
+    assert table.to_polars().collect().height == 40
+    assert table.to_duckdb().aggregate("count(a)").fetchall() == [(40,)]
+"""
+
+
+def test_converted_files_do_not_need_the_threads_that_open_them(tmp_path):
+    for form in ("parquet", "orc"):
+        for number in (1, 2):
+            written(tmp_path / form, ROWS.rename_columns(["A", "S"]), f"{number}.{form}")
+    command = [sys.executable, "-c", ONE_THREAD, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, env=env, check=True, timeout=120)

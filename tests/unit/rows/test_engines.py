@@ -1,0 +1,113 @@
+"""Arrow, Polars and DuckDB return exactly the rows that the filters contain."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import splitlib
+from splitlib import DynamicFilteringData
+from splitlib.errors import ConnectorNotInstalled
+from tests.unit.rows import drawn_tables as drawn
+
+ENGINES = {
+    "arrow": lambda table, filters: table.to_arrow_dataset(*filters).to_table(),
+    "polars": lambda table, filters: table.to_polars(*filters).collect().to_arrow(),
+    "duckdb": lambda table, filters: table.to_duckdb(*filters).to_arrow_table(),
+}
+
+
+def opened(root, **options):
+    return splitlib.load_table(
+        str(root), "files", schema=drawn.DATA, partition_schema=drawn.KEYS, **options
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(written=drawn.tables(), filters=st.lists(drawn.filters(), max_size=2))
+def test_equal_rows(tmp_path_factory, written, filters):
+    root = tmp_path_factory.mktemp("t") / "table"
+    expected = drawn.matching(drawn.write(root, written), filters)
+    with opened(root, percent_escapes="utf-8") as table:
+        for name, read in ENGINES.items():
+            found = read(table, filters)
+            assert found.column_names == table.schema.names, name
+            assert drawn.shown(found.to_pylist()) == expected, name
+
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(10), pa.int64()),
+        "v": [0.5, -0.0, float("nan"), None, 4, 5, 6, 7, 8, float("inf")],
+    }
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with two partitions, whose files have row groups of five rows."""
+    for part in (1, 2):
+        (tmp_path / "t" / f"k={part}").mkdir(parents=True)
+        path = tmp_path / "t" / f"k={part}" / "f.parquet"
+        pq.write_table(ROWS, path, row_group_size=5)
+    with splitlib.load_table(str(tmp_path / "t"), "files") as opened:
+        yield opened
+
+
+def test_polars_evaluates_conditions_itself(table):
+    lazy = table.to_polars(DynamicFilteringData.from_values({"k": [1]}))
+    v = pl.col("v")
+    assert lazy.filter(v > 1).select("id").collect()["id"].to_list() == [2, 4, 5, 6, 7, 8, 9]
+    assert lazy.filter(v.eq(math.nan)).collect()["id"].to_list() == [2]
+    assert lazy.select(pl.len()).collect().item() == 10
+    assert lazy.head(3).collect()["id"].to_list() == [0, 1, 2]
+    assert lazy.filter(pl.col("id") > 3).head(2).collect()["id"].to_list() == [4, 5]
+    assert lazy.select("k", "id").collect().columns == ["k", "id"]
+    assert lazy.collect_schema() == {"id": pl.Int64, "v": pl.Float64, "k": pl.Int32}
+    nothing = DynamicFilteringData.from_values({"k": pa.array([], pa.int32())})
+    assert table.to_polars(nothing).collect().schema == lazy.collect_schema()
+
+
+def test_duckdb_evaluates_conditions_itself(table):
+    connection = duckdb.connect()
+    found = table.to_duckdb(DynamicFilteringData.from_values({"k": [1]}), connection=connection)
+    assert found.filter("v > 1").order("id").project("id").fetchall() == [
+        (2,), (4,), (5,), (6,), (7,), (8,), (9,)
+    ]  # fmt: skip
+    connection.register("facts", found)
+    connection.execute("CREATE TABLE dim AS SELECT i AS id FROM range(3, 1000) t(i)")
+    query = "FROM facts JOIN dim USING (id) WHERE v > 4"
+    assert connection.sql(f"SELECT count(*), sum(k) {query}").fetchall() == [(5, 5)]
+    plan = connection.sql(f"SELECT id {query}").explain()
+    scan = plan[plan.index("ARROW_SCAN") :]
+    assert "Filters" not in scan
+    assert "v" in scan
+
+
+def test_columns_of_a_query_are_read_alone(table):
+    """Neither engine reads the column whose values cannot be read."""
+    for path in table.files()["path"].to_pylist():
+        metadata = pq.read_metadata(path)
+        column = metadata.row_group(0).column(1)
+        with open(path, "r+b") as file:
+            file.seek(column.dictionary_page_offset or column.data_page_offset)
+            file.write(b"\xff" * 8)
+    assert table.to_polars().select(pl.col("id").sum()).collect().item() == 90
+    assert table.to_duckdb().aggregate("sum(id)").fetchall() == [(90,)]
+    with pytest.raises(OSError, match="page header"):
+        table.to_arrow_dataset().to_table()
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_a_missing_engine_is_named(table, monkeypatch, engine):
+    monkeypatch.setitem(sys.modules, engine, None)
+    with pytest.raises(ConnectorNotInstalled, match=rf"pip install 'splitlib\[{engine}\]'"):
+        getattr(table, f"to_{engine}")()

@@ -1,0 +1,183 @@
+"""Rows of Iceberg tables: columns by field id, deleted rows, rows like those of PyIceberg."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+
+import splitlib
+from splitlib import DynamicFilteringData
+from splitlib.errors import UnsupportedTable
+from tests.integration.iceberg.lake import (
+    Lake,
+    append_files,
+    append_rows,
+    data_file,
+    delete_equal,
+    delete_positions,
+    delete_vector,
+    full_name,
+    ints,
+    table_of,
+)
+from tests.unit.rows.drawn_tables import shown
+
+SCHEMA = Schema(
+    NestedField(1, "id", IntegerType()),
+    NestedField(2, "name", StringType()),
+    NestedField(3, "part", StringType()),
+)
+BY_PART = PartitionSpec(
+    PartitionField(3, 1000, IdentityTransform(), "part"),
+    PartitionField(1, 1001, BucketTransform(4), "id_bucket"),
+)
+ROWS = [{"id": i, "name": f"n{i}", "part": "ab"[i % 2]} for i in range(20)]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    made = Lake(tmp_path / "lake")
+    yield made
+    made.close()
+
+
+def rows_of(lake, table, *filters):
+    """Return the rows by splitlib, after comparing its engines with each other."""
+    with splitlib.load_table(full_name(table), "iceberg", **lake.options) as opened:
+        found = opened.to_arrow_dataset(*filters).to_table()
+        assert found.schema.equals(pa.schema([f.remove_metadata() for f in opened.schema]))
+        polars = opened.to_polars(*filters).collect().to_arrow()
+        duckdb = opened.to_duckdb(*filters).to_arrow_table()
+        for other in (polars, duckdb):
+            assert shown(other.to_pylist()) == shown(found.to_pylist())
+    return found.to_pylist()
+
+
+def of_pyiceberg(lake, table):
+    return lake.catalog.load_table(table.name()).scan().to_arrow().to_pylist()
+
+
+def converts(lake, table):
+    """Return the number of files that Arrow does not read itself."""
+    with splitlib.load_table(full_name(table), "iceberg", **lake.options) as opened:
+        fragments = opened.to_arrow_dataset().get_fragments()
+        return sum(isinstance(fragment.format, ds.IpcFileFormat) for fragment in fragments)
+
+
+def test_partitions_and_keys(lake):
+    table = lake.create(SCHEMA, BY_PART)
+    append_rows(table, ROWS)
+    assert shown(rows_of(lake, table)) == shown(ROWS)
+    assert converts(lake, table) == 0
+    some = DynamicFilteringData.from_values({"part": ["a", "b"], "id": [4, 7]})
+    assert shown(rows_of(lake, table, some)) == shown([ROWS[4], ROWS[7]])
+
+
+def test_renamed_swapped_dropped_and_widened_columns(lake):
+    table = lake.create(SCHEMA)
+    append_rows(table, ROWS[:5])
+    with table.update_schema() as update:
+        update.rename_column("name", "title")
+        update.update_column("id", LongType())
+    with table.update_schema() as update:
+        update.add_column("name", StringType())
+        update.delete_column("part")
+    with table.update_schema() as update:
+        update.add_column("part", StringType())
+    table.refresh()
+    append_rows(table, [{"id": 2**40, "title": "t", "name": "new", "part": "p"}])
+    found = rows_of(lake, table)
+    assert shown(found) == shown(of_pyiceberg(lake, table))
+    assert converts(lake, table) == 1
+    old = {"id": 3, "title": "n3", "name": None, "part": None}
+    assert old in found
+    keys = DynamicFilteringData.from_values({"title": ["n3", "new"]})
+    assert rows_of(lake, table, keys) == [old]
+    assert len(rows_of(lake, table, DynamicFilteringData.from_values({"part": [None, "a"]}))) == 5
+
+
+def test_columns_that_swapped_their_names(lake):
+    table = lake.create(
+        Schema(NestedField(1, "a", IntegerType()), NestedField(2, "b", IntegerType()))
+    )
+    append_rows(table, [{"a": i, "b": 100 + i} for i in range(20)], row_group_size=5)
+    for old, new in [("a", "c"), ("b", "a"), ("c", "b")]:
+        with table.update_schema() as update:
+            update.rename_column(old, new)
+    assert {"b": 3, "a": 103} in rows_of(lake, table)
+    keys = DynamicFilteringData.from_values({"b": [3, 117]})
+    assert rows_of(lake, table, keys) == [{"b": 3, "a": 103}]
+    assert rows_of(lake, table, DynamicFilteringData.from_values({"b": [3]})) == [
+        {"b": 3, "a": 103}
+    ]
+
+
+def test_renamed_field_of_a_struct_is_refused(lake):
+    inner = StructType(NestedField(2, "x", IntegerType()))
+    table = lake.create(Schema(NestedField(1, "s", inner)))
+    append_rows(table, [{"s": {"x": 1}}])
+    assert rows_of(lake, table) == [{"s": {"x": 1}}]
+    with table.update_schema() as update:
+        update.rename_column("s.x", "y")
+    with pytest.raises(UnsupportedTable, match="Field 'y' in column 's' is another one"):
+        rows_of(lake, table)
+
+
+@pytest.mark.parametrize("group", [3, 100])
+def test_deleted_rows(lake, group):
+    table = lake.create(SCHEMA, PartitionSpec(BY_PART.fields[0]))
+    files = append_rows(table, ROWS, row_group_size=group)
+    even = files[0].file_path
+    delete_positions(table, {even: [0, 3, 9]}, ["a"])
+    delete_positions(table, {even.replace("file://", "file:"): [4]}, ["a"])
+    gone = {0, 6, 18, 8}
+    kept = [row for row in ROWS if row["id"] not in gone]
+    assert shown(rows_of(lake, table)) == shown(kept)
+    assert converts(lake, table) == 1
+    keys = DynamicFilteringData.from_values({"id": [6, 14, 15]})
+    assert sorted(row["id"] for row in rows_of(lake, table, keys)) == [14, 15]
+
+
+def test_deletion_vector(lake):
+    table = lake.create(SCHEMA)
+    (file,) = append_rows(table, ROWS, row_group_size=7)
+    delete_vector(table, file.file_path, [1, 7, 19])
+    kept = [row for row in ROWS if row["id"] not in (1, 7, 19)]
+    assert shown(rows_of(lake, table)) == shown(kept)
+
+
+def test_equality_deletes_are_refused(lake):
+    table = lake.create(SCHEMA)
+    append_rows(table, ROWS)
+    delete_equal(table, table_of(ints("id", 1, [3])), [1])
+    with pytest.raises(UnsupportedTable, match="equality deletes"):
+        rows_of(lake, table)
+
+
+def test_position_beyond_the_file(lake):
+    table = lake.create(SCHEMA)
+    (file,) = append_rows(table, ROWS)
+    delete_positions(table, {file.file_path: [20]})
+    with pytest.raises(splitlib.SplitlibError, match="Row 20 is deleted, but the file has 20 rows"):
+        rows_of(lake, table)
+
+
+def test_partition_column_that_the_file_lacks(lake):
+    table = lake.create(SCHEMA, PartitionSpec(BY_PART.fields[0]))
+    append_files(table, data_file(table, table_of(ints("id", 1, [1, 2])), ["a"]))
+    append_rows(table, ROWS[:2])
+    found = rows_of(lake, table)
+    assert {"id": 2, "name": None, "part": "a"} in found
+    assert len(found) == 4
+
+
+def test_files_without_field_ids(lake):
+    table = lake.create(SCHEMA)
+    append_files(table, data_file(table, pa.table({"id": pa.array([1], pa.int32())})))
+    with pytest.raises(UnsupportedTable, match=r"by-hand-\d+\.parquet: The file has no field ids"):
+        rows_of(lake, table)
