@@ -31,6 +31,7 @@ from splitlib.rows.table import ReadableTable as Table
 
 if TYPE_CHECKING:
     from splitlib.spark.analyze import analyze
+    from splitlib.spark.audit import audit
     from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.explain import explain, replan
@@ -43,6 +44,7 @@ _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",
     "analyze": "splitlib.spark.analyze",
+    "audit": "splitlib.spark.audit",
     "condition": "splitlib.spark.condition",
     "explain": "splitlib.spark.explain",
     "freeze": "splitlib.spark.freeze",
@@ -67,6 +69,7 @@ __all__ = [
     "TableReader",
     "__version__",
     "analyze",
+    "audit",
     "condition",
     "connector_names",
     "explain",

@@ -7,7 +7,7 @@ packages.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,9 @@ from splitlib.errors import (
     ConfigError,
     ConnectorNotFound,
     ConnectorNotInstalled,
+    SnapshotNotFound,
+    TableNotFound,
+    UnsupportedTable,
     error_context,
 )
 from splitlib.redaction import remember
@@ -51,6 +54,15 @@ _ON_STORAGE = frozenset({"delta", _DIRECTORIES, "glue", "hive"})
 _STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
+# Errors about the arguments of the caller, whose message is all that matters.
+_OF_ARGUMENTS = (
+    ConfigError,
+    ConnectorNotFound,
+    ConnectorNotInstalled,
+    SnapshotNotFound,
+    TableNotFound,
+    UnsupportedTable,
+)
 # Types of options that may be used in any thread.
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
@@ -118,6 +130,7 @@ def open_table(
     if connector is None:
         name, connector, options = _by_catalog(name, options, spark_conf, spark)
         remember(name, options)
+    _refuse_text(options)
     cls = connector_class(connector)
     config = config or SplitConfig.resolve(spark_conf=spark_conf)
     if spark is not None and connector in _ON_STORAGE and "storage_options" not in options:
@@ -126,9 +139,7 @@ def open_table(
     if connector == _DIRECTORIES and connector not in _registered:
         options = {**options, **_settings_of(spark, session_settings)}
     if connector == SESSION:
-        given: dict[str, Any] = {} if spark is None else {"spark": spark}
-        given |= {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
-        options = {**given, **options}
+        options = {**_of_session(spark, config), **options}
     made, storage = Future[Connector](), options.get("storage_options")
 
     def make() -> Connector:
@@ -146,10 +157,21 @@ def open_table(
             with error_context(connector=connector, table=name):
                 opened = run_bounded(make, config)
         return ReadableTable(name, connector, opened, config, storage_options=storage)
-    except BaseException:
+    except BaseException as error:
         # After Ctrl-C the abandoned call may still open the connector: close it then.
         made.add_done_callback(lambda late: late.result().close())
-        raise
+        raise _shortened(error)  # noqa: B904 - it is the same error
+
+
+def _shortened(error: BaseException) -> BaseException:
+    """Drop the frames of threads and retries from an error about the caller's arguments."""
+    return error.with_traceback(None) if isinstance(error, _OF_ARGUMENTS) else error
+
+
+def _of_session(spark: object, config: SplitConfig) -> dict[str, Any]:
+    """Return the options of the connector ``session`` that are not given by the user."""
+    given: dict[str, Any] = {} if spark is None else {"spark": spark}
+    return given | {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
@@ -158,20 +180,38 @@ def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, An
     return {} if settings is None else {"session_settings": settings}
 
 
+def is_path(name: str) -> bool:
+    """Return whether a text is a path or URI, and so cannot be the name of a table."""
+    return name.startswith(("/", "./", "../", "~", "file:/")) or "://" in name
+
+
+def _refuse_text(options: Mapping[str, Any]) -> None:
+    """Reject a text where options are needed, without showing it: it may be a secret."""
+    for name in ("storage_options", "read_options"):
+        given = options.get(name)
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(
+                f"{name} is a {type(given).__name__}, not a mapping.",
+                hint=f"pass {name}={{'option': value}}.",
+            )
+
+
 def _by_catalog(
     name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str], spark: object
 ) -> tuple[str, str, dict[str, Any]]:
     """Resolve ``catalog.table`` to table name, connector and options."""
     catalog, _, table = name.partition(".")
-    named = named_catalogs(spark_conf).get(catalog)
+    catalogs = named_catalogs(spark_conf)
+    if is_path(name):
+        raise ConfigError(
+            f"{name!r} is a path, not the name of a table.",
+            hint=f"pass connector={_DIRECTORIES!r} to read a directory.",
+        )
+    named = catalogs.get(catalog)
     if spark is not None and named is None:
         return name, SESSION, dict(options)
     if named is None or not table:
-        raise ConfigError(
-            f"No connector is given for {name!r}.",
-            hint=f"pass connector=..., one of {', '.join(connector_names())}, or set "
-            f"{SPARK_CATALOG_PREFIX}{catalog}.connector.",
-        )
+        raise _no_catalog(name, catalog, catalogs)
     options = {**named, **options}
     connector = options.pop("connector", None)
     if connector is None:
@@ -180,6 +220,20 @@ def _by_catalog(
             hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
         )
     return table, connector, options
+
+
+def _no_catalog(name: str, catalog: str, known: Iterable[str]) -> ConfigError:
+    names = sorted(known)
+    if catalog in names:
+        return ConfigError(f"{name!r} names a catalog, but no table.", hint=f"{catalog}.db.table")
+    connectors = f"pass connector=..., one of {', '.join(connector_names())}"
+    if not names:
+        return ConfigError(
+            f"No connector is given for {name!r}.",
+            hint=f"{connectors}, or set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
+        )
+    near = did_you_mean(catalog, names, otherwise="the catalogs are")
+    return ConfigError(f"There is no catalog {catalog!r}.", hint=f"{near} Or {connectors}.")
 
 
 def _imported(target: str) -> Any:

@@ -231,7 +231,10 @@ class Report:
         return f"{title} ({_seconds(self.seconds)})" if self.seconds else title
 
     def _lines(self) -> Iterator[str]:
-        yield from map(str, self.filters)
+        for use in self.filters:
+            # Partitions that were never requested are not counted as dropped.
+            is_counted = not self.asked_for or use.partitions_dropped
+            yield str(use if is_counted else replace(use, partitions_dropped=None))
         if self.connector and not self.filters:
             yield "no filter"
         yield from self._partitions()
@@ -258,7 +261,7 @@ class Report:
         elif matched is not None:
             yield f"partitions {_count(self.partitions)}"
         elif total is not None:
-            yield f"all {total:,} partitions"
+            yield f"partitions of the table {total:,}, not pruned by joins"
         if opened := self.metrics.manifests_total:
             yield f"manifests opened {_count(Count(self.metrics.manifests_opened, opened))}"
 

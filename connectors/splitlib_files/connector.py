@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -105,6 +105,8 @@ class FilesConnector(Connector):
                 f"{root!r} has partitions, but partition_schema has no keys.",
                 hint="omit partition_schema, or declare the keys in it.",
             )
+        elif first is not None:
+            _refuse_missing_keys(keys, names.keys(first.split("/")[:-1]))
         if data is None and _merges(form, options):
             data = schema_of_files(storage, layout.all_files(), form, settings)
         elif data is None:
@@ -175,6 +177,21 @@ class FilesConnector(Connector):
             self._storage.directories(self._root)
         except MissingPartition as error:
             raise TableNotFound(f"Directory {self._root!r} no longer exists.") from error
+
+
+def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
+    """Reject declared partition keys if the directories of the first file have more of them.
+
+    Raises:
+        ConfigError: if a key is missing; case is ignored, as in Spark.
+    """
+    known = {name.lower() for name in declared.names}
+    if missing := [name for name in found if name.lower() not in known]:
+        raise ConfigError(
+            f"partition_schema leaves out {', '.join(missing)}: the directories have the keys "
+            f"{', '.join(found)}.",
+            hint="declare all keys in the order of the directories, or omit partition_schema.",
+        )
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:

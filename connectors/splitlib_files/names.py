@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import reduce
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -49,6 +51,14 @@ class DirectoryNames:
         """
         key, equals, _ = self._as_spark(name).partition("=")
         return unescape(key) if equals else ""
+
+    def keys(self, directories: Iterable[str]) -> list[str]:
+        """Return the keys of nested directories, down to the first name without a key.
+
+        Raises:
+            SourceError: if the escapes of a name are ambiguous.
+        """
+        return list(takewhile(bool, map(self.key, directories)))
 
     def values(self, directories: pa.StringArray, keys: pa.Schema, *, inferred: bool) -> Values:
         """Return the values in paths such as ``k1=v1/k2=v2``.

@@ -19,6 +19,12 @@ from splitlib_files.merging import merged_columns
 # Number of footers that are read in parallel.
 _THREADS = 16
 
+# What to do if a file is not Parquet, by the end of its name.
+_OTHER_FORMAT = {
+    name: f"pass format={name!r}{other}."
+    for name, other in (("orc", ""), ("json", " and schema="), ("csv", " and schema="))
+}
+
 
 def declared_schema(given: Any) -> pa.Schema | None:
     """Parse a schema option.
@@ -108,5 +114,6 @@ def schema_of_file(
         except pa.ArrowException as error:  # raised also for some maps and lists that Spark reads
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
-                hint="pass schema=, or move the file away if it is damaged.",
+                hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())
+                or "pass schema=, or move the file away if it is damaged.",
             ) from error

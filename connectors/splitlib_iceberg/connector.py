@@ -36,7 +36,7 @@ from splitlib_iceberg.batches import (
 from splitlib_iceberg.deletion_vectors import read_vector
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.physical_names import PhysicalNames
-from splitlib_iceberg.pinning import Pinned, open_table
+from splitlib_iceberg.pinning import Pinned, open_table, table_names
 from splitlib_iceberg.schema import (
     arrow_schema,
     dropped_schema,
@@ -115,6 +115,13 @@ class IcebergConnector(Connector):
             if pinned.catalog is not None:
                 pinned.catalog.close()
             raise
+
+    @classmethod
+    def table_names(
+        cls, database: str | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield namespace and name of every table, of one namespace or of all of them."""
+        return table_names(database, options)
 
     def describe(self) -> TableMetadata:
         """Return the schema, partition columns and snapshot of the table."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pyiceberg.catalog import Catalog
@@ -18,7 +18,7 @@ from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import of_catalog
 from splitlib_iceberg.guarded_io import guarded
 from splitlib_iceberg.rest_catalog import loaded
-from splitlib_iceberg.sql_catalog import name_in_database
+from splitlib_iceberg.sql_catalog import name_in_database, only_name_in_database
 
 PINS = ("snapshot_id", "ref", "as_of")
 # PyIceberg's name for a catalog without a name.
@@ -51,21 +51,11 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         raise ConfigError(f"Only one of {', '.join(pins)} can be given.")
     if "." not in name:
         raise TableNotFound(f"{name!r} has no namespace.", hint="write namespace.table.")
-    given = properties.pop("catalog", None)
-    with of_catalog(options):
-        if isinstance(given, Catalog):
-            if properties:
-                raise ConfigError(
-                    f"{', '.join(properties)} cannot be combined with a catalog object."
-                )
-            catalog, own = given, None
-        else:
-            # splitlib only reads. By default, PyIceberg creates the tables of an empty SQL catalog.
-            properties.setdefault("init_catalog_tables", "false")
-            catalog = own = loaded(given, guarded(properties))
+    catalog, own = _opened(properties, options)
+    by_default = options.get("catalog") is None
     try:
         with of_catalog(options):
-            table = _load(catalog, name, by_default=given is None)
+            table = _load(catalog, name, by_default=by_default)
         # A catalog object of the caller reads the metadata file without this check.
         refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
@@ -74,6 +64,63 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
             own.close()
         raise
     return Pinned(own, table, snapshot, schema)
+
+
+def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield namespace and name of each table of a catalog, in order.
+
+    Args:
+        database: A namespace; None means all, including nested ones.
+        options: Options of the catalog, as for :func:`open_table`.
+
+    Raises:
+        TableNotFound: if there is no such namespace.
+        SourceUnavailable: if the catalog does not answer.
+    """
+    catalog, own = _opened({k: v for k, v in options.items() if k not in PINS}, options)
+    try:
+        with of_catalog(options):
+            if options.get("catalog") is None and catalog.name == _UNNAMED:
+                catalog.name = only_name_in_database(catalog) or _UNNAMED
+            if database is None:
+                namespaces = sorted(_namespaces_below(catalog, ()))
+            else:
+                namespaces = [tuple(database.split("."))]
+        for namespace in namespaces:
+            with of_catalog(options):
+                found = sorted({identifier[-1] for identifier in catalog.list_tables(namespace)})
+                if not found and database is not None:
+                    catalog.load_namespace_properties(namespace)  # raises if it does not exist
+            for name in found:
+                yield ".".join(namespace), name
+    finally:
+        if own is not None:
+            own.close()
+
+
+def _namespaces_below(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(above):
+        if len(namespace) > len(above):  # some catalogs repeat the namespace that is given
+            yield tuple(namespace)
+            yield from _namespaces_below(catalog, tuple(namespace))
+
+
+def _opened(
+    properties: dict[str, Any], options: Mapping[str, Any]
+) -> tuple[Catalog, Catalog | None]:
+    """Open a catalog by its properties; the second result is the catalog to close, if any."""
+    given = properties.pop("catalog", None)
+    with of_catalog(options):
+        if isinstance(given, Catalog):
+            if properties:
+                raise ConfigError(
+                    f"{', '.join(properties)} cannot be combined with a catalog object."
+                )
+            return given, None
+        # splitlib only reads. By default, PyIceberg creates the tables of an empty SQL catalog.
+        properties.setdefault("init_catalog_tables", "false")
+        own = loaded(given, guarded(properties))
+        return own, own
 
 
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:

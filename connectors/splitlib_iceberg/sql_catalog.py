@@ -35,3 +35,27 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
             hint="choose one with catalog=.",
         )
     return found[0] if found else None
+
+
+def only_name_in_database(catalog: Catalog) -> str | None:
+    """Return the name of the catalog in a database; None if it is this one, or there is none.
+
+    Raises:
+        ConfigError: if the database has several other catalogs.
+    """
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    with Session(catalog.engine) as session:
+        found = sorted(session.scalars(select(IcebergTables.catalog_name).distinct()))
+    if catalog.name in found:
+        return None
+    if len(found) > 1:
+        raise ConfigError(
+            f"The database has several catalogs: {', '.join(found)}.",
+            hint="choose one with catalog=.",
+        )
+    return found[0] if found else None

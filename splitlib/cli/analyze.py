@@ -34,7 +34,7 @@ def _run(args: argparse.Namespace) -> int:
         table_of(args, config) as table,
         progress.for_command(lambda: f"{so_far[0].files:,} files", json=args.json) as out,
     ):
-        filters = filters_of(args, table)
+        filters = filters_of(args, table, config)
 
         def show(found: Analysis) -> None:
             so_far[0] = found

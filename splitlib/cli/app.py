@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from splitlib._version import __version__
 from splitlib.cli import (
     analyze,
+    audit,
+    completion,
     config,
     demo,
+    doctor,
     explain,
     export,
     new_connector,
@@ -19,6 +22,7 @@ from splitlib.cli import (
     plan,
     tables,
 )
+from splitlib.cli.spelling import as_typed
 from splitlib.errors import SplitlibError
 
 _FAILED = 2  # argparse uses the same code for invalid arguments
@@ -27,12 +31,18 @@ _READER_GONE = 128 + 13  # SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for a wrong result, 2 for an error."""
+    """Run one command and return its exit code.
+
+    It is 0 for success, 1 if a command that checks something has found a problem, 2 for an error or
+    invalid arguments, 130 after an interrupt, and 141 if the reader of the output has ended.
+    """
     args = _parser().parse_args(argv)
     try:
         code = int(args.run(args))
         sys.stdout.flush()
     except SplitlibError as error:
+        if error.hint:
+            error.hint = as_typed(error.hint)
         print(f"error: {error}", file=sys.stderr)
         return _FAILED
     except BrokenPipeError:
@@ -48,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="splitlib",
         description="Show the partitions, files, splits and rows that match filters.",
+        epilog="Exit codes: 0 for success; 1 if a command that checks something has found a "
+        "problem (audit, doctor, demo); 2 for an error or invalid arguments; 130 after Ctrl-C; 141 "
+        "if the program that reads the output has ended.",
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -56,11 +69,14 @@ def _parser() -> argparse.ArgumentParser:
         partitions,
         plan,
         explain,
+        audit,
         export,
         analyze,
         config,
+        doctor,
         new_connector,
         demo,
+        completion,
     ):
         command.add_to(commands)
     return parser

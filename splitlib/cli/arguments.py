@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from splitlib.catalogs import named_catalogs
 from splitlib.cli.filters import parse_filter, parse_range
+from splitlib.cli.keys import STDIN, keys_of
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.registry import open_table
+from splitlib.registry import is_path, open_table
 from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
@@ -44,7 +47,11 @@ def setting_options() -> argparse.ArgumentParser:
 def table_options() -> argparse.ArgumentParser:
     """Return a parser with the options for a table, its catalog and filters."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("table", metavar="TABLE", help="db.table, a path, or catalog.db.table")
+    parser.add_argument(
+        "table",
+        metavar="TABLE",
+        help="a path or URI, catalog.db.table, or db.table of the catalog of --uri",
+    )
     where = parser.add_argument_group("location of the table")
     where.add_argument("-c", "--connector", metavar="NAME", help="files, hive, ...")
     where.add_argument("--uri", help="URI of the catalog; the default connector is then hive")
@@ -73,6 +80,14 @@ def table_options() -> argparse.ArgumentParser:
         help="range with both ends included; either may be omitted; an end with dots is "
         "quoted as in CSV",
     )
+    filters.add_argument(
+        "--keys",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="allowed values from a file, or from standard input if FILE is -: CSV with a header "
+        "of column names, JSON lines, Parquet or Arrow; repeatable",
+    )
     return parser
 
 
@@ -94,15 +109,14 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def config_of(args: argparse.Namespace) -> SplitConfig:
-    """Return the settings from arguments and environment."""
-    return SplitConfig.resolve(pairs("set", args.set))
+def nested(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return connector options, with ``storage_options.key`` and the like as mappings.
 
-
-def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
-    """Open the table that the arguments name."""
+    Raises:
+        ConfigError: for a name that is no option of a connector, or given twice.
+    """
     options: dict[str, Any] = {}
-    for name, value in pairs("option", args.option).items():
+    for name, value in given.items():
         outer, _, inner = name.partition(".")
         if outer in _NESTED and inner:
             options.setdefault(outer, {})[inner] = value
@@ -111,18 +125,53 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
         else:
             options[name] = value
     if storage := options.get("storage_options"):
+        if isinstance(storage, str):
+            raise ConfigError(
+                "storage_options is a text, not options.",
+                hint="write -o storage_options.KEY=VALUE for each of them.",
+            )
         values = {name: option_value(value) for name, value in storage.items()}
         options["storage_options"] = nested_options(values)
+    return options
+
+
+def config_of(args: argparse.Namespace) -> SplitConfig:
+    """Return the settings from arguments and environment."""
+    return SplitConfig.resolve(pairs("set", args.set))
+
+
+def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
+    """Open the table that the arguments name.
+
+    A path or URI, or the name of a directory, is a table of the connector ``files``, unless another
+    connector is given.
+    """
+    options = nested(pairs("option", args.option))
     if args.uri is not None:
         options["uri"] = args.uri
     connector = args.connector or ("hive" if args.uri is not None else None)
+    if connector is None and is_directory(args.table):
+        connector = "files"
     return open_table(args.table, connector, config=config, **options)
 
 
-def filters_of(args: argparse.Namespace, table: Table) -> list[DynamicFilteringData]:
+def is_directory(name: str) -> bool:
+    """Return whether the name on a command line is a directory, not the name of a table."""
+    if is_path(name) or "/" in name:
+        return True
+    catalog = name.partition(".")[0]
+    return catalog not in named_catalogs({}) and os.path.isdir(name)
+
+
+def filters_of(
+    args: argparse.Namespace, table: Table, config: SplitConfig
+) -> list[DynamicFilteringData]:
     """Parse the filters in the arguments, with the types of the table's columns."""
+    if args.keys.count(STDIN) > 1:
+        raise ConfigError("--keys - can be given once only.")
     values = [parse_filter(table.schema, text) for text in args.filter]
-    return values + [parse_range(table.schema, text) for text in args.range]
+    values += [parse_range(table.schema, text) for text in args.range]
+    return values + [keys_of(source, table.schema, config) for source in args.keys]
 
 
 def enumerator_of(
@@ -130,6 +179,6 @@ def enumerator_of(
 ) -> DynamicFileEnumerator:
     """Return an enumerator of the table with the filters in the arguments."""
     enumerator = DynamicFileEnumerator(table, config)
-    for data in filters_of(args, table):
+    for data in filters_of(args, table, config):
         enumerator.set_dynamic_filtering_data(data)
     return enumerator

@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
         table_of(args, config) as table,
         progress.for_command(lambda: f"{rows:,} rows", json=args.json) as out,
     ):
-        found = table.to_arrow_dataset(*filters_of(args, table), config=config)
+        found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
         try:
             ds.write_dataset(
                 counted(found.to_batches()),

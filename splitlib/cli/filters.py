@@ -33,7 +33,7 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
         texts = next(csv.reader([values], skipinitialspace=True, strict=True))
     except csv.Error as error:
         raise ConfigError(f"--filter {text!r} is not quoted as in CSV: {error}.") from error
-    return DynamicFilteringData.from_arrow(pa.table({field.name: _typed(texts, field)}))
+    return DynamicFilteringData.from_arrow(pa.table({field.name: typed(texts, field)}))
 
 
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
@@ -50,7 +50,7 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
     name, ends = _split(text, "--range", "key=1..9")
     bounds = _bounds(ends, text)
     field = schema.field(column_named(name, schema.names))
-    lower, upper = (None if end is None else _typed([end], field)[0].as_py() for end in bounds)
+    lower, upper = (None if end is None else typed([end], field)[0].as_py() for end in bounds)
     return DynamicFilteringData.from_range({field.name: (lower, upper)})
 
 
@@ -85,7 +85,12 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
     return name, values
 
 
-def _typed(texts: Sequence[str], field: pa.Field) -> pa.Array:
+def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
+    """Parse texts to a column's type; None and ``__HIVE_DEFAULT_PARTITION__`` are null.
+
+    Raises:
+        InvalidFilter: for a text that is invalid for the column's type.
+    """
     values = [None if text == NULL_PARTITION else text for text in texts]
     typed = parse(pa.array(values, pa.string()), field)
     if typed.undecided is not None:

@@ -49,7 +49,7 @@ def _run(args: argparse.Namespace) -> int:
         if args.files:
             found = _with_files(enumerator_of(args, table, config))
         else:
-            filters = filters_of(args, table) if config.dynamic_filtering_enabled else []
+            filters = filters_of(args, table, config) if config.dynamic_filtering_enabled else []
             found = _named(table, Predicate(table.metadata.partition_schema, filters))
         shown = 0
         with progress.for_command(lambda: f"{shown:,} partitions", json=args.json) as out:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from splitlib.cli import jsonlines, progress
+from splitlib.cli import progress
 from splitlib.cli.arguments import (
     config_of,
     enumerator_of,
@@ -16,10 +16,9 @@ from splitlib.cli.arguments import (
     table_of,
     table_options,
 )
+from splitlib.cli.plan_formats import lines_of, write_parquet
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.hive.partition_values import partition_name
-from splitlib.model import FileSplit
-from splitlib.redaction import redact
+from splitlib.errors import ConfigError
 
 
 def options() -> list[argparse.ArgumentParser]:
@@ -55,31 +54,24 @@ def add_to(commands: Any) -> None:
         description="Prints one line per split: id, path, first byte, bytes, partition, separated "
         "by tabs; with --json, one object per line.",
     )
+    parser.add_argument(
+        "--format",
+        choices=["text", "paths", "json", "csv", "parquet"],
+        help="paths: each file once, one per line; json: as --json; csv: with a header; parquet: a "
+        "file, to redirect",
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.json and args.format not in (None, "json"):
+        raise ConfigError(f"--json and --format {args.format} contradict each other.")
+    form = args.format or ("json" if args.json else "text")
+    args.json = form not in ("text", "paths")  # no progress line beside output for a program
     with enumerating(args) as (enumerator, out):
-        for split in enumerator.enumerate_splits():
-            out.print(_json(split) if args.json else _text(split))
+        if form == "parquet":
+            write_parquet(enumerator.enumerate_splits())
+        else:
+            for line in lines_of(enumerator.enumerate_splits(), form):
+                out.print(line)
     return 0
-
-
-def _text(split: FileSplit) -> str:
-    texts = [None if v is None else str(v) for v in split.partition_values.values()]
-    name = partition_name(split.partition_values, texts)
-    return f"{split.split_id}\t{redact(split.path)}\t{split.start}\t{split.length}\t{name}"
-
-
-def _json(split: FileSplit) -> str:
-    return jsonlines.dump(
-        {
-            "split_id": split.split_id,
-            "path": redact(split.path),
-            "start": split.start,
-            "length": split.length,
-            "file_size": split.file_size,
-            "format": split.read_format.name,
-            "partition_values": jsonlines.plain(split.partition_values),
-        }
-    )

@@ -1,15 +1,30 @@
-"""``splitlib tables``: list the tables of a metastore."""
+"""``splitlib tables``: list the tables of named catalogs, of a connector, or of a directory."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+from splitlib.catalogs import named_catalogs
 from splitlib.cli import jsonlines, progress
-from splitlib.cli.arguments import output_options
-from splitlib.errors import ConfigError
+from splitlib.cli.arguments import is_directory, nested, output_options, pairs
+from splitlib.config import SplitConfig
+from splitlib.errors import ConfigError, MissingPartition, TableNotFound, error_context
+from splitlib.redaction import redact, remember
 from splitlib.registry import connector_class
 from splitlib.spi import SupportsTableNames
+from splitlib.storage import Storage, only_within
+from splitlib.suggestions import did_you_mean
+
+
+class _Table(NamedTuple):
+    """A table with the name by which other commands open it."""
+
+    name: str
+    database: str
+    table: str
+    catalog: str | None = None
 
 
 def add_to(commands: Any) -> None:
@@ -17,20 +32,110 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "tables",
         parents=[output_options()],
-        help="list the tables of a Hive metastore",
-        description="Prints one line per table; with --json, one object per line.",
+        help="list the tables of a catalog or a directory",
+        description="Prints one line per table, with the name that other commands take; with "
+        "--json, one object per line. Without arguments, lists all named catalogs.",
     )
-    parser.add_argument("database", nargs="?", metavar="DATABASE", help="all databases by default")
-    parser.add_argument("--uri", required=True, help="thrift://host:9083,...")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="CATALOG or CATALOG.DATABASE of a named catalog; a directory whose sub-directories "
+        "are tables; or, with --uri or -c, a database",
+    )
+    parser.add_argument("-c", "--connector", metavar="NAME", help="hive, iceberg, ...")
+    parser.add_argument(
+        "--uri",
+        help="URI of the catalog, such as thrift://host:9083; the default connector is hive",
+    )
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the connector; repeatable",
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    catalog: Any = connector_class("hive")
-    if not isinstance(catalog, SupportsTableNames):
-        raise ConfigError("The installed connector 'hive' cannot list tables.")
     with progress.for_command(lambda: "listing the tables", json=args.json) as out:
-        for database, table in catalog.table_names(args.database, {"uri": args.uri}):
-            row = {"database": database, "table": table}
-            out.print(jsonlines.dump(row) if args.json else f"{database}.{table}")
+        for found in _tables(args):
+            row = {"database": found.database, "table": found.table}
+            if found.catalog is not None:
+                row["catalog"] = found.catalog
+            out.print(jsonlines.dump(row) if args.json else found.name)
     return 0
+
+
+def _tables(args: argparse.Namespace) -> Iterator[_Table]:
+    options = nested(pairs("option", args.option))
+    if args.uri is not None:
+        options["uri"] = args.uri
+    connector = args.connector or ("hive" if args.uri is not None else None)
+    if connector == "files" or (connector is None and args.name and is_directory(args.name)):
+        yield from _below(args.name or ".", options)
+    elif connector is not None:
+        for database, table in _names(connector, args.name, options):
+            yield _Table(f"{database}.{table}", database, table)
+    else:
+        yield from _of_catalogs(args.name)
+
+
+def _of_catalogs(name: str | None) -> Iterator[_Table]:
+    catalogs = named_catalogs({})
+    catalog, _, database = (name or "").partition(".")
+    if name and catalog not in catalogs:
+        near = did_you_mean(catalog, catalogs, otherwise="the catalogs are") if catalogs else ""
+        raise ConfigError(
+            f"There is no catalog {catalog!r}.",
+            hint=f"{near} Write --uri thrift://host:9083 for a Hive metastore, or -c NAME.".strip(),
+        )
+    if not catalogs:
+        raise ConfigError(
+            "No catalog is named in the environment or in a file.",
+            hint="write --uri thrift://host:9083 for a Hive metastore, -c NAME for another "
+            "connector, or the path of a directory.",
+        )
+    for each in [catalog] if name else sorted(catalogs):
+        options = dict(catalogs[each])
+        connector = options.pop("connector", None)
+        if connector is None:
+            raise ConfigError(
+                f"Catalog {each!r} does not define a connector.",
+                hint=f"set SPLITLIB_CATALOG__{each.upper()}__CONNECTOR.",
+            )
+        for space, table in _names(str(connector), database or None, options):
+            yield _Table(f"{each}.{space}.{table}", space, table, each)
+
+
+def _names(
+    connector: str, database: str | None, options: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    remember(database or "", options)
+    catalog: Any = connector_class(connector)
+    if not isinstance(catalog, SupportsTableNames):
+        raise ConfigError(f"The connector {connector!r} cannot list tables.")
+    allowed = SplitConfig.resolve().allowed_locations
+    with error_context(connector=connector, table=database), only_within(allowed):
+        yield from catalog.table_names(database, options)
+
+
+def _below(directory: str, options: Mapping[str, Any]) -> Iterator[_Table]:
+    """Yield the sub-directories of a directory; the directory itself if it is a table."""
+    root = directory.rstrip("/") or "/"
+    remember(root, options)
+    storage = Storage(options.get("storage_options"))
+    allowed = SplitConfig.resolve().allowed_locations
+    with error_context(connector="files", table=root), only_within(allowed):
+        try:
+            level = storage.level(root, retries=True)
+        except MissingPartition as error:
+            raise TableNotFound(f"There is no directory {root!r}.") from error
+    above, _, own = root.rpartition("/")
+    if level.files or any("=" in name for name in level.directories):
+        yield _Table(redact(root), redact(above), own)
+        return
+    for name in level.directories:
+        yield _Table(redact(f"{root.rstrip('/')}/{name}"), redact(root), name)

@@ -6,7 +6,7 @@ files as plain paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -173,14 +173,21 @@ class DynamicFileEnumerator:
         self._filters.announce(producer)
 
     def set_dynamic_filtering_data(
-        self, data: DynamicFilteringData, producer: Hashable = None
+        self,
+        data: DynamicFilteringData | Mapping[str, Iterable[Any]],
+        producer: Hashable = None,
     ) -> None:
         """Add a filter; all filters must match. May be called at any time, from any thread.
+
+        Args:
+            data: The filter, or its values as for :meth:`DynamicFilteringData.from_values`.
+            producer: Id of the sender; None means unknown.
 
         Raises:
             InvalidFilter: if the same ``producer`` (not None) has given a different filter; with
                 ``strict``, for a filter that can never prune this table.
         """
+        data = DynamicFilteringData.of(data)
         wrong = mismatches(data, self.table.metadata)
         if wrong and self._strict:
             raise InvalidFilter(
@@ -343,7 +350,9 @@ class DynamicFileEnumerator:
 
 
 def paths(
-    table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
+    table: Table,
+    *filters: DynamicFilteringData | Mapping[str, Iterable[Any]],
+    config: SplitConfig | None = None,
 ) -> list[str]:
     """Return the paths of the files that match ``filters``, each once, in the catalog's order.
 

@@ -106,6 +106,22 @@ class DynamicFilteringData:
         return cls.from_arrow(table)
 
     @classmethod
+    def of(cls, given: DynamicFilteringData | Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
+        """Return filtering data unchanged, and values by field as :meth:`from_values` does.
+
+        Raises:
+            InvalidFilter: for anything else, and in the cases of :meth:`from_values`.
+        """
+        if isinstance(given, DynamicFilteringData):
+            return given
+        if isinstance(given, Mapping):
+            return cls.from_values(given)
+        raise InvalidFilter(
+            f"A {type(given).__name__} is not filtering data.",
+            hint="pass {'field': [value, …]}, or the result of DynamicFilteringData.from_arrow.",
+        )
+
+    @classmethod
     def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
         """Make a filter from one range per field; both ends are included, None means an open end.
 

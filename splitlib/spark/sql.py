@@ -6,19 +6,26 @@ from contextlib import ExitStack
 from copy import copy
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.named_tables import named_tables
 from splitlib.spark.planned import remember
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.query import is_command, refresh
 from splitlib.spark.session import SessionState
+
+_log = get_logger(__name__)
+_warned: WeakSet[SparkSession] = WeakSet()
+"""Sessions for which it was logged that nothing is optimized in them."""
 
 
 @in_its_session
@@ -39,7 +46,9 @@ def optimize(df: DataFrame) -> DataFrame:
             set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.
     """
-    planned, report = plan(given_dataframe(df))
+    df = given_dataframe(df)
+    warn_without_effect(df.sparkSession, "optimize")
+    planned, report = plan(df)
     remember(planned, report, _again if planned is df else lambda _: _again(df))
     return planned
 
@@ -61,6 +70,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
             with SELECT or VALUES: the tables that a command reads cannot be determined there.
     """
+    warn_without_effect(spark, "sql")
     args = tuple(map(_copied, args))
     kwargs = {name: _copied(value) for name, value in kwargs.items()}
     state = SessionState.of(spark, query)
@@ -88,6 +98,19 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
     remember(planned, report, None if is_command(df) else again)
     return planned
+
+
+def warn_without_effect(spark: SparkSession, function: str) -> None:
+    """Log once per session that a function changes nothing there, with what prunes instead."""
+    reason = internals_unavailable(spark)
+    if reason is not None and spark not in _warned:
+        _warned.add(spark)
+        _log.warning(
+            "splitlib.%s runs queries unchanged in this session: %s. "
+            "splitlib.read(spark).table(…).filtered_by(…) and splitlib.condition prune there.",
+            function,
+            reason,
+        )
 
 
 def _copied(value: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
-from splitlib.spi import SupportsDeletionVectors, SupportsPhysicalNames
+from splitlib.spi import SupportsDeletionVectors, SupportsPhysicalNames, SupportsTableNames
 from splitlib_conformance import ConnectorConformance, Harness
 from tests.conformance.iceberg_harness import IcebergHarness
 from tests.support.iceberg_tables import make_catalog
@@ -23,7 +23,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 class TestIceberg(ConnectorConformance):
     connector = "iceberg"
-    capabilities = frozenset({SupportsPhysicalNames, SupportsDeletionVectors})
+    capabilities = frozenset({SupportsPhysicalNames, SupportsDeletionVectors, SupportsTableNames})
 
     @pytest.fixture
     def harness(self, catalog: Catalog, tmp_path: Path) -> Harness:

@@ -27,7 +27,7 @@ def test_the_examples(spark, metastore, capsys):
         "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
     )
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     names = {"spark": spark}
     loaded = []
     for block in blocks:
@@ -48,4 +48,5 @@ def test_the_examples(spark, metastore, capsys):
     assert "partitions 4 of 20" in str(splitlib.explain(names["weekly"]))
     assert names["coordinator"].finished
     assert {row.ss_sold_date_sk for row in names["some_sales"].collect()} == {2451545}
+    assert "reads 4 of 20 partitions" in str(names["audit"])
     assert "k=2451546" in capsys.readouterr().out

@@ -39,6 +39,7 @@ CORE = [
     "splitlib",
     "testing",
     "demo",
+    "doctor",
     "cli",
 ]
 SPARK = [
@@ -71,6 +72,7 @@ SPARK = [
     "analyze",
     "explain",
     "sql",
+    "audit",
 ]
 # Layers that connectors may import.
 FOR_CONNECTORS = frozenset(

@@ -37,7 +37,7 @@ query (0.50 s)
 │  ├─ partitions 1 of 3
 │  └─ files 2 of 6, 2.0 KiB of 3.0 MiB
 ├─ db.items
-│  ├─ all 1,200 partitions
+│  ├─ partitions of the table 1,200, not pruned by joins
 │  └─ not pruned: it has no join keys.
 └─ db.unread
    └─ not read: the result does not depend on its rows"""
@@ -100,6 +100,16 @@ def test_all_text_is_escaped_in_html(connector: str) -> None:
 def test_filters(use: FilterUse, text: str) -> None:
     assert str(use) == text
     assert use.is_used is ("not used" not in text)
+
+
+def test_partitions_that_were_not_requested_are_not_counted_as_dropped() -> None:
+    use = FilterUse(("k",), "3 values", used_fields=("k",), partitions_dropped=0)
+    by_name = Report("t", (use,), Count(8), asked_for="by the start of their names")
+    assert str(by_name).splitlines()[1:] == [
+        "├─ filter k: 3 values",
+        "└─ partitions 8, requested by the start of their names",
+    ]
+    assert "drops 0 partitions" in str(Report("t", (use,), Count(8, 8)))
 
 
 def test_a_long_condition_is_cut() -> None:

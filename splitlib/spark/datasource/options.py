@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -47,6 +48,7 @@ _OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigg
 _STORAGE = ("storage_options.", "storage.")
 _FILTER = "filter."
 _NEAR = 0.8
+_ARGUMENT = re.compile(r"\b([a-z_]+)='([^']*)'")
 _MAX_BYTES = 2**30
 
 
@@ -174,14 +176,19 @@ class ReadOptions:
             SplitlibError: the same errors as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
-        # A Python data source cannot read the settings of the Spark session.
-        table = open_table(
-            self.table,
-            self.connector,
-            config=self.config,
-            session_settings={},
-            **{**self.others, **given},
-        )
+        try:
+            # A Python data source cannot read the settings of the Spark session.
+            table = open_table(
+                self.table,
+                self.connector,
+                config=self.config,
+                session_settings={},
+                **{**self.others, **given},
+            )
+        except ConfigError as error:
+            if error.hint:  # it names arguments of Python
+                error.hint = _ARGUMENT.sub(r'.option("\1", "\2")', error.hint)
+            raise
         try:
             return self._in_zone(table)
         except BaseException:

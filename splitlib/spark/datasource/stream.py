@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.errors import ConfigError, SourceError
 from splitlib.reading.formats import RowGroupFilter
+from splitlib.redaction import get_logger
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.plan import LOAD_AGAIN, SplitPlanner, SplitsPartition
 
@@ -39,6 +40,8 @@ else:
     except ImportError:
         # Spark before 4.2 neither limits the size of micro-batches nor passes their start.
         ReadMaxBytes, SupportsTriggerAvailableNow = (), object
+
+_log = get_logger(__name__)
 
 
 class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,6 +67,11 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         super().__init__(replace(options, config=config), schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
         self._filtered_columns = filtered_columns
+        self._ends = False
+        """Whether Spark stops the query after the last split."""
+        self._returned_all = False
+        """Whether the last offset was returned to a version of Spark that passes no start."""
+        self._noted_the_end = False
 
     def row_groups(self) -> RowGroupFilter:
         """Return the filter that selects the row groups to read in each file.
@@ -112,8 +120,13 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
             SourceError: if the splits before ``start`` differ from those read before.
         """
         if start is None or not isinstance(limit, ReadMaxBytes):
+            if self._returned_all:
+                self._note_the_end()
+            self._returned_all = True
             return self._offset(len(self._splits))
         first = end = self._position(start)
+        if first == len(self._splits):
+            self._note_the_end()
         left = limit.max_bytes
         while end < len(self._splits) and (end == first or self._splits[end].length <= left):
             left -= self._splits[end].length
@@ -129,7 +142,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Do nothing, because the splits are listed once, and so the stream always ends."""
+        """Note that the query ends by itself. The splits are listed once in any case."""
+        self._ends = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
         """Return the tasks of one micro-batch.
@@ -144,6 +158,18 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def stop(self) -> None:
         """Do nothing, because the table is open only while splits are planned."""
+
+    def _note_the_end(self) -> None:
+        """Log once that all splits have been read, unless the query ends by itself."""
+        if not (self._ends or self._noted_the_end):
+            self._noted_the_end = True
+            _log.warning(
+                "The stream has read all %d splits of %s. It does not look for new files, so no "
+                "more rows will come. Stop the query, or start it with trigger(availableNow=True), "
+                "which stops by itself.",
+                len(self._splits),
+                self._options.table,
+            )
 
     def _offset(self, position: int) -> dict[str, Any]:
         return {"position": position, "fingerprint": self._fingerprints[position]}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from splitlib.report import size_text
 from splitlib.spark.logical_plan import Node, Path, conjuncts
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
 # Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(
@@ -133,7 +133,7 @@ def _not_of_larger(site: ScanSite, costs: Costs) -> ScanSite:
 def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite:
     filters: list[JoinFilter] = []
     from_sites: list[JoinFilter] = []
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     too_much = False
     for join_filter in site.filters:
         reason = costs.why_not_run(join_filter.dimension.node)
@@ -147,7 +147,7 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
         elif all(c.key_lineage is not None for c in join_filter.comparisons):
             from_sites.append(join_filter)
         else:
-            reasons.append(f"{reason}.")
+            reasons.append(Reason(f"{reason}.", parts_of(join_filter)))
     site = replace(
         site, filters=tuple(filters), from_sites=tuple(from_sites), reads_too_much=too_much
     )

@@ -20,7 +20,7 @@ from splitlib.spark.planner.lineage import (
     only_subquery,
     output_ids,
 )
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
 # Names of Catalyst's operators in reports. Other operators are reported by their class name.
 _NAMES: Final = {
@@ -75,6 +75,8 @@ _REASONS = {
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
     ("LeftSingle", _LEFT): "a scalar subquery as a value drops no rows",
 }
+# Names of conditions in SQL. Other conditions are reported by the name of Catalyst's class.
+_CONDITIONS: Final = {"In": "IN", "InSet": "IN", "Like": "LIKE", "Not": "NOT", "Or": "OR"}
 _SOURCES = "the keys of the join come from several tables or from an outer join."
 _TOGETHER = "a join condition combines the partition columns with other columns."
 
@@ -230,7 +232,8 @@ def eligible(
         ):  # rows of a dimension that ran before have the column ids of its table
             continue
         kept, reasons = comparable(join_filter, type_of)
-        site = sites[path].because(*(f"{reason}." for reason in reasons))
+        parts = parts_of(join_filter)
+        site = sites[path].because(*(Reason(f"{reason}.", parts) for reason in reasons))
         sites[path] = replace(site, filters=(*site.filters, kept)) if kept is not None else site
     for condition in partition_conditions(root, partition_columns):
         path = condition.lineage.leaf.path
@@ -252,7 +255,7 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
 
 def blocked_joins(
     root: Node, partition_columns: frozenset[int], compared: Collection[Path]
-) -> Iterator[tuple[Path, str]]:
+) -> Iterator[tuple[Path, Reason]]:
     """Yield the path of a leaf and a reason for each join condition that cannot prune the leaf.
 
     Args:
@@ -275,13 +278,15 @@ def blocked_joins(
                 reason = _REASONS.get((join_type(node), number))
                 for leaf in {x.leaf.path for column in columns for x in lineages.of(column)}:
                     if reason is not None:
-                        yield leaf, f"{reason}."
+                        yield leaf, Reason(f"{reason}.", (part,))
                     elif part.kind not in OPERATORS:
-                        yield leaf, f"{part.kind} is not a supported join condition."
+                        name = _CONDITIONS.get(part.kind, part.kind)
+                        text = f"{name} is not a supported join condition."
+                        yield leaf, Reason(text, (part,))
                     elif leaf not in _compared(part, lineages):
-                        yield leaf, _TOGETHER
+                        yield leaf, Reason(_TOGETHER, (part,))
                     elif leaf not in compared:
-                        yield leaf, _SOURCES
+                        yield leaf, Reason(_SOURCES, (part,))
                 if reason is None and part.kind in OPERATORS:
                     yield from _below_operators(part, blocked.of(node.children[number]))
 
@@ -295,6 +300,7 @@ def _compared(part: Expression, lineages: Lineages) -> set[Path]:
     return {x.leaf.path for side in part.children for x in lineages.of(side)}
 
 
-def _below_operators(part: Expression, blocked: Blocked) -> Iterator[tuple[Path, str]]:
+def _below_operators(part: Expression, blocked: Blocked) -> Iterator[tuple[Path, Reason]]:
     for leaf, name in sorted(set().union(*(blocked.get(i, ()) for i in part.references))):
-        yield leaf, f"keys are not applied below {name}, which is above this table."
+        text = f"keys are not applied below {name}, which is above this table."
+        yield leaf, Reason(text, (part,))

@@ -38,8 +38,15 @@ from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_scan, listed_later, with_fixed_files
 from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
-from splitlib.spark.planner.prune import PrunedSites, named_tables, scan_of_sites, unpruned
+from splitlib.spark.planner.prune import (
+    PrunedSites,
+    named_tables,
+    scan_of_sites,
+    unpruned,
+    with_other_columns,
+)
 from splitlib.spark.planner.query import Query, is_command, rewritten_query
+from splitlib.spark.planner.remedies import advised, in_session
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
@@ -77,7 +84,8 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
     refuse_query(df, allowed, partitions=False)
     try:
         planned, report = _planned(df, named)
-    except (LocationNotAllowed, TooManyPartitions, MissingPartition):
+    except (LocationNotAllowed, TooManyPartitions, MissingPartition) as error:
+        error.hint = in_session(error.hint)
         raise
     except SplitlibError as error:
         if error.connector != SESSION and named:
@@ -87,7 +95,7 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
         planned, report = None, left_to_spark(error)
     planned = planned or _opened_up(df, named)
     refuse_query(planned, allowed)
-    return planned, replace(report, seconds=time.perf_counter() - started)
+    return planned, replace(advised(report), seconds=time.perf_counter() - started)
 
 
 def left_to_spark(error: Exception) -> Report:
@@ -107,8 +115,8 @@ def left_to_spark(error: Exception) -> Report:
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:
     """Return the planned query (None if Spark runs it unchanged) and the report."""
-    with _executor(df.sparkSession) as executor:
-        query = _query(df, named, executor)
+    with planner_threads(df.sparkSession) as executor:
+        query = query_of(df, named, executor)
         if isinstance(query, str):
             return None, Report(reasons=(query,))
         query, latest = with_latest_rows(query, executor)
@@ -141,8 +149,8 @@ def target_condition(
     started = time.perf_counter()
     condition = None
     try:
-        with _executor(df.sparkSession) as executor:
-            query = _query(df, {}, executor, of_command=True)
+        with planner_threads(df.sparkSession) as executor:
+            query = query_of(df, {}, executor, of_command=True)
             if isinstance(query, str):
                 return None, Report(reasons=(query,))
             for scan in query.scans:
@@ -154,17 +162,31 @@ def target_condition(
         condition = next((scan.condition for scan in of_target), None)
     except Exception as error:
         report = left_to_spark(error)
-    return condition, replace(report, seconds=time.perf_counter() - started)
+    return condition, replace(advised(report), seconds=time.perf_counter() - started)
 
 
-def _executor(spark: SparkSession) -> SessionThreads:
+def planner_threads(spark: SparkSession) -> SessionThreads:
+    """Return the threads that plan one query."""
     return SessionThreads(spark, 4, "splitlib-planner")
 
 
-def _query(
-    df: DataFrame, named: Mapping[str, NamedTable], executor: Executor, *, of_command: bool = False
+def query_of(
+    df: DataFrame,
+    named: Mapping[str, NamedTable],
+    executor: Executor,
+    *,
+    of_command: bool = False,
+    fixes: bool = True,
 ) -> Query | str:
-    """Return the query with its plans and scans, or the reason why Spark runs it unchanged."""
+    """Return the query with its plans and scans, or the reason why Spark runs it unchanged.
+
+    Args:
+        df: The query.
+        named: Tables of named catalogs in the query.
+        executor: Executor that optimizes the query.
+        of_command: Whether the query selects the rows that a command changes.
+        fixes: Whether to fix the files of tables that keys do not prune.
+    """
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return f"{reason}."
@@ -182,7 +204,9 @@ def _query(
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not needs_extremes(tree):
         return "the query has no join."
-    optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixes=not of_command)
+    optimizing = executor.submit(
+        _optimized, catalyst, analyzed, tree, fixes=fixes and not of_command
+    )
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
     if not prunable.by_columns:
         return "the query reads no partitioned table and no table that accepts conditions."
@@ -267,7 +291,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             return ScanOutcome(scan, None, Report(scan.name, partitions=Count(0)))
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
-        found = scan_of_sites(scan, own, is_copied=is_copied)
+        found = scan_of_sites(scan, own, query.optimized, is_copied=is_copied)
         # A command runs right after planning, so its files need not be fixed.
         if found.instead is not None or is_copied or query.is_command:
             return found
@@ -277,6 +301,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
     outcomes = with_data_keys(query, plan, outcomes, decisions.copied, executor)
     outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
+    outcomes = with_other_columns(query, outcomes)
     later = listed_later(query, outcomes, sites, dead, decisions.copied)
     return _Pruned(sites, outcomes, materialized, dead, later)
 

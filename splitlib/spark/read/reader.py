@@ -44,6 +44,7 @@ from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import SessionState, settings_of
 from splitlib.spark.sql_text import unquoted
 from splitlib.spark.time_zones import session_time_zone
+from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -81,6 +82,18 @@ class TableReader:
     _settings: Mapping[str, Any] = field(default_factory=dict)
     _conditions: tuple[str | Column | BooleanExpression, ...] = ()
     _dimensions: tuple[_Dimension, ...] = ()
+
+    if not TYPE_CHECKING:  # a type checker should report unknown names itself
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that names :meth:`load` if a DataFrame has this attribute."""
+            if hasattr(DataFrame, name) and not name.startswith("_"):
+                raise AttributeError(
+                    f"A TableReader has no {name!r}. Call .load() first, which returns a "
+                    f"DataFrame: read(spark).table(…).load().{name}"
+                )
+            near = did_you_mean(name, _METHODS)
+            raise AttributeError(f"A TableReader has no {name!r}; {near}")
 
     def __repr__(self) -> str:
         given = ", ".join(sorted(self._options))
@@ -290,6 +303,9 @@ class TableReader:
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
+
+
+_METHODS = ("table", "config", "where", "filtered_by", "load")
 
 
 def _bare(name: str, columns: Collection[str]) -> str:

@@ -23,6 +23,7 @@ from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.session_catalog.relation import ListedTable, Relation, WholeTable
+from splitlib.spark.session_catalog.similar_names import similar_names
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.table import Table
@@ -90,9 +91,13 @@ class SessionConnector(Connector):
         given = "canonical_values" in options
         canonical = flag(options, "canonical_values") if given else None
         with active(spark):
-            if internals_unavailable(spark, how) is not None:
-                return cls(PublicTable(spark, name, threads, canonical=canonical))
-            relation = _relation(spark, name, threads, canonical=canonical)
+            try:
+                if internals_unavailable(spark, how) is not None:
+                    return cls(PublicTable(spark, name, threads, canonical=canonical))
+                relation = _relation(spark, name, threads, canonical=canonical)
+            except TableNotFound as error:
+                error.hint = similar_names(spark, name)
+                raise
         return cls(relation, relation)
 
     @classmethod
@@ -204,7 +209,7 @@ def _relation(spark: SparkSession, name: str, threads: int, *, canonical: bool |
     with errors_of_the_jvm(spark):
         read = read_of_table(catalyst, name)
     if read is None:
-        raise TableNotFound("The session has no such table.", hint="check the name.")
+        raise TableNotFound("The session has no such table.")
     leaf = read.leaf
     relation: Relation | None = None
     if catalyst.relations.is_table(leaf):

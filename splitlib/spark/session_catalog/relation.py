@@ -39,6 +39,7 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spi import Predicate
 
 _REF = "ref"
+_LOADED = "a table loaded by splitlib.read"
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
@@ -253,7 +254,9 @@ class ListedTable(Relation):
 
     @property
     def name(self) -> str:
-        """Root directories of the table, separated by commas."""
+        """Root directories of the table, separated by commas; their root is made up if pinned."""
+        if self._catalyst.relations.is_pinned(self._leaf):
+            return _LOADED
         return ", ".join(self._catalyst.relations.roots_of(self._leaf))
 
     @property

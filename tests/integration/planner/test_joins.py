@@ -282,7 +282,7 @@ NEVER = {
     ),
     "not in, looked into": (
         "SELECT name FROM p_days WHERE week = 2 AND id NOT IN (SELECT day FROM p_sales)",
-        "Or is not a supported join condition",
+        "OR is not a supported join condition",
     ),
     "all keys present": (
         "SELECT f.v FROM p_returns f JOIN p_days d ON f.day = d.id WHERE d.week < 90",

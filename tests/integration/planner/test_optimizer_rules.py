@@ -126,7 +126,8 @@ def test_keys_that_are_compared_together_with_other_columns(spark: SparkSession)
     sql = "SELECT v FROM or_facts JOIN or_days ON p + s = k WHERE week = 1"
     planned = splitlib.sql(spark, sql)
     (scan,) = explained(planned).scans
-    assert scan.reasons == ("a join condition combines the partition columns with other columns.",)
+    (reason,) = scan.reasons
+    assert "a join condition combines the partition columns with other columns." in reason
     assert rows_of(planned) == rows_of(spark.sql(sql))
 
 

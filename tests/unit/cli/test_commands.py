@@ -228,7 +228,9 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage: splitlib" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["tables", "partitions", "plan", "explain", "config", "demo"])
+@pytest.mark.parametrize(
+    "command", ["tables", "partitions", "plan", "explain", "audit", "config", "doctor", "demo"]
+)
 def test_every_command_has_help_and_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         main([command, "--help"])

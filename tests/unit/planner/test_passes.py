@@ -59,7 +59,7 @@ def test_keys_come_from_another_site_if_all_are_partition_values(
     site = ScanSite(join_filter.leaf, filters=(join_filter,))
     (found,) = worth_collecting({(): site}, Costs(lambda _: 10, limit=1), {()}).values()
     assert bool(found.from_sites) == comes_from_site
-    assert found.reasons == (
+    assert tuple(map(str, found.reasons)) == (
         () if comes_from_site else ("the dimension reads 10 B, more than 1 B.",)
     )
     assert not found.filters
@@ -128,7 +128,7 @@ def test_why_a_join_does_not_prune_the_table_on_a_side(kind, side):
         "condition": equal(attribute(0), attribute(1)),
     }
     root = parse_plan(json.dumps([join, *relation(attribute(0)), *relation(attribute(1))]))
-    reasons = [reason for _, reason in blocked_joins(root, frozenset({side}), {(0,), (1,)})]
+    reasons = [str(reason) for _, reason in blocked_joins(root, frozenset({side}), {(0,), (1,)})]
     wanted = BLOCKED[kind][side]
     assert len(reasons) == (wanted is not None)
     assert all(str(wanted) in reason for reason in reasons)
@@ -167,7 +167,7 @@ def test_operators_that_keys_do_not_pass(operator: dict[str, object], name: str)
     assert list(discover(root, frozenset({0}), lambda _: True)) == []
     ((path, reason),) = blocked_joins(root, frozenset({0}), ())
     assert path == (0, 0)
-    assert name in reason
+    assert name in str(reason)
 
 
 def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:

@@ -19,9 +19,9 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.planner.join_graph import Comparison
+from splitlib.spark.planner.join_graph import Comparison, JoinFilter
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
-from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
+from splitlib.spark.planner.scan_sites.scan_site import Ids, Reason, ScanSite, parts_of
 
 ALSO_WITHOUT_KEYS: Final = "the same scan also occurs in a place without join keys."
 """Reason why a scan is not pruned if only some of its sites have keys."""
@@ -168,10 +168,11 @@ class Site(ABC):
             collected: Keys to add. Later calls may add more.
         """
 
-    def without_keys(self, reason: Unusable) -> Self:
-        """Return the site with the reason why some keys cannot prune it."""
+    def without_keys(self, reason: Unusable, join_filter: JoinFilter) -> Self:
+        """Return the site with the reason why the keys for a join filter cannot prune it."""
         wants_same_rows = reason.not_deterministic
-        site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
+        why = Reason(f"{reason}.", parts_of(join_filter))
+        site = self.site.without_keys(why, wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
     def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.predicate import AnyOf
 from splitlib.report import Count, Report, strip
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -29,6 +30,8 @@ from splitlib.spark.time_zones import session_time_zone
 
 NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
 """Reason why a scan is not pruned if no join could prune its partitions."""
+MATCH_ALL: Final = "the keys match every partition that is read."
+"""Reason why a scan is not pruned if keys drop none of the partitions that Spark would read."""
 LEAST_BYTES: Final = 64 << 20
 """Minimal size in bytes of a scan that keys of data columns are used on. Reading a smaller scan
 takes little longer than planning it."""
@@ -61,9 +64,12 @@ class SessionScan(ListedScan):
             return self.left_alone(report.because(f"the table has only {total} partitions."))
         if len(keyed) < len(sites):
             return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
-        kept = self._mask(_needed(sites))
-        if kept.true_count == self._mask(_read(sites)).true_count:
-            return self.left_alone(report.because("the keys match every partition that is read."))
+        kept, read = self._mask(_needed(sites)), self._mask(_read(sites)).true_count
+        if kept.true_count == read:
+            if read < total:
+                note = f"by the conditions of the query, Spark reads {read:,} of these partitions."
+                report = replace(report, notes=(*report.notes, note))
+            return self.left_alone(report.because(MATCH_ALL))
         node, found = self.pruned(_needed(sites))
         report = replace(self.counted(report, [found]), strip=strip(kept.to_pylist()))
         return ScanOutcome(self, node, report)
@@ -143,6 +149,35 @@ def _needed(sites: Sequence[PrunedSite]) -> Needed:
 def _read(sites: Sequence[PrunedSite]) -> Needed:
     """Return the same as :func:`_needed`, without join keys."""
     return _needed([replace(site, data=(), computed=()) for site in sites])
+
+
+def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, int]:
+    """Count the partitions of a scan with the names in its catalog, without listing files.
+
+    Args:
+        scan: The scan.
+        sites: All sites of the scan in the optimized plan.
+
+    Returns:
+        The number of partitions that the sites need, that the query's own conditions keep, and of
+        all partitions.
+    """
+    everywhere = [site.has_keys for site in sites]
+    read = [mask for _, mask in scan.match(_read(sites))] if sites else []
+    kept = [mask for _, mask in scan.match(_needed(sites))] if all(everywhere) else read
+    total = sum(len(mask) for _, mask in scan.match(_EVERYTHING))
+    return sum(m.true_count for m in kept), sum(m.true_count for m in read), total
+
+
+def files_of(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int]:
+    """List the files that the sites of a scan need, and return their number and bytes."""
+    filters, conditions = _needed(sites)
+    enumerator = DynamicFileEnumerator(scan.table, scan.config, static=conditions)
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    for _ in enumerator.select_files():
+        pass
+    return enumerator.metrics.files_selected, enumerator.metrics.bytes_selected
 
 
 @dataclass(slots=True)

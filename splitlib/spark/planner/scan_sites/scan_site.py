@@ -6,11 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from splitlib.spark.logical_plan import Node
+from splitlib.spark.logical_plan import Expression, Node
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, PartitionCondition
 
 Ids = Mapping[str, int | None]
 """Attribute ids of a leaf by column name, in output order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a join does not prune a site."""
+
+    text: str
+    """The reason, as a sentence."""
+    parts: tuple[Expression | str, ...] = ()
+    """The condition of the join: expressions, and the text between them. Empty if there is none."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parts_of(join_filter: JoinFilter) -> tuple[Expression | str, ...]:
+    """Return the comparisons of a join filter, as the parts of a reason."""
+    parts: list[Expression | str] = []
+    for one in join_filter.comparisons:
+        parts += [" AND "] if parts else []
+        parts += [one.target, f" {one.operator} ", one.key]
+    return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +47,8 @@ class ScanSite:
     """Join filters whose keys are the remaining partition values of another site."""
     conditions: tuple[PartitionCondition, ...] = ()
     """Conditions in the query on the partition columns."""
-    reasons: tuple[str, ...] = ()
-    """Reasons why joins do not prune the site, as sentences."""
+    reasons: tuple[Reason, ...] = ()
+    """Reasons why joins do not prune the site."""
     wants_same_rows: bool = False
     """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
@@ -47,11 +69,12 @@ class ScanSite:
         """Whether the query has no condition on the partitions, apart from IS NOT NULL."""
         return all(one.condition.kind == "IsNotNull" for one in self.conditions)
 
-    def without_keys(self, reason: str, *, wants_same_rows: bool) -> Self:
+    def without_keys(self, reason: Reason, *, wants_same_rows: bool) -> Self:
         """Return the site with the reason why the keys of a dimension cannot prune it."""
         wants_same_rows = wants_same_rows or self.wants_same_rows
         return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
-    def because(self, *reasons: str) -> Self:
+    def because(self, *reasons: Reason | str) -> Self:
         """Return the site with more reasons why joins do not prune it."""
-        return replace(self, reasons=(*self.reasons, *reasons))
+        more = (Reason(r) if isinstance(r, str) else r for r in reasons)
+        return replace(self, reasons=(*self.reasons, *more))

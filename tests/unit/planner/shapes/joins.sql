@@ -58,10 +58,10 @@ SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2 OR d.name =
 --> run once: days for id, name, week
 -- OR around the comparison
 SELECT f.v FROM sales f JOIN days d ON (f.day = d.id OR f.v = d.id) AND d.week = 1;
---> sales: Or is not a supported join condition.
+--> sales: OR is not a supported join condition.
 -- inequality of the key
 SELECT f.v FROM sales f JOIN days d ON f.day <> d.id WHERE d.week = 1;
---> sales: Not is not a supported join condition.
+--> sales: NOT is not a supported join condition.
 -- function of both sides
 SELECT f.v FROM sales f JOIN days d ON f.day + d.id = 10 WHERE d.week = 1;
 --> sales: a join condition combines the partition columns with other columns.

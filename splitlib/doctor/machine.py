@@ -1,0 +1,223 @@
+"""Check Python, Java and PySpark on this machine, without starting Spark and importing PySpark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from splitlib._version import __version__
+from splitlib.doctor.finding import GOOD, NOTE, PROBLEM, Finding
+
+_SECONDS: Final = 20.0
+"""Maximum time that another program may take to print its version."""
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_PYSPARK_VERSION: Final = re.compile(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", re.MULTILINE)
+_SPARK_CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
+# Java versions that releases of Spark are made for, from their documentation: the first and last
+# version, by the first version of Spark.
+_JAVA_OF_SPARK: Final = (((4, 2), 17, 25), ((4, 0), 17, 21), ((0, 0), 8, 17))
+_ASK_WORKER: Final = (
+    "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], "
+    "*(name for name in ('pyarrow', 'splitlib') if u.find_spec(name)))"
+)
+
+
+def output_of(command: Sequence[str]) -> str:
+    """Return everything that a program prints.
+
+    Raises:
+        OSError: if the program cannot be started, fails, or does not end in time.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"it did not end within {_SECONDS:g} seconds") from error
+    except subprocess.CalledProcessError as error:
+        last = error.stdout.strip().rpartition("\n")[2][:200]
+        raise OSError(f"it ended with code {error.returncode}: {last}") from error
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the checks read of this machine. Tests pass their own values."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Environment variables."""
+    output_of: Callable[[Sequence[str]], str] = output_of
+    """Function that runs a program and returns its output."""
+    path: Sequence[str] = field(default_factory=lambda: tuple(sys.path))
+    """Directories in which Python looks for packages, in order."""
+    python: tuple[int, int] = sys.version_info[:2]
+    """Version of the Python that runs splitlib."""
+
+    def which(self, program: str) -> str | None:
+        """Return the path of a program; None if there is none."""
+        return shutil.which(program, path=self.environ.get("PATH", os.defpath))
+
+    @property
+    def pysparks(self) -> list[Path]:
+        """Directories of the package ``pyspark``. Python imports the first of them."""
+        places = (Path(place or ".") / "pyspark" for place in self.path)
+        found = dict.fromkeys(p.resolve() for p in places if (p / "__init__.py").is_file())
+        return list(found)
+
+    @property
+    def pyspark_version(self) -> str | None:
+        """Version of the PySpark that Python imports; None without PySpark."""
+        return _version_in(self.pysparks[0]) if self.pysparks else None
+
+    @property
+    def has_jars(self) -> bool:
+        """Whether there is a Spark to start. Otherwise only Spark Connect works."""
+        home = self.environ.get("SPARK_HOME")
+        homes = [Path(home)] if home else self.pysparks[:1]
+        return any((home / "jars").is_dir() for home in homes)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``4.2.0.dev1`` gives ``(4, 2, 0)``."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def machine_findings(machine: Machine) -> Iterator[Finding]:
+    """Yield the findings about Python, PySpark, Java and the Python of Spark's workers."""
+    version = ".".join(map(str, machine.python))
+    where = Path(__file__).parents[1]
+    yield Finding("python", GOOD, f"Python {version} runs splitlib {__version__} from {where}.")
+    yield from _pyspark(machine)
+    if not machine.pysparks:
+        return
+    yield _java(machine)
+    yield _workers(machine)
+
+
+def _pyspark(machine: Machine) -> Iterator[Finding]:
+    found, version = machine.pysparks, machine.pyspark_version
+    if not found or version is None:
+        yield Finding(
+            "pyspark",
+            NOTE,
+            "PySpark is not installed, so splitlib works without Spark only.",
+            "for Spark, run: pip install 'splitlib[spark]'",
+        )
+        return
+    if len(found) > 1:
+        yield Finding(
+            "pyspark",
+            NOTE,
+            f"There are {len(found)} packages of PySpark: Python imports {version} from {found[0]} "
+            f"and ignores {', '.join(map(str, found[1:]))}.",
+            "remove the one that you do not need, or correct PYTHONPATH.",
+        )
+    home = machine.environ.get("SPARK_HOME")
+    of_home = _version_in_jars(Path(home)) if home else None
+    if home and of_home is None:
+        yield Finding(
+            "pyspark",
+            PROBLEM,
+            f"SPARK_HOME is {home}, which has no Spark.",
+            f"unset SPARK_HOME to use the Spark of PySpark {version}, or correct it.",
+        )
+    elif of_home is not None and numbers(of_home)[:2] != numbers(version)[:2]:
+        yield Finding(
+            "pyspark",
+            PROBLEM,
+            f"SPARK_HOME is Spark {of_home} in {home}, but Python imports PySpark {version} from "
+            f"{found[0]}.",
+            f"unset SPARK_HOME, or run: pip install 'pyspark=={of_home}'",
+        )
+    else:
+        jars = f", with the Spark of SPARK_HOME in {home}" if home else ""
+        yield Finding("pyspark", GOOD, f"PySpark {version} is in {found[0]}{jars}.")
+
+
+def _java(machine: Machine) -> Finding:
+    if not machine.has_jars:
+        text = "Java is not needed: this PySpark has no Spark of its own, and connects to a server."
+        return Finding("java", GOOD, text)
+    version = machine.pyspark_version or ""
+    first, last = next((a, z) for since, a, z in _JAVA_OF_SPARK if numbers(version) >= since)
+    wanted = f"install Java {first} to {last}, and set JAVA_HOME to its directory."
+    home = machine.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else machine.which("java")
+    place = f"JAVA_HOME is {home}, but " if home else ""
+    if program is None:
+        return Finding("java", PROBLEM, "Neither JAVA_HOME nor PATH has Java.", wanted)
+    try:
+        shown = machine.output_of([program, "-version"])
+    except OSError as error:
+        text = f"{place}{program} cannot be run: {error}."
+        return Finding("java", PROBLEM, text, wanted)
+    found = _JAVA_VERSION.search(shown)
+    if found is None:
+        return Finding("java", PROBLEM, f"{program} does not print its version.", wanted)
+    java, by = int(found[1]), "JAVA_HOME" if home else "PATH"
+    text = f"Java {java} is {program}, by {by}."
+    if java < first:
+        return Finding("java", PROBLEM, f"{text} Spark {version} needs {first} or newer.", wanted)
+    if java > last:
+        text += f" Spark {version} is made for Java {first} to {last}."
+        return Finding("java", NOTE, text, f"if Spark fails, {wanted}")
+    return Finding("java", GOOD, text)
+
+
+def _workers(machine: Machine) -> Finding:
+    given = machine.environ.get("PYSPARK_PYTHON")
+    by = "PYSPARK_PYTHON" if given else "Spark's default, as PYSPARK_PYTHON is not set"
+    advice = f"set PYSPARK_PYTHON to {sys.executable}, or to this version on every executor."
+    name = given or "python3"
+    program = machine.which(name)
+    if program is None:
+        text = f"Workers run {name} ({by}), which does not exist here."
+        return Finding("worker python", PROBLEM, text, advice)
+    try:
+        version, *packages = machine.output_of([program, "-c", _ASK_WORKER]).split()[-3:]
+    except (OSError, ValueError) as error:
+        text = f"Workers run {program} ({by}), which cannot be run: {error}."
+        return Finding("worker python", PROBLEM, text, advice)
+    text = f"Workers run Python {version}, {program} ({by})."
+    if numbers(version) != machine.python:
+        own = ".".join(map(str, machine.python))
+        text += f" This is Python {own}, and Spark refuses Python functions of another version."
+        return Finding("worker python", PROBLEM, text, advice)
+    missing = [name for name in ("pyarrow", "splitlib") if name not in packages]
+    if missing:
+        text += f' It has no {" and no ".join(missing)}, which format("splitlib") needs there.'
+        return Finding("worker python", NOTE, text, "install splitlib there only for this format.")
+    return Finding("worker python", GOOD, text)
+
+
+def _version_in(package: Path) -> str:
+    try:
+        text = (package / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = _PYSPARK_VERSION.search(text)
+    return found[1] if found else "unknown"
+
+
+def _version_in_jars(home: Path) -> str | None:
+    try:
+        names = sorted(os.listdir(home / "jars"))
+    except OSError:
+        return None
+    found = (_SPARK_CORE.fullmatch(name) for name in names)
+    return next((match[1] for match in found if match), None)

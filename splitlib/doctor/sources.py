@@ -1,0 +1,221 @@
+"""Check settings, named catalogs, storage and the clock. Each check has a deadline."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from itertools import islice
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from splitlib.catalogs import named_catalogs
+from splitlib.config import SplitConfig, resolve_settings
+from splitlib.doctor.finding import GOOD, NOTE, PROBLEM, Finding
+from splitlib.errors import AccessDenied, ConfigError, SplitlibError, error_context
+from splitlib.redaction import remember
+from splitlib.registry import connector_class, connector_names
+from splitlib.remote.calls import run_bounded
+from splitlib.spi import SupportsTableNames
+from splitlib.storage import Storage, only_within
+from splitlib.suggestions import did_you_mean
+
+DEADLINE_SECONDS: Final = 20.0
+"""Maximum time of one check, in seconds."""
+_MOST_SKEW: Final = 300.0
+"""Difference of clocks from which requests may be refused, in seconds. S3 refuses those that are 15
+minutes off; tokens of other clouds are valid for minutes only."""
+_NOTED_SKEW: Final = 30.0
+_CREDENTIALS: Final = {
+    "s3": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+    "gs": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "abfss": ("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_ID"),
+}
+_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "az": "abfss"}
+
+
+def time_of_server(url: str) -> float | None:
+    """Return the time in the ``Date`` header of a server's response, whatever its status."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=DEADLINE_SECONDS)
+    try:
+        connection.request("HEAD", parts.path or "/")
+        date = connection.getresponse().getheader("Date")
+    finally:
+        connection.close()
+    return None if date is None else parsedate_to_datetime(date).timestamp()
+
+
+class Clock(NamedTuple):
+    """A clock, and the time of a server. Tests pass their own."""
+
+    now: Callable[[], float] = time.time
+    """Function that returns the local time, in seconds since the epoch."""
+    of_server: Callable[[str], float | None] = time_of_server
+    """Function that returns the time of a server by its URL; None if it does not report any."""
+
+
+def source_findings(
+    arguments: Mapping[str, Any],
+    locations: Mapping[str, Mapping[str, Any]],
+    environ: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+) -> Iterator[Finding]:
+    """Yield the findings about settings, named catalogs, locations and the clock.
+
+    Args:
+        arguments: Settings that take precedence over the environment.
+        locations: Directories to list, as paths or URIs, each with its storage options.
+        environ: Environment variables.
+        clock: The local clock and the function that asks servers for theirs.
+    """
+    environ = os.environ if environ is None else environ
+    try:
+        settings = resolve_settings(arguments, environ=environ)
+        config = SplitConfig(**{setting.name: setting.value for setting in settings})
+        catalogs = named_catalogs({}, environ)
+    except ConfigError as error:
+        yield Finding("settings", PROBLEM, error.message, error.hint or "")
+        return
+    changed = [f"{s.name} = {s.value} ({s.source})" for s in settings if s.source != "default"]
+    yield Finding("settings", GOOD, f"Settings: {', '.join(changed) or 'all have defaults'}.")
+    quick = replace(config, call_deadline_seconds=DEADLINE_SECONDS, retry_attempts=1)
+    if not catalogs:
+        text = "No catalog is named in the environment or in a file."
+        advice = (
+            "to name one, set SPLITLIB_CATALOG__LAKE__CONNECTOR and SPLITLIB_CATALOG__LAKE__URI."
+        )
+        yield Finding("catalogs", NOTE, text, f"{advice} Spark's configuration may name others.")
+    for name, options in catalogs.items():
+        remember(name, options)
+        yield catalog_finding(name, options, quick)
+    for location, storage in locations.items():
+        remember(location, {"storage_options": storage})
+        yield _location(location, storage, quick, environ)
+    yield from _clocks(_endpoints(catalogs, locations, environ), clock or Clock())
+
+
+def catalog_finding(name: str, options: Mapping[str, Any], config: SplitConfig) -> Finding:
+    """Check that a named catalog answers, by the name of one of its tables."""
+    check, own = f"catalog {name}", dict(options)
+    connector = own.pop("connector", None)
+    if connector is None:
+        text = f"Catalog {name} does not define a connector."
+        advice = f"set SPLITLIB_CATALOG__{name.upper()}__CONNECTOR to one of "
+        return Finding(check, PROBLEM, text, f"{advice}{', '.join(connector_names())}.")
+    try:
+        catalog: Any = connector_class(str(connector))
+    except SplitlibError as error:
+        hint = error.hint or did_you_mean(str(connector), connector_names())
+        return Finding(check, PROBLEM, error.message, hint)
+    if not isinstance(catalog, SupportsTableNames):
+        text = f"The connector {connector} cannot list tables, so whether it answers is unknown."
+        return Finding(check, NOTE, text, f"try: splitlib partitions {name}.NAME")
+
+    def first_table() -> list[tuple[str, str]]:
+        with only_within(config.allowed_locations), error_context(connector=str(connector)):
+            return list(islice(catalog.table_names(None, own), 1))
+
+    try:
+        found = run_bounded(first_table, config)
+    except SplitlibError as error:
+        return Finding(check, PROBLEM, error.message, error.hint or _advice(error))
+    shown = f"its first table is {'.'.join(found[0])}" if found else "it has no tables"
+    return Finding(check, GOOD, f"The {connector} catalog {name} answers, and {shown}.")
+
+
+def _location(
+    location: str, options: Mapping[str, Any], config: SplitConfig, environ: Mapping[str, str]
+) -> Finding:
+    scheme = location.partition("://")[0].lower() if "://" in location else ""
+    scheme = _SAME.get(scheme, scheme)
+    given = [name for name in _CREDENTIALS.get(scheme, ()) if environ.get(name)]
+    if options:
+        by = "the given storage options"
+    elif given:
+        by = f"{', '.join(given)} of the environment"
+    else:
+        by = "the credentials that this machine has by default"
+    used = f", with {by}" if scheme in _CREDENTIALS else ""
+
+    def level() -> tuple[int, int]:
+        with only_within(config.allowed_locations), error_context(connector="files"):
+            found = Storage(options or None).level(location)
+            return len(found.directories), len(found.files)
+
+    try:
+        directories, files = run_bounded(level, config)
+    except SplitlibError as error:
+        advice = error.hint or _advice(error)
+        return Finding(
+            "storage", PROBLEM, f"{location} cannot be listed{used}: {error.message}", advice
+        )
+    text = f"{location} has {directories:,} directories and {files:,} files{used}."
+    return Finding("storage", GOOD, text)
+
+
+def _advice(error: SplitlibError) -> str:
+    if isinstance(error, AccessDenied):
+        return (
+            "use credentials that may list it: the permission to read single files is not enough."
+        )
+    return "check the address, and whether this machine can reach it."
+
+
+def _endpoints(
+    catalogs: Mapping[str, Mapping[str, Any]],
+    locations: Mapping[str, Mapping[str, Any]],
+    environ: Mapping[str, str],
+) -> list[str]:
+    """Return the URLs of servers whose clock matters, each once."""
+    found = [environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")]
+    for options in [*catalogs.values(), *({"storage_options": o} for o in locations.values())]:
+        storage = options.get("storage_options")
+        storage = storage if isinstance(storage, Mapping) else {}
+        client = storage.get("client_kwargs")
+        client = client if isinstance(client, Mapping) else {}
+        found += [options.get("uri"), options.get("s3.endpoint")]
+        found += [storage.get("endpoint_url"), client.get("endpoint_url")]
+    urls = [url for url in found if isinstance(url, str)]
+    for location in locations:
+        scheme, authority = urlsplit(location)[:2]
+        match _SAME.get(scheme.lower(), scheme.lower()):
+            case "s3" if not urls:
+                urls.append("https://s3.amazonaws.com")
+            case "gs":
+                urls.append("https://storage.googleapis.com")
+            case "abfss" if "." in authority:
+                urls.append(f"https://{authority.rpartition('@')[2]}")
+    return list(dict.fromkeys(url for url in urls if url.startswith(("http://", "https://"))))
+
+
+def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
+    if not urls:
+        text = "The clock was not compared, because no store or catalog with HTTP is configured."
+        yield Finding("clock", NOTE, text, "to compare it, name a location: splitlib doctor s3://…")
+    for url in urls:
+        host = urlsplit(url).hostname
+        before = clock.now()
+        try:
+            of_server = clock.of_server(url)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            text = f"{host} does not answer: {error or type(error).__name__}."
+            yield Finding("clock", PROBLEM, text, "check the address and the network.")
+            continue
+        if of_server is None:
+            yield Finding("clock", NOTE, f"{host} does not report its time.")
+            continue
+        now = (before + clock.now()) / 2
+        off = now - of_server
+        text = f"The clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} {host}."
+        if abs(off) < _NOTED_SKEW:
+            yield Finding("clock", GOOD, f"The clock agrees with {host}.")
+        elif abs(off) < _MOST_SKEW:
+            yield Finding("clock", NOTE, text, "synchronize it, for example with NTP.")
+        else:
+            text += " Stores refuse signed requests with a wrong time."
+            yield Finding("clock", PROBLEM, text, "synchronize it, for example with NTP.")

@@ -1,0 +1,116 @@
+"""What to do about each reason why a query or a scan is not pruned.
+
+A reason is a sentence that other modules of the planner write. Each entry here has a part of that
+sentence, and the sentence to append. Settings are spelled as in the configuration of a session.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from typing import Final
+
+from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
+from splitlib.report import Report
+
+_REMEDIES: Final = {
+    # Reasons to leave a whole query to Spark.
+    "dynamic_filtering_enabled is off": "Set spark.splitlib.dynamicFilteringEnabled to true.",
+    "no access to the JVM": "Use splitlib.read(spark).table(…).filtered_by(…), or "
+    "splitlib.condition: both prune there.",
+    "files are read by path": "Set spark.splitlib.sparkScan to auto.",
+    "PYSPARK_PIN_THREAD=false": "Unset PYSPARK_PIN_THREAD.",
+    "the internals of this Spark": "Use splitlib.read(spark).table(…).filtered_by(…), which prunes "
+    "without them.",
+    "is a streaming query": "Call splitlib.optimize in foreachBatch.",
+    "is the result of a command": "Pass the text of the command to splitlib.sql.",
+    "the query has no join": "Spark itself prunes by the conditions of a query.",
+    "reads no partitioned table": "Partition a large table by a column that the query compares, or "
+    "store it as a Delta or Iceberg table.",
+    # Joins that keep every row of the table.
+    "FULL OUTER JOIN keeps": "Use INNER JOIN or LEFT JOIN if rows without a match are not needed.",
+    "LEFT OUTER JOIN keeps": "Use INNER JOIN if rows without a match are not needed, or write the "
+    "condition on the other table into WHERE.",
+    "RIGHT OUTER JOIN keeps": "Use INNER JOIN if rows without a match are not needed, or write the "
+    "condition on the other table into WHERE.",
+    "NOT IN and NOT EXISTS keep": "Only a condition on this table itself can prune it.",
+    "only one part of an OR": "Write the parts of the OR as queries combined with UNION.",
+    "a scalar subquery as a value": "Write the subquery as an inner join.",
+    # Conditions that do not determine keys of partitions.
+    "OR is not a supported join condition": "Write the parts of the OR as joins combined with "
+    "UNION.",
+    "NOT is not a supported join condition": "Add a comparison by =, <, <=, > or >=, if there is "
+    "one.",
+    "is not a supported join condition": "Compare columns by =, <=>, <, <=, > or >=, combined with "
+    "AND.",
+    "combines the partition columns with other columns": "Add a comparison of the partition column "
+    "alone, such as a range of days.",
+    "from several tables or from an outer join": "Join the tables with the keys in a subquery, or "
+    "store its result in a table.",
+    "keys are not applied below": "Join the table below this operator, if the query then means the "
+    "same, or add a condition on its partition columns there.",
+    "compared with a computed value": "Compare the partition column itself, or an expression of "
+    "partition columns only.",
+    "can only be compared by Spark": "Cast both sides to a type such as BIGINT, DATE or STRING.",
+    "are not deterministic": "Compute these functions once with splitlib.freeze, or call them "
+    "after the joins.",
+    # Dimensions whose keys are not collected.
+    "may return other rows when the join runs": "Use splitlib.freeze(dimension), which computes it "
+    "once.",
+    "reads a table of unknown size": "Run ANALYZE TABLE … COMPUTE STATISTICS for it.",
+    "the dimension reads an RDD": "Use splitlib.freeze(dimension), or store it in a table.",
+    "the dimension reads": "Raise spark.splitlib.plannerDimensionBytes, in bytes, to read it for "
+    "its keys.",
+    "has observe()": "Call observe() after the join.",
+    "a step of a recursive query": "Store the result of the recursive query in a table first.",
+    "has no condition that drops rows": "Add a condition on the dimension. Without one, its keys "
+    "probably occur in every partition.",
+    "cannot be compared as ranges": "Compare by =, or cast both sides to BIGINT, DECIMAL, DATE or "
+    "TIMESTAMP.",
+    # Scans that keys do not help.
+    "the table has only": "Set spark.splitlib.plannerSmallFactPartitions to a smaller number to "
+    "prune it nevertheless.",
+    "in a place without join keys": "Join the table there too, or query that part on its own.",
+    "match every partition that is read": "A narrower condition on the dimension would keep fewer.",
+    "the optimizer has copied the scan": "Store the part of the query that occurs twice in a table "
+    "first.",
+    "no join compares the table's partition columns": "Join it by these columns too, or add a "
+    "condition on them.",
+    "too many keys": "A range of them prunes if spark.splitlib.filterOnExceed is range. For JDBC, "
+    "raise spark.splitlib.conditionLiteralsJdbc.",
+    # Commands.
+    "does not accept conditions": "Add the result of splitlib.merge_condition to the command's own "
+    "condition.",
+    "the source of the MERGE is too large": "Raise spark.splitlib.plannerDimensionBytes, in bytes, "
+    "or add splitlib.merge_condition(source, on=…) to ON.",
+    "not available after its rows are computed once": "Select these columns in a subquery as the "
+    "source.",
+    "NOT MATCHED BY SOURCE needs": "Leave out this clause, or add a condition on the partition "
+    "columns to it.",
+}
+
+
+_SETTING: Final = re.compile(
+    rf"(?<![\w.])({'|'.join(spec.name for spec in fields(SplitConfig))})\b"
+)
+
+
+def in_session(hint: str | None) -> str | None:
+    """Return a hint with the names that settings have in the configuration of a session."""
+    if hint is None:
+        return None
+    return _SETTING.sub(lambda found: SPARK_PREFIX + option_name(found[1]), hint)
+
+
+def with_remedy(reason: str) -> str:
+    """Return a reason with what to do about it; unchanged if nothing is known, or if it has it."""
+    for part, remedy in _REMEDIES.items():
+        if part in reason:
+            return reason if reason.endswith(remedy) else f"{reason} {remedy}"
+    return reason
+
+
+def advised(report: Report) -> Report:
+    """Return a report whose reasons, and those of its scans, say what to do."""
+    reasons = tuple(map(with_remedy, report.reasons))
+    return replace(report, reasons=reasons, scans=tuple(map(advised, report.scans)))

@@ -1,0 +1,68 @@
+"""Every reason not to prune says what to do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from splitlib.report import Report
+from splitlib.spark.planner import remedies
+from splitlib.spark.planner.remedies import advised, in_session, with_remedy
+from tests.unit.planner.shapes import shapes
+
+REASON = re.compile(r"(?:\[\S+\] )?\w+: (.*\.)")
+REASONS = sorted(
+    {found[1] for shape in shapes() for line in shape.decided if (found := REASON.fullmatch(line))}
+)
+
+
+def test_many_reasons_are_tried() -> None:
+    assert len(REASONS) > 20
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason_of_the_shapes_has_a_remedy(reason: str) -> None:
+    advice = with_remedy(reason).removeprefix(reason)
+    assert advice.startswith(" ")
+    assert advice.endswith(".")
+    assert with_remedy(reason + advice) == reason + advice
+
+
+def test_a_limit_names_its_setting() -> None:
+    size = with_remedy("the dimension reads 2.0 GiB, more than 1.0 GiB.")
+    assert "spark.splitlib.plannerDimensionBytes" in size
+    assert "spark.splitlib.plannerSmallFactPartitions" in with_remedy(
+        "the table has only 4 partitions."
+    )
+    assert "ANALYZE TABLE" in with_remedy("the dimension reads a table of unknown size.")
+    assert "splitlib.freeze" in with_remedy("the dimension reads an RDD that is also read else.")
+
+
+def test_hints_name_the_settings_of_a_session() -> None:
+    assert in_session("filter more, or raise max_partitions.") == (
+        "filter more, or raise spark.splitlib.maxPartitions."
+    )
+    assert in_session("run it again, or set missing_partition to 'skip'.") == (
+        "run it again, or set spark.splitlib.missingPartition to 'skip'."
+    )
+    assert in_session(None) is None
+
+
+def test_settings_in_remedies_exist() -> None:
+    from dataclasses import fields
+
+    from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
+
+    known = {SPARK_PREFIX + option_name(spec.name) for spec in fields(SplitConfig)}
+    named = re.findall(r"spark\.splitlib\.\w+", " ".join(vars(remedies)["_REMEDIES"].values()))
+    assert named
+    assert set(named) <= known
+
+
+def test_reports_and_their_scans_are_advised() -> None:
+    report = Report(reasons=("the query has no join.",), scans=(Report("t", reasons=("other.",)),))
+    advice = advised(report)
+    assert advice.reasons == (with_remedy("the query has no join."),)
+    assert advice.scans[0].reasons == ("other.",)
+    assert advised(advice) == advice

@@ -1,0 +1,149 @@
+"""Mistakes of a first program end in one sentence that says what to write."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib import ConfigError, InvalidFilter
+from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.stream import StreamReader
+from splitlib.spark.schema import spark_schema
+from splitlib.spark.sql import warn_without_effect
+
+
+class Session:
+    """A session that is no classic one, such as one of Spark Connect."""
+
+    def createDataFrame(self) -> None:
+        """Exist, as the methods of a session do."""
+
+
+@pytest.fixture
+def reader() -> Any:
+    return splitlib.read(Session()).table("db.t")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["count", "show", "join", "write", "filter", "columns"])
+def test_a_reader_is_no_dataframe(reader: Any, name: str) -> None:
+    assert not hasattr(reader, name)
+    with pytest.raises(AttributeError, match=rf"Call \.load\(\) first.*load\(\)\.{name}"):
+        getattr(reader, name)
+
+
+def test_a_misspelt_method_of_a_reader(reader: Any) -> None:
+    with pytest.raises(AttributeError, match="did you mean 'filtered_by'"):
+        reader.filter_by({"k": [1]})
+    assert not hasattr(reader, "_jdf")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"x": [day]}), tmp_path / f"day={day}" / "0.parquet")
+    return tmp_path
+
+
+def test_a_dict_is_a_filter(root: Path) -> None:
+    table = splitlib.load_table(str(root), connector="files")
+    assert splitlib.paths(table, {"day": [2, 7]}) == [f"{root}/day=2/0.parquet"]
+    enumerator = splitlib.DynamicFileEnumerator(table)
+    enumerator.set_dynamic_filtering_data({"day": [1]})
+    assert [split.partition_values for split in enumerator.enumerate_splits()] == [{"day": 1}]
+    wrong: Any = ["day"]
+    with pytest.raises(InvalidFilter, match=r"A list is not filtering data.*from_arrow"):
+        splitlib.paths(table, wrong)
+    with pytest.raises(InvalidFilter, match="also for a single value"):
+        splitlib.paths(table, {"day": "1"})
+
+
+@pytest.mark.parametrize(
+    "name", ["/data/clicks", "s3://bucket/clicks", "./clicks", "file:/data", "~/clicks"]
+)
+def test_a_path_without_a_connector(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"is a path.*pass connector='files'"):
+        splitlib.load_table(name)
+
+
+def test_options_as_a_text(root: Path) -> None:
+    with pytest.raises(ConfigError, match=r"storage_options is a str.*\{'option': value\}") as e:
+        splitlib.load_table(str(root), connector="files", storage_options="flamingo9")
+    assert "flamingo9" not in str(e.value)
+
+
+def test_a_partition_schema_that_leaves_out_a_key(root: Path) -> None:
+    (root / "day=1" / "kind=a").mkdir()
+    (root / "day=1" / "0.parquet").rename(root / "day=1" / "kind=a" / "0.parquet")
+    with pytest.raises(ConfigError, match="leaves out day: the directories have the keys day, kin"):
+        splitlib.load_table(str(root), connector="files", partition_schema="kind string")
+
+
+def test_a_path_without_a_connector_in_the_data_source(root: Path) -> None:
+    options = ReadOptions.parse({"path": str(root)})
+    with pytest.raises(ConfigError, match=r'pass \.option\("connector", "files"\) to read'):
+        options.open()
+
+
+def stream_of(root: Path) -> StreamReader:
+    options = ReadOptions.parse(
+        {"path": str(root), "connector": "files", "maxBytesPerTrigger": "1"}
+    )
+    with options.open() as table:
+        return StreamReader(options, spark_schema(table.metadata), None)
+
+
+def ends_noted(caplog: pytest.LogCaptureFixture) -> int:
+    return sum("no more rows will come" in record.getMessage() for record in caplog.records)
+
+
+def test_a_stream_that_has_read_everything(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stream = stream_of(root)
+    offset, limit = stream.initialOffset(), stream.getDefaultReadLimit()
+    noted = []
+    for _ in range(5):
+        offset = stream.latestOffset(offset, limit)
+        noted.append(ends_noted(caplog))
+    assert noted == [0, 0, 1, 1, 1]  # two batches of one file each
+
+
+def test_a_stream_that_ends_by_itself(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stream = stream_of(root)
+    stream.prepareForTriggerAvailableNow()
+    end = stream.reportLatestOffset()
+    assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
+    assert ends_noted(caplog) == 0
+
+
+def test_a_stream_of_a_spark_that_passes_no_start(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = stream_of(root)
+    noted = []
+    for _ in range(3):
+        stream.latestOffset()
+        noted.append(ends_noted(caplog))
+    assert noted == [0, 1, 1]
+
+
+def test_functions_without_an_effect_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    session: Any = Session()
+    with caplog.at_level(logging.WARNING):
+        for function in ("sql", "optimize", "sql"):
+            warn_without_effect(session, function)
+    (record,) = caplog.records
+    assert "splitlib.sql runs queries unchanged" in record.getMessage()
+    assert "Spark Connect" in record.getMessage()
+
+
+def test_a_mistake_has_a_short_traceback() -> None:
+    with pytest.raises(splitlib.TableNotFound) as caught:
+        splitlib.load_table("/no/such/directory", connector="files")
+    files = [Path(entry.path).name for entry in caught.traceback]
+    assert files == ["test_mistakes.py", "loading.py", "registry.py"]
