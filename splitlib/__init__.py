@@ -18,6 +18,7 @@ from splitlib.coordination import DynamicFileSplitEnumerator
 from splitlib.enumeration.enumerator import DynamicFileEnumerator, paths
 from splitlib.errors import ConnectorNotInstalled as _ConnectorNotInstalled
 from splitlib.errors import SplitlibError
+from splitlib.errors import UnsupportedTable as _UnsupportedTable
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.data import DynamicFilteringEvent as DynamicFilteringEvent
@@ -96,6 +97,11 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyspark":
             raise
+        if error.name == "pyspark.sql.datasource":
+            raise _UnsupportedTable(
+                'format("splitlib") needs Spark 4, since Spark 3.5 has no data sources in Python.',
+                hint="use splitlib.read(spark), which reads the same tables.",
+            ) from error
         raise _ConnectorNotInstalled(
             f"splitlib.{name} needs PySpark.", hint="pip install 'splitlib[spark]'"
         ) from error

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from splitlib.spark.compat import all_settings
 from splitlib.testing import HiveMetastore
 from tests.core_set import select_core
 from tests.spark_session import small_session
@@ -101,7 +102,7 @@ def shared_session_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
 def _state_of(session: SparkSession) -> dict[str, str]:
     """Return the settings of a session, its current database, its views, and whether it caches."""
     java: Any = session._jsparkSession
-    return session.conf.getAll | {
+    return all_settings(session) | {
         "database": session.catalog.currentDatabase(),
         "temporary views": java.sessionState().catalog().listLocalTempViews("*").mkString(","),
         "nothing is cached": str(java.sharedState().cacheManager().isEmpty()),

@@ -63,6 +63,7 @@ class Environment:
 
 ENVIRONMENTS = (
     Environment("lower bounds", options=("--resolution", "lowest-direct")),
+    Environment("pyspark 3.5", ("pyspark[connect]~=3.5.0", "pyarrow==22.0.0")),
     Environment("pyspark 4.0", ("pyspark[connect]~=4.0.0",)),
     Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),
     Environment("pyspark 4.2", ("pyspark[connect]~=4.2.0",)),

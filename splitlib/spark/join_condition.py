@@ -24,7 +24,6 @@ from pyspark.sql.types import (
     StringType,
     StructType,
     VarcharType,
-    VariantType,
     YearMonthIntervalType,
 )
 
@@ -32,10 +31,11 @@ from splitlib.arrow.values import shown
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.report import FilterUse, Report
+from splitlib.spark.compat import VARIANT
 from splitlib.spark.sql_text import collation_of, sql_literal
 
 _NO_LITERALS = (
-    *(ArrayType, MapType, StructType, VariantType),
+    *(ArrayType, MapType, StructType, *VARIANT),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
 # A value of each type for the condition that is always false. Other types use 0.

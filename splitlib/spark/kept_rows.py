@@ -12,6 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.redaction import get_logger
+from splitlib.spark.compat import local_checkpoint
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
@@ -44,9 +45,9 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
     is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
     level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
     if internals_unavailable(spark) is not None:
-        return df.localCheckpoint(eager=True, storageLevel=level)
+        return local_checkpoint(df, level)
     for attempt in range(1, _ATTEMPTS + 1):
-        stored = df.localCheckpoint(eager=True, storageLevel=level)
+        stored = local_checkpoint(df, level)
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import NullType, StringType, StructField, StructType
 
+from splitlib.spark.compat import dataframe_of_arrow, try_cast
+
 
 def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a DataFrame with the rows of an Arrow table.
@@ -17,7 +19,7 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     # One batch, since the server of Spark Connect 4.0 ignores all batches after the first.
-    return spark.createDataFrame(table.combine_chunks(), schema)
+    return dataframe_of_arrow(spark, table.combine_chunks(), schema)
 
 
 def typed_columns(
@@ -54,6 +56,6 @@ def _typed(column: Column, given: object, field: StructField) -> Column:
     if given == field.dataType:
         return column.alias(field.name)
     if isinstance(given, (StringType, NullType)):
-        return column.try_cast(field.dataType).alias(field.name)
+        return try_cast(column, field.dataType).alias(field.name)
     msg = f"Partition values of {field.name!r} are {given}, not text or {field.dataType}"
     raise ValueError(msg)

@@ -37,6 +37,7 @@ from pyspark.sql.types import (
 
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
+from splitlib.spark.compat import NULL_STRUCTS, if_empty, setting_of
 from splitlib.spark.file_scan import FILE_ITSELF, FileScan, canonical_paths
 from splitlib.spark.jvm.active_session import hadoop_settings
 from splitlib.spark.jvm.dataframes import dataframe_of_relation
@@ -291,7 +292,7 @@ def verified(
         storage=storage,
     )
     changed = scan_files(rows.sparkSession, scan, how).where(_is_changed())
-    return rows.where(changed.agg(F.count(F.lit(1))).scalar() == 0)
+    return if_empty(rows, changed)
 
 
 def _is_changed() -> Column:
@@ -352,11 +353,13 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
     """Return the reason why :func:`scan_files` cannot find columns by field id; None if it can."""
     why_not = internals_unavailable(spark, how)
-    # For columns found by field id, Spark 4.0 uses the types of the file instead of the schema. It
-    # also reads a struct as null if the file has none of its fields.
-    return why_not or (
-        "Spark 4.0 reads them incorrectly" if spark.version.startswith("4.0.") else None
-    )
+    if why_not is not None:
+        return why_not
+    # For columns found by field id, Spark 3.5 and 4.0 use the types of the file instead of the
+    # schema. They also read a struct as null if the file has none of its fields. The setting came
+    # with the release that reads both correctly.
+    is_right = setting_of(spark, NULL_STRUCTS) is not None
+    return None if is_right else "this Spark reads them incorrectly"
 
 
 def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:

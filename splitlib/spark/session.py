@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
+from splitlib.spark import compat
 from splitlib.spark.jvm.active_session import all_settings, setting_names
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.temporary_names import name_path, temporary_names
@@ -55,7 +56,7 @@ def active_session() -> SparkSession | None:
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Return all ``spark.splitlib.*`` settings of the session."""
     if internals_unavailable(spark) is not None:
-        return {k: v for k, v in spark.conf.getAll.items() if k.startswith(SPARK_PREFIX)}
+        return {k: v for k, v in compat.all_settings(spark).items() if k.startswith(SPARK_PREFIX)}
     names = [name for name in setting_names(spark) if name.startswith(SPARK_PREFIX)]
     return {name: str(spark.conf.get(name)) for name in names}
 
@@ -92,7 +93,7 @@ class SessionState:
                 are included if their names occur in it.
         """
         inside = internals_unavailable(spark) is None
-        settings = all_settings(spark) if inside else dict(spark.conf.getAll)
+        settings = all_settings(spark) if inside else compat.all_settings(spark)
         return cls(
             spark.catalog.currentCatalog(),
             spark.catalog.currentDatabase(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from splitlib.spark.compat import all_settings
 from splitlib.spark.jvm.active_session import hadoop_settings
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -42,6 +43,6 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
 
 def _set_in_spark(spark: SparkSession) -> dict[str, str]:
     """Return the settings of a session. Names with "spark.hadoop." are also present without it."""
-    known = spark.conf.getAll
+    known = all_settings(spark)
     prefix = "spark.hadoop."
     return {k.removeprefix(prefix): v for k, v in known.items() if k.startswith(prefix)} | known

@@ -42,7 +42,7 @@ def asked_anew() -> Iterator[None]:
 def hidden(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Add a method that does not exist to the expected internals of Spark."""
     missing = Member(INDEX, "listFilesOtherwise", "()V", False)
-    monkeypatch.setattr(probe, "known_members", lambda: [*known_members(), missing])
+    monkeypatch.setattr(probe, "known_members", lambda *names: [*known_members(*names), missing])
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_session_is_probed_once(
     spark: SparkSession, asked_anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert internals_unavailable(spark) is None
-    monkeypatch.setattr(probe, "known_members", lambda: [Member(INDEX, "gone", "()V", False)])
+    monkeypatch.setattr(probe, "known_members", lambda *_: [Member(INDEX, "gone", "()V", False)])
     assert internals_unavailable(spark) is None
 
 
@@ -100,11 +100,12 @@ def test_what_is_missing_is_named(
     gone = [Member(INDEX, "new", "(Ljava/lang/String;)V", False)]
     for missing in (other, gone):
         with monkeypatch.context() as patched:
-            patched.setattr(probe, "known_members", lambda missing=missing: missing)
+            patched.setattr(probe, "known_members", lambda *_, missing=missing: missing)
             probe.answers.clear()
             assert "InMemoryFileIndex" in str(internals_unavailable(spark))
     with monkeypatch.context() as patched:
-        patched.setattr(probe, "known_classes", lambda: [*known_classes(), "org.vendor.Gone"])
+        gone_class = "org.vendor.Gone"
+        patched.setattr(probe, "known_classes", lambda one: [*known_classes(one), gone_class])
         probe.answers.clear()
         assert "org.vendor.Gone" in str(internals_unavailable(spark))
 

@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
+from splitlib.spark.compat import to_arrow
 from splitlib.testing import HiveMetastore
+from tests.support.abilities import register_data_source
 
 pytestmark = pytest.mark.spark
 
@@ -74,7 +76,7 @@ class Outcome(NamedTuple):
 
 def outcome(df: DataFrame) -> Outcome:
     """Collect a DataFrame. Return its schema and its rows as text."""
-    rows = df.toArrow().to_pylist()
+    rows = to_arrow(df).to_pylist()
     return Outcome(df.schema.simpleString(), sorted(map(repr, rows)))
 
 
@@ -111,7 +113,7 @@ def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
 def partitions(session: SparkSession, splitting: bool) -> list[str]:
     """Return the partition values of the fact, read with splitlib or with plain Spark."""
     if not splitting:
-        rows = session.table(TABLE).select("at").distinct().toArrow()
+        rows = to_arrow(session.table(TABLE).select("at").distinct())
         return sorted(repr(at.astimezone(UTC)) for at in rows["at"].to_pylist())
     with splitlib.load_table(TABLE, spark=session) as table:
         zone = session.conf.get("spark.sql.session.timeZone")
@@ -123,7 +125,7 @@ def by_data_source(session: SparkSession, splitting: bool, uri: str) -> Outcome:
     """Return the rows of the fact, read with splitlib's data source or with plain Spark."""
     if not splitting:
         return outcome(session.table(TABLE).select("v", "at"))
-    session.dataSource.register(splitlib.SplitlibDataSource)
+    register_data_source(session)
     reader = session.read.format("splitlib").options(connector="hive", uri=uri)
     zone = str(session.conf.get("spark.sql.session.timeZone"))
     return outcome(reader.option("timeZone", zone).load(TABLE).select("v", "at"))

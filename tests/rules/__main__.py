@@ -11,10 +11,11 @@ from tests.rules import (
     layers,
     limits,
     private_names,
+    versions,
     walk,
 )
 
-RULES = (layers, limits, internals, private_names, documented_attributes, documents, walk)
+RULES = (layers, limits, internals, private_names, documented_attributes, documents, versions, walk)
 
 
 def main() -> int:

@@ -43,6 +43,7 @@ CORE = [
     "cli",
 ]
 SPARK = [
+    "compat",
     "sql_text",
     "time_zones",
     "schema",

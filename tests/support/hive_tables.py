@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 
 import splitlib
+from tests.support.abilities import register_data_source
 
 _names = (f"h{i}" for i in itertools.count())
 
@@ -51,7 +52,7 @@ class DataSourceTables(HiveTables):
 
     def __init__(self, spark, metastore):
         super().__init__(spark, metastore)
-        spark.dataSource.register(splitlib.SplitlibDataSource)
+        register_data_source(spark)
 
     def load(self, table, **options):
         if "connector" not in options:

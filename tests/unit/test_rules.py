@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import internals, layers, limits, private_names
+from tests.rules import internals, layers, limits, private_names, versions
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,21 @@ def test_internals_of_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     (tmp_path / "reader.py").write_text('"""Uses _jdf."""\n# _jvm\nplan = df._jdf.queryExecution()')
     monkeypatch.setattr(internals, "SOURCE", tmp_path)
     assert list(internals.problems()) == ["reader.py uses _jdf"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if spark.version >= '4.0': pass",
+        "is_old = spark.version.startswith('3.5')",
+        "major = pyspark.__version__.split('.')[0]",
+        "major = sys.version_info[0]",
+        "from packaging.version import Version",
+    ],
+)
+def test_versions(source: str) -> None:
+    assert list(versions.compared(ast.parse(source)))
+
+
+def test_a_version_in_a_message() -> None:
+    assert not list(versions.compared(ast.parse("text = f'Spark {spark.version} differs'")))

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
+from splitlib.spark.compat import NULL_STRUCTS, setting_of
 from splitlib.spark.sql_text import default_literal
 
 # Metadata key that holds the field id by which Spark's Parquet reader finds a column.
@@ -228,8 +229,8 @@ def nulls_empty_structs(spark: SparkSession) -> bool:
 
     This concerns structs whose fields are found by name.
     """
-    setting = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-    return spark.version.startswith("4.0.") or spark.conf.get(setting, "false") == "true"
+    # A Spark without the setting always does.
+    return setting_of(spark, NULL_STRUCTS) != "false"
 
 
 def _uuid_text(column: Column) -> Column:

@@ -16,6 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType
 
+from splitlib.spark.compat import try_cast
+
 BYTES: Final = "ISO-8859-1"
 
 # LazyInteger drops a fraction. A "." needs a digit on at least one side.
@@ -64,12 +66,12 @@ def utf8(raw: Column) -> Column:
 def integer(raw: Column, data_type: DataType) -> Column:
     """Parse a whole number. The result is NULL outside the range of the type."""
     whole = F.regexp_extract(raw, _INTEGER, 1)
-    return F.when(raw.rlike(_BARE_FRACTION), "0").otherwise(whole).try_cast(data_type)
+    return try_cast(F.when(raw.rlike(_BARE_FRACTION), "0").otherwise(whole), data_type)
 
 
 def floating(raw: Column, data_type: DataType) -> Column:
     """Parse a float or double in Java's syntax (``1e3``, ``1d``, ``0x1p3``, ``NaN``)."""
-    return F.when(raw.rlike(_NOT_A_SPARK_WORD), raw.try_cast(data_type))
+    return F.when(raw.rlike(_NOT_A_SPARK_WORD), try_cast(raw, data_type))
 
 
 def boolean(raw: Column) -> Column:
@@ -112,12 +114,12 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
         return let(
             F.concat(sign, mantissa, exponent),
             lambda text: F.coalesce(
-                text.try_cast(below_one).try_cast(data_type), text.try_cast(data_type)
+                try_cast(try_cast(text, below_one), data_type), try_cast(text, data_type)
             ),
         )
 
     is_short = (F.length(raw) <= 38) & ~raw.rlike("[eE]")
-    value = F.when(is_short, raw.try_cast(data_type)).otherwise(let(raw, twice))
+    value = F.when(is_short, try_cast(raw, data_type)).otherwise(let(raw, twice))
     return F.when(raw.rlike(_DECIMAL), value)
 
 
@@ -138,7 +140,7 @@ def date(raw: Column) -> Column:
         text = F.translate(utf8(raw), "".join(_DIGITS), _ascii_digits())
         return F.when(text.rlike(_DATE), _day(text, _DATE))
 
-    plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY}\z"), raw.try_cast("date"))
+    plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY}\z"), try_cast(raw, "date"))
     return F.when(F.length(raw) >= _SHORTEST_DATE, F.coalesce(plain, let(raw, lenient)))
 
 
@@ -147,15 +149,15 @@ def timestamp(raw: Column, time_zone: str) -> Column:
 
     def lenient(raw: Column) -> Column:
         def part(group: int) -> Column:
-            return F.regexp_extract(raw, _TIMESTAMP, group).try_cast("int").cast("bigint")
+            return try_cast(F.regexp_extract(raw, _TIMESTAMP, group), "int").cast("bigint")
 
         seconds = part(4) * 3600 + part(5) * 60 + part(6)
-        fraction = F.rpad(F.regexp_extract(raw, _TIMESTAMP, 7), 6, "0").try_cast("bigint")
+        fraction = try_cast(F.rpad(F.regexp_extract(raw, _TIMESTAMP, 7), 6, "0"), "bigint")
         midnight = F.unix_date(_day(raw, _TIMESTAMP)).cast("bigint") * _MICROS_A_DAY
         sum_of_parts = let(F.array(midnight, seconds * 1_000_000 + fraction), _wall)
         return F.when(raw.rlike(_TIMESTAMP), let(sum_of_parts, lambda w: _instant(w, time_zone)))
 
-    wall = F.concat(raw, F.lit("Z")).try_cast("timestamp")
+    wall = try_cast(F.concat(raw, F.lit("Z")), "timestamp")
     plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY} {_PLAIN_TIME}\z"), _instant(wall, time_zone))
     return F.when(F.length(raw) >= _SHORTEST_DATE, F.coalesce(plain, let(raw, lenient)))
 
@@ -185,7 +187,7 @@ def _day(text: Column, pattern: str) -> Column:
         named = F.date_add(F.make_date(year, month, F.lit(1)), day + shift)
         return F.when(month.between(1, 12) & day.between(1, 31), named)
 
-    parts = (F.regexp_extract(text, pattern, group).try_cast("int") for group in (1, 2, 3))
+    parts = (try_cast(F.regexp_extract(text, pattern, group), "int") for group in (1, 2, 3))
     return let(F.array(*parts), name)
 
 

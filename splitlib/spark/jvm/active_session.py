@@ -30,7 +30,6 @@ _log = get_logger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
-_SESSIONS: Final = "org.apache.spark.sql.classic.SparkSession"
 _CANCEL_AGAIN_SECONDS: Final = 0.2
 
 
@@ -92,7 +91,7 @@ def active(spark: object) -> Iterator[None]:
         yield
     finally:
         _here.session = outer
-        sessions = jvm_of(spark).object_(_SESSIONS)
+        sessions = _sessions(spark)
         if before.isEmpty():
             sessions.clearActiveSession()
         else:
@@ -187,10 +186,16 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
 
 def _activate(spark: SparkSession) -> Option[JvmSession]:
     """Make a session active, and return the previous active session as a Scala ``Option``."""
-    sessions = jvm_of(spark).object_(_SESSIONS)
+    sessions = _sessions(spark)
     before: Option[JvmSession] = sessions.getActiveSession()
     sessions.setActiveSession(session_of(spark))
     return before
+
+
+def _sessions(spark: SparkSession) -> Any:
+    """Return the companion object of the JVM's ``SparkSession``."""
+    jvm = jvm_of(spark)
+    return jvm.object_(f"{jvm.sql}.SparkSession")
 
 
 def _has_internals(spark: object) -> TypeGuard[SparkSession]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.spark.compat import of_jvm
 from splitlib.spark.jvm.gateway import jvm_of, session_of
 from splitlib.spark.jvm.java_handles import ForeignObject, JavaArray
 from splitlib.spark.jvm.spark_handles import (
@@ -76,7 +77,8 @@ def dataframe_of_plan(
         plan: The plan, with all names resolved.
         clone: Clone of the JVM session to run the plan with; None for the session itself.
     """
-    datasets = jvm_of(spark).class_("org.apache.spark.sql.classic.Dataset")
+    jvm = jvm_of(spark)
+    datasets = jvm.class_(f"{jvm.sql}.Dataset")
     return _dataframe(spark, datasets.ofRows(clone or session_of(spark), plan))
 
 
@@ -86,7 +88,4 @@ def dataframe_of_relation(spark: SparkSession, relation: BaseRelation) -> DataFr
 
 
 def _dataframe(spark: SparkSession, dataset: Dataset) -> DataFrame:
-    # Imported here, because a PySpark with only the Connect client does not have this module.
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    return ClassicDataFrame(dataset, spark)
+    return of_jvm(dataset, spark)

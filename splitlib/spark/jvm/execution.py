@@ -108,7 +108,7 @@ class Execution:
 
     def optimized(self, analyzed: LogicalPlan) -> LogicalPlan:
         """Return the optimized plan, without the rules that list files to prune partitions."""
-        datasets = self._jvm.class_("org.apache.spark.sql.classic.Dataset")
+        datasets = self._jvm.class_(f"{self._jvm.sql}.Dataset")
         dataset: Dataset = datasets.ofRows(self.own_session, analyzed)
         return dataset.queryExecution().optimizedPlan()
 
@@ -165,7 +165,9 @@ class Execution:
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():
             # Spark logs a warning whenever a deprecated setting is set, even to the same value.
-            if clone.conf().get(name) != value:
+            # The option is empty for a setting that this Spark does not have.
+            known = clone.conf().getOption(name)
+            if known.isDefined() and known.get() != value:
                 clone.conf().set(name, value)
         return clone
 

@@ -139,12 +139,12 @@ def _as_known(
     """Return the ``FileStatus[]`` with paths and block locations from the filesystem's listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
     if scala.jvm.is_a(known.head(), _LOCATED):
-        blocks = known.map(functions.calling(_LOCATED, "getBlockLocations"))
+        blocks = scala.mapped(known, functions.calling(_LOCATED, "getBlockLocations"))
         located = functions.constructor(_LOCATED, FILE_STATUS, f"[L{_BLOCK};")
-        made = made.lazyZip(blocks).map(functions.function(located, 2), scala.build_from)
-    paths = known.map(functions.calling(FILE_STATUS, "getPath"))
+        made = scala.zipped(functions.function(located, 2), made, blocks)
+    paths = scala.mapped(known, functions.calling(FILE_STATUS, "getPath"))
     spell = functions.method(FILE_STATUS, "setPath", PATH)
-    made.lazyZip(paths).foreach(functions.function(spell, 2))
+    scala.zipped(functions.function(spell, 2), made, paths)
     return scala.array(FILE_STATUS, made)
 
 
@@ -165,7 +165,7 @@ def _files_of(scala: Scala) -> Function[Seq[JavaObject]]:
 
 def _files_read(scala: Scala, index: FileIndex) -> int:
     """Return the number of files that Spark would read, counted once for each partition."""
-    return index.listFiles(scala.nil, scala.nil).flatMap(_files_of(scala)).size()
+    return scala.flat_mapped(index.listFiles(scala.nil, scala.nil), _files_of(scala)).size()
 
 
 def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[JavaObject]:
@@ -178,8 +178,8 @@ def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[Jav
     to_path = functions.then(to_text, functions.constructor(PATH, "java.lang.String"))
     together = functions.constructor(_SPARK + "PartitionPath", _ROW, PATH)
     values = scala.seq_of_array(rows)
-    numbers = values.indices().map(functions.function(to_path))
-    return values.lazyZip(numbers).map(functions.function(together, 2), scala.build_from)
+    numbers = scala.mapped(values.indices(), functions.function(to_path))
+    return scala.zipped(functions.function(together, 2), values, numbers)
 
 
 def _group_by_partition(scala: Scala, index: FileIndex, statuses: JavaArray[FileStatus]) -> None:
@@ -190,8 +190,7 @@ def _group_by_partition(scala: Scala, index: FileIndex, statuses: JavaArray[File
     functions = scala.functions
     owner = functions.method(FILE_STATUS, "getOwner")
     to_path = functions.then(owner, functions.constructor(PATH, "java.lang.String"))
-    operations = scala.jvm.object_("scala.collection.ArrayOps")
-    grouped = getattr(operations, "groupBy$extension")(statuses, functions.function(to_path))
+    grouped = scala.collections.grouped(statuses, functions.function(to_path))
     _files_by_directory(scala).set(index, grouped)
 
 

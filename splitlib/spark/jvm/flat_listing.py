@@ -63,7 +63,8 @@ def flat_listing(
         return None
     if conf.get(PATH_FILTER) is not None:
         return None
-    names = scala.text(paths.map(scala.functions.calling(PATH, "toString")), _END).split(_END)
+    to_text = scala.functions.calling(PATH, "toString")
+    names = scala.text(scala.mapped(paths, to_text), _END).split(_END)
     directories = [name.rstrip("/") for name in names]
     above = _above(directories)
     if above is None or above in directories or len(set(directories)) < len(directories):
@@ -130,5 +131,5 @@ def _of_each(scala: Scala, listing: Listing, directories: list[str]) -> Listing:
     order = kept.take(pc.sort_indices(keyed, sort_keys=keys))
     place = listing.files.schema.get_field_index("partition")
     files = listing.files.set_column(place, listing.files.schema.field(place), number).take(order)
-    found = Listing(files, scala.positions(order).map(listing.statuses))
+    found = Listing(files, scala.mapped(scala.positions(order), listing.statuses))
     return right_in(scala, found, directories)

@@ -6,7 +6,7 @@ A call to the JVM takes about 0.3 ms, so callers should make few of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
 from py4j import java_gateway
@@ -59,6 +59,16 @@ class Jvm:
         """Return the ``java.lang.Class`` of this name."""
         found: JavaClass = self.class_("java.lang.Class").forName(name)
         return found
+
+    @cached_property
+    def sql(self) -> str:
+        """Package of the classes ``SparkSession`` and ``Dataset`` behind PySpark's."""
+        classic = "org.apache.spark.sql.classic"
+        try:
+            self.reflected(f"{classic}.SparkSession")
+        except Py4JError:
+            return classic.rpartition(".")[0]
+        return classic
 
     def is_a(self, value: object, class_: str) -> bool:
         """Return whether an object is an instance of a class."""

@@ -181,7 +181,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         calling = scala.functions.calling
         found = scala.seq_of_array(statuses)
         columns = [
-            found.map(calling(FILE_STATUS, name))
+            scala.mapped(found, calling(FILE_STATUS, name))
             for name in ("getPath", "getLen", "getModificationTime", "isDirectory")
         ]
         rows = zip(*texts(scala, *columns), strict=True)

@@ -88,16 +88,14 @@ class HivePartitions:
         metrics = jvm.object_(_METRICS)
         metrics.incrementFetchedPartitions(found.size())
         metrics.incrementHiveClientCalls(1)
-        converters = jvm.class_("scala.jdk.javaapi.CollectionConverters")
-        of_hive: Seq[JavaObject] = converters.asScala(found).toSeq()
+        of_hive: Seq[JavaObject] = self._scala.seq_of_array(found.toArray())
         if of_hive.isEmpty():
             return self._scala.nil
         to_spark = functions.declared(
             self._client.getClass(), "fromHivePartition", of_hive.head().getClass()
         )
-        return of_hive.map(
-            functions.function(functions.then(functions.handle(to_spark), self._restore))
-        )
+        restored = functions.then(functions.handle(to_spark), self._restore)
+        return self._scala.mapped(of_hive, functions.function(restored))
 
 
 class _Methods(NamedTuple):

@@ -1,6 +1,7 @@
 """List the internal classes of Spark that splitlib uses, with their constructors and methods.
 
-All listed members exist in Spark 4.0 to 4.3 with the same types. If you call another one, add it
+All listed members exist in Spark 3.5 and 4.0 to 4.3 with the same types, except for two names: the
+package of the session's classes, and the class of ``Seq``. If you call another one, add it
 here. Members that differ between versions are not listed, and their callers look them up.
 """
 
@@ -13,7 +14,7 @@ _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
 # Members by package and class. The names of classes are those of the JVM. ``new`` is a constructor.
 _KNOWN: Final = {
-    "org.apache.spark.sql.classic": {
+    "SESSION": {
         "SparkSession": """
             baseRelationToDataFrame(BaseRelation)ClassicDataset
             cloneSession()ClassicSession
@@ -88,7 +89,6 @@ _KNOWN: Final = {
             "bulkListLeafFiles(Seq, Configuration, PathFilter, SparkSession, Map)Seq"
         ),
         "LogicalRelation": """
-            new(BaseRelation, Seq, Option, boolean, Option)
             catalogTable()Option
             refresh()void
             relation()BaseRelation
@@ -121,6 +121,7 @@ _KNOWN: Final = {
         "SQLConf": """
             autoBroadcastJoinThreshold()long
             defaultSizeInBytes()long
+            getConfString(String)String
             sessionLocalTimeZone()String
             setConfString(String, String)void
         """,
@@ -187,7 +188,6 @@ _KNOWN: Final = {
             getPartition(TableIdentifier, Map)CatalogPartition
             getRawTempView(String)Option
             getTableMetadata(TableIdentifier)CatalogTable
-            globalTempDatabase()String
             globalTempViewManager()GlobalTempViewManager
             listLocalTempViews(String)Seq
             listPartitionNames(TableIdentifier, Option)Seq
@@ -199,12 +199,7 @@ _KNOWN: Final = {
             get(String)Option
             listViewNames(String)Seq
         """,
-        "TempVariableManager": "isEmpty()boolean",
         "TemporaryViewRelation": "tableMeta()CatalogTable",
-        "VariableDefinition": "currentValue()Literal",
-    },
-    "org.apache.spark.sql.connector.catalog": {
-        "CatalogManager": "tempVariableManager()TempVariableManager",
     },
     f"{_CATALYST}.expressions": {
         "Alias": "new(Expression, String, ExprId, Seq, Option, Seq)",
@@ -251,7 +246,7 @@ _KNOWN: Final = {
         "HintInfo": "new(Option)",
         "Join": "new(LogicalPlan, LogicalPlan, JoinType, Option, JoinHint)",
         "JoinHint$": "NONE()JoinHint",
-        "LocalRelation": "new(Seq, Seq, boolean, Option)",
+        "LocalRelation$": "apply(Seq)LocalRelation",
         "LogicalPlan": """
             canonicalized()QueryPlan
             children()Seq
@@ -263,7 +258,6 @@ _KNOWN: Final = {
             makeCopy(Object[])TreeNode
             nodeName()String
             output()Seq
-            productElementNames()Iterator
             productIterator()Iterator
             sameResult(QueryPlan)boolean
             semanticHash()int
@@ -311,10 +305,11 @@ _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",
     "CaseInsensitiveMap": f"{_CATALYST}.util.CaseInsensitiveMap",
+    "CatalogManager": "org.apache.spark.sql.connector.catalog.CatalogManager",
     "CatalogPartition": f"{_CATALYST}.catalog.CatalogTablePartition",
     "Class": "java.lang.Class",
-    "ClassicDataset": "org.apache.spark.sql.classic.Dataset",
-    "ClassicSession": "org.apache.spark.sql.classic.SparkSession",
+    "ClassicDataset": "SESSION.Dataset",
+    "ClassicSession": "SESSION.SparkSession",
     "Configuration": "org.apache.hadoop.conf.Configuration",
     "DataType": "org.apache.spark.sql.types.DataType",
     "ExprId": f"{_CATALYST}.expressions.ExprId",
@@ -327,6 +322,7 @@ _TYPES: Final = {
     "Iterator": "scala.collection.Iterator",
     "JoinHint": f"{_CATALYST}.plans.logical.JoinHint",
     "JoinType": f"{_CATALYST}.plans.JoinType",
+    "LocalRelation": f"{_CATALYST}.plans.logical.LocalRelation",
     "Map": "scala.collection.immutable.Map",
     "Object": "java.lang.Object",
     "Option": "scala.Option",
@@ -336,7 +332,6 @@ _TYPES: Final = {
     "PathFilter": "org.apache.hadoop.fs.PathFilter",
     "QueryPlan": f"{_CATALYST}.plans.QueryPlan",
     "Scan": "org.apache.spark.sql.connector.read.Scan",
-    "Seq": "scala.collection.immutable.Seq",
     "SparkSession": "org.apache.spark.sql.SparkSession",
     "Statistics": f"{_CATALYST}.plans.logical.Statistics",
     "StorageFormat": f"{_CATALYST}.catalog.CatalogStorageFormat",
@@ -364,14 +359,27 @@ class Member(NamedTuple):
     """Whether the method is static."""
 
 
-def known_classes() -> list[str]:
-    """Return the full names of all listed classes."""
-    return [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
+def known_classes(session: str) -> list[str]:
+    """Return the full names of all listed classes.
+
+    Args:
+        session: Package of the session's classes.
+    """
+    names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
+    return [name.replace("SESSION.", f"{session}.") for name in names]
 
 
-def known_members() -> Iterator[Member]:
-    """Yield all listed constructors and methods."""
-    types = {name.rpartition(".")[2]: name for name in known_classes()} | _TYPES
+def known_members(session: str, seq: str) -> Iterator[Member]:
+    """Yield all listed constructors and methods.
+
+    Args:
+        session: Package of the session's classes.
+        seq: Class of ``Seq``.
+    """
+    types = (
+        {name.rpartition(".")[2]: name for name in known_classes(session)} | _TYPES | {"Seq": seq}
+    )
+    types = {name: class_.replace("SESSION.", f"{session}.") for name, class_ in types.items()}
     for package, classes in _KNOWN.items():
         for class_, members in classes.items():
             for line in members.strip().splitlines():
@@ -381,7 +389,8 @@ def known_members() -> Iterator[Member]:
                 descriptor = f"({''.join(given)}){_descriptor(result or 'void', types)}"
                 is_static = name.startswith("static ")
                 name = name.removeprefix("static ")
-                yield Member(f"{package}.{class_}", name, descriptor, is_static)
+                class_name = f"{package}.{class_}".replace("SESSION.", f"{session}.")
+                yield Member(class_name, name, descriptor, is_static)
 
 
 def _descriptor(type_: str, types: dict[str, str]) -> str:

@@ -24,15 +24,12 @@ from splitlib.spark.jvm.spark_handles import JvmSession
 FILE_STATUS: Final = "org.apache.hadoop.fs.FileStatus"
 PATH: Final = "org.apache.hadoop.fs.Path"
 _INDEX: Final = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
-_SEQ: Final = "scala.collection.immutable.Seq"
 _ARGUMENTS: Final = (
-    _SEQ,
     "org.apache.hadoop.conf.Configuration",
     "org.apache.hadoop.fs.PathFilter",
     "org.apache.spark.sql.SparkSession",
     "scala.collection.immutable.Map",
 )
-_OPERATIONS: Final = "scala.collection.SeqOps"
 PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
 # Names of hidden files, and of files that are still being copied.
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
@@ -138,17 +135,19 @@ def list_directories(
     if conf.get(PATH_FILTER) is not None:
         job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
         filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
-    bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", *_ARGUMENTS)
+    bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", scala.collections.seq, *_ARGUMENTS)
     bulk = functions.bound(bulk, 0, jvm.object_(_INDEX))
     bulk = functions.bound(bulk, 1, conf, filter_, session, scala.map({}))
     listed = jvm.object_("org.apache.spark.util.ThreadUtils").parmap(
-        paths.grouped(1).toSeq(), "splitlib-list", threads, functions.function(bulk)
+        paths.grouped(1).toIndexedSeq(), "splitlib-list", threads, functions.function(bulk)
     )
-    of_each = listed.map(functions.calling("scala.collection.IterableOps", "head"))
+    of_each = scala.mapped(listed, functions.calling(scala.collections.operations, "head"))
     files = functions.calling("scala.Tuple2", "_2")
-    lengths = of_each.map(files).map(functions.calling(_OPERATIONS, "length"))
-    names = paths.map(functions.calling(PATH, "toString"))
-    statuses = of_each.flatMap(files)
+    lengths = scala.mapped(
+        of_each, files, functions.calling(scala.collections.operations, "length")
+    )
+    names = scala.mapped(paths, functions.calling(PATH, "toString"))
+    statuses = scala.flat_mapped(of_each, files)
     directories, *shown = texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
@@ -177,9 +176,9 @@ def _shown(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[int]) -> tuple[
     path = functions.then(path, functions.method(PATH, "toString"))
     return (
         lengths,
-        statuses.map(functions.function(path)),
-        statuses.map(functions.calling(FILE_STATUS, "getLen")),
-        statuses.map(functions.calling(FILE_STATUS, "getModificationTime")),
+        scala.mapped(statuses, functions.function(path)),
+        scala.mapped(statuses, functions.calling(FILE_STATUS, "getLen")),
+        scala.mapped(statuses, functions.calling(FILE_STATUS, "getModificationTime")),
     )
 
 
@@ -199,7 +198,8 @@ def _listing(statuses: Seq[FileStatus], shown: Sequence[Sequence[str]]) -> Listi
 def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[HadoopPath]:
     """Convert a ``Seq[URI]`` to a ``Seq[Path]``, in the spelling of the paths' filesystems."""
     functions = scala.functions
-    paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
+    to_path = functions.function(functions.constructor(PATH, "java.net.URI"))
+    paths: Seq[HadoopPath] = scala.mapped(locations, to_path)
     if paths.isEmpty():
         return paths
     # URIs are encoded, so a space can separate them.
@@ -211,7 +211,7 @@ def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[Hadoop
     if filesystem.makeQualified(first).equals(first):
         return paths
     qualify = functions.method("org.apache.hadoop.fs.FileSystem", "makeQualified", PATH)
-    return paths.map(functions.function(functions.bound(qualify, 0, filesystem)))
+    return scala.mapped(paths, functions.function(functions.bound(qualify, 0, filesystem)))
 
 
 def _qualified(conf: HadoopConf, path: HadoopPath) -> HadoopPath:
@@ -242,7 +242,7 @@ def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listin
     kept = pc.indices_nonzero(right)
     if len(kept) == len(found.files):
         return found
-    return Listing(found.files.take(kept), scala.positions(kept).map(found.statuses))
+    return Listing(found.files.take(kept), scala.mapped(scala.positions(kept), found.statuses))
 
 
 def _numbers(texts: Sequence[str]) -> pa.Array:
@@ -253,7 +253,7 @@ def texts(scala: Scala, *columns: Seq[object]) -> list[list[str]]:
     """Return the items of several collections as strings, in one call. No item may be empty."""
     first, *others = columns
     for column in others:
-        first = first.appended("").appendedAll(column)
+        first = scala.joined(scala.appended(first, ""), column)
     found: list[list[str]] = [[]]
     for text in scala.text(first, _END).split(_END):
         if text:

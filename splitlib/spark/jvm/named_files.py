@@ -21,7 +21,6 @@ _LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.Partitioni
 _LOCAL_SCAN: Final = "org.apache.spark.sql.connector.read.LocalScan"
 _PREPARED: Final = "PreparedDeltaFileIndex"
 _OBJECT: Final = "java.lang.Object"
-_CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 _BETWEEN: Final = "\0"
 
 
@@ -91,14 +90,14 @@ def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
     found = _texts(scala, scala.seq_of_array(index.inputFiles()))
     vector = _method(scala, files.head().getClass(), "deletionVector")
     is_there = functions.function(functions.method("java.util.Objects", "nonNull", _OBJECT))
-    vectors = files.map(functions.function(vector)).filter(is_there)
+    vectors = scala.mapped(files, functions.function(vector)).filter(is_there)
     if vectors.isEmpty():
         return found
     class_ = vectors.head().getClass()
     vectors = vectors.filter(functions.function(_method(scala, class_, "isOnDisk")))
     absolute = functions.handle(functions.declared(class_, "absolutePath", PATH))
     absolute = functions.bound(absolute, 1, index.path())
-    return found + _texts(scala, vectors.map(functions.function(absolute)))
+    return found + _texts(scala, scala.mapped(vectors, functions.function(absolute)))
 
 
 def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
@@ -117,14 +116,15 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
     of_iceberg = "org.apache.iceberg.{}".format
     of_task = loader.loadClass(of_iceberg("FileScanTask"))
-    to_seq = functions.method(_CONVERTERS, "asScala", "java.util.List")
     # Other kinds of tasks raise an error here.
-    planned = scala.jvm.class_(_CONVERTERS).asScala(tasks).toSeq()
-    files = planned.map(functions.function(_method(scala, of_task, "file")))
-    deletes = functions.then(_method(scala, of_task, "deletes"), to_seq)
-    files = files.appendedAll(planned.flatMap(functions.function(deletes)))
+    planned = scala.seq_of_array(tasks.toArray())
+    files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
+    to_array = functions.method("java.util.Collection", "toArray")
+    deletes = functions.then(_method(scala, of_task, "deletes"), to_array)
+    deletes = functions.then(deletes, scala.collections.array_to_seq(functions))
+    files = scala.joined(files, scala.flat_mapped(planned, functions.function(deletes)))
     location = _method(scala, loader.loadClass(of_iceberg("ContentFile")), "location")
-    return _texts(scala, files.map(functions.function(location)))
+    return _texts(scala, scala.mapped(files, functions.function(location)))
 
 
 def _method(scala: Scala, class_: JavaClass, name: str) -> MethodHandle:

@@ -112,7 +112,9 @@ def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:
     leaf.inputPartitions()  # makes the source plan the scan
     # Called by reflection, since py4j does not find the interface's default method.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
-    metrics: JavaArray[ForeignObject] = catalyst.scala.seq([leaf.scan()]).map(report).head()
+    metrics: JavaArray[ForeignObject] = catalyst.scala.mapped(
+        catalyst.scala.seq([leaf.scan()]), report
+    ).head()
     return {str(metric.name()): int(metric.value()) for metric in metrics}
 
 

@@ -44,7 +44,7 @@ class Plans:
     def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
         to_json = self._scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
-        return parse_plan(self._scala.text(self._scala.seq([plan]).map(to_json)))
+        return parse_plan(self._scala.text(self._scala.mapped(self._scala.seq([plan]), to_json)))
 
     def node(self, plan: LogicalPlan, path: Path) -> LogicalPlan:
         """Return the node at ``path`` below ``plan``."""
@@ -88,7 +88,7 @@ class Plans:
         for plan in plans:
             canonical = plan.canonicalized()
             if not seen.contains(canonical):
-                seen = seen.prepended(canonical)
+                seen = self._scala.prepended(seen, canonical)
                 found.append(plan)
         return found
 
@@ -153,8 +153,8 @@ class Plans:
             output: The attributes, a ``Seq[Attribute]``. The leaf has the same ids.
             rows: The rows, an ``Array[InternalRow]``.
         """
-        data = self._scala.seq_of_array(rows)
-        return self._logical("LocalRelation", output, data, False, self._scala.none)
+        empty: LogicalPlan = self._jvm.object_(f"{LOGICAL}.LocalRelation").apply(output)
+        return self.with_named_arguments(empty, {"data": self._scala.seq_of_array(rows)})
 
     def semi_joined(
         self, plan: LogicalPlan, other: LogicalPlan, conditions: Sequence[CatalystExpression]
@@ -203,7 +203,8 @@ class Plans:
         if children:
             found = plan.children()
             for step, paths in children.items():
-                found = found.updated(step, self.replaced(found.apply(step), paths))
+                child = self.replaced(found.apply(step), paths)
+                found = self._scala.updated(found, step, child)
             plan = plan.withNewChildren(found)
         return plan
 
@@ -221,21 +222,21 @@ class Plans:
             rule = rule.updated(old, leaf)
         return plan.transformDownWithSubqueries(rule) if new else plan
 
-    def argument_names(self, node: LogicalPlan) -> list[str]:
-        """Return the names of a node's constructor arguments."""
-        return node.productElementNames().mkString(" ").split()
-
     def with_arguments(self, node: P, new: Mapping[int, object]) -> P:
         """Return a copy of a node with other constructor arguments at some positions."""
         arguments = node.productIterator().toIndexedSeq()
         for position, value in new.items():
-            arguments = arguments.updated(position, value)
+            arguments = self._scala.updated(arguments, position, value)
         return self._copy(node, arguments)
 
     def with_named_arguments(self, node: P, new: Mapping[str, object]) -> P:
         """Return a copy of a node with other values for some named constructor arguments."""
         names = self.argument_names(node)
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
+
+    def argument_names(self, node: LogicalPlan) -> list[str]:
+        """Return the names of the constructor arguments of a node."""
+        return self._scala.collections.argument_names(node)
 
     def _with_subqueries(
         self, plan: LogicalPlan, new: Mapping[int, Mapping[Path, LogicalPlan]]
@@ -255,7 +256,7 @@ class Plans:
                     if changes:
                         value = value.withNewPlan(self.replaced(value.plan(), changes))
                 return value.withNewChildren(self._scala.seq(children)) if children else value
-            if is_a(value, "scala.collection.immutable.Seq"):
+            if is_a(value, self._scala.collections.seq):
                 return self._scala.seq([rebuilt(item) for item in each(value)])
             if is_a(value, "scala.Some"):
                 return self._scala.some(rebuilt(value.get()))

@@ -77,14 +77,14 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
         functions.method("java.lang.ClassLoader", "loadClass", "java.lang.String"), 0, loader
     )
     loaded = functions.function(load)
-    members = list(known_members())
+    members = list(known_members(scala.jvm.sql, scala.collections.seq))
     by_finder = {
         "findVirtual": [m for m in members if not m.is_static and m.name != "new"],
         "findStatic": [m for m in members if m.is_static],
         "findConstructor": [m for m in members if m.name == "new"],
     }
     try:
-        _column(scala, known_classes()).map(loaded)
+        scala.mapped(_column(scala, known_classes(scala.jvm.sql)), loaded)
         for finder, found in by_finder.items():
             if found:
                 _find_all(scala, loader, loaded, finder, found)
@@ -117,15 +117,11 @@ def _find_all(
     kinds = [_CLASS, "java.lang.String", _METHOD_TYPE] if has_name else [_CLASS, _METHOD_TYPE]
     lookup = scala.jvm.class_("java.lang.invoke.MethodHandles").publicLookup()
     find = functions.method("java.lang.invoke.MethodHandles$Lookup", finder, *kinds)
-    classes = _column(scala, [member.class_ for member in members]).map(loaded)
+    classes = scala.mapped(_column(scala, [member.class_ for member in members]), loaded)
     types = _types(scala, loader, members)
-    if has_name:
-        names = _column(scala, [member.name for member in members])
-        zipped = classes.lazyZip(names).lazyZip(types)
-    else:
-        zipped = classes.lazyZip(types)
-    bound = functions.bound(find, 0, lookup)
-    zipped.map(functions.function(bound, len(kinds)), scala.build_from)
+    names = [_column(scala, [member.name for member in members])] if has_name else []
+    bound = functions.function(functions.bound(find, 0, lookup), len(kinds))
+    scala.zipped(bound, classes, *names, types)
 
 
 def _types(scala: Scala, loader: ClassLoader, members: Sequence[Member]) -> Seq[JavaObject]:
@@ -134,7 +130,7 @@ def _types(scala: Scala, loader: ClassLoader, members: Sequence[Member]) -> Seq[
         _METHOD_TYPE, "fromMethodDescriptorString", "java.lang.String", "java.lang.ClassLoader"
     )
     parsed = functions.function(functions.bound(parse, 1, loader))
-    return _column(scala, [member.descriptor for member in members]).map(parsed)
+    return scala.mapped(_column(scala, [member.descriptor for member in members]), parsed)
 
 
 def _column(scala: Scala, texts: Sequence[str]) -> Seq[str]:

@@ -26,7 +26,6 @@ from splitlib.spark.jvm.spark_handles import (
 )
 
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
-_OPERATIONS: Final = "scala.collection.SeqOps"
 _FILTERED: Final = (
     "org.apache.spark.sql.sources.PrunedFilteredScan",
     "org.apache.spark.sql.sources.CatalystScan",
@@ -393,19 +392,21 @@ class Relations:
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
-        found = self.directories_of(index).flatMap(files).toIndexedSeq()
+        found = self._scala.flat_mapped(self.directories_of(index), files).toIndexedSeq()
         number = min(most, found.size())
         rows = pa.array([i * found.size() // number for i in range(number)], pa.int64())
-        some = self._scala.positions(rows).map(found).map(status)
+        some = self._scala.mapped(self._scala.positions(rows), found, status)
         return files_of(self._scala, some, self._scala.seq([number])).files
 
     def files_of(self, directories: Seq[PartitionDirectory]) -> Listing:
         """Return the files of a ``Seq[PartitionDirectory]``."""
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        lengths = directories.map(files).map(functions.calling(_OPERATIONS, "length"))
+        length = functions.calling(self._scala.collections.operations, "length")
+        lengths = self._scala.mapped(directories, files, length)
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
-        return files_of(self._scala, directories.flatMap(files).map(status), lengths)
+        found = self._scala.mapped(self._scala.flat_mapped(directories, files), status)
+        return files_of(self._scala, found, lengths)
 
     def rows_of(
         self, directories: Seq[PartitionDirectory], positions: pa.Array | None = None
@@ -417,9 +418,9 @@ class Relations:
             positions: Positions of the partitions to return; None for all.
         """
         if positions is not None:
-            directories = self._scala.positions(positions).map(directories)
+            directories = self._scala.mapped(self._scala.positions(positions), directories)
         values = self._scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
-        return self._scala.array(f"{CATALYST}.InternalRow", directories.map(values))
+        return self._scala.array(f"{CATALYST}.InternalRow", self._scala.mapped(directories, values))
 
     def reading_partitions(
         self, leaf: LogicalPlan, partitions: Seq[CatalogPartition]

@@ -9,8 +9,17 @@ from typing import Any, Final, Never, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from splitlib.spark.jvm.collections import Collections, collections_of
 from splitlib.spark.jvm.gateway import Functions, Jvm, jvm_of
-from splitlib.spark.jvm.java_handles import Items, JavaArray, JavaObject, Option, ScalaMap, Seq
+from splitlib.spark.jvm.java_handles import (
+    Function,
+    Items,
+    JavaArray,
+    JavaObject,
+    Option,
+    ScalaMap,
+    Seq,
+)
 
 T = TypeVar("T")
 
@@ -21,7 +30,6 @@ _PIECE: Final = 7000
 _LAST_OF_ONE_UNIT: Final = 0xFFFF
 # Texts with more characters than this are fetched in one response, which is faster for them.
 _LONG: Final = 1_000_000
-_ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
 
 
 class Scala:
@@ -61,13 +69,47 @@ class Scala:
         """Return an immutable ``Seq`` of the items."""
         found: Seq[T] = self.nil
         for item in reversed(items):
-            found = found.prepended(item)
+            found = self.prepended(found, item)
         return found
 
+    @cached_property
+    def collections(self) -> Collections:
+        """Operations on collections, which differ between Scala 2.12 and later versions."""
+        return collections_of(self.jvm)
+
     def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
-        """Return an immutable ``Seq`` over a Java array, without copying it."""
-        found: Seq[T] = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
-        return found
+        """Return a ``Seq`` over a Java array, without copying it."""
+        return self.collections.seq_of_array(array)
+
+    def prepended(self, items: Seq[T], item: T) -> Seq[T]:
+        """Return a ``List`` with another item in front of the others."""
+        return self.collections.prepended(items, item)
+
+    def appended(self, items: Seq[T], item: object) -> Seq[T]:
+        """Return a ``Seq`` with another item after the others."""
+        return self.collections.appended(items, item)
+
+    def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
+        """Return a ``Seq`` with another item at a position."""
+        return self.collections.updated(items, position, item)
+
+    def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
+        """Return the items of two collections."""
+        return self.collections.joined(items, others)
+
+    def mapped(self, items: Seq[Any], *functions: Function[T]) -> Seq[T]:
+        """Return the items, passed through some functions, one after the other."""
+        for function in functions:
+            items = self.collections.mapped(items, function)
+        return items
+
+    def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
+        """Return the items of the collections that a function returns for the items."""
+        return self.collections.flat_mapped(items, function)
+
+    def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
+        """Return the results of a function of two or three arguments, one from each column."""
+        return self.collections.zipped(function, *columns)
 
     def positions(self, numbers: pa.Array) -> Seq[int]:
         """Send integers to the JVM in one call, and return them as a ``Seq``."""
@@ -100,7 +142,7 @@ class Scala:
         acknowledgements). About a hundred short responses arrive in this time.
         """
         found = self.jvm.class_("scala.collection.mutable.StringBuilder")()
-        items.addString(found, "", separator, "")
+        self.collections.strict(items).addString(found, "", separator, "")
         whole = self.jvm.class_("java.lang.StringBuilder")(found)
         size = whole.length()
         step = _PIECE if size <= _LONG else size
@@ -113,12 +155,6 @@ class Scala:
             pieces.append(str(whole.substring(start, end)))
             start = end
         return "".join(pieces)
-
-    @cached_property
-    def build_from(self) -> JavaObject:
-        """Second argument for ``map`` on zipped collections, which makes the result strict."""
-        found: JavaObject = self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
-        return found
 
 
 def each(collection: Seq[T]) -> Iterator[T]:

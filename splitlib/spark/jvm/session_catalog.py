@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 
 from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
+from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
@@ -88,7 +89,7 @@ class CatalogPartitions:
             conf: The session's Hadoop configuration.
         """
         calling = self._scala.functions.calling(_PARTITION, "location")
-        return qualified(self._scala, conf, partitions.map(calling))
+        return qualified(self._scala, conf, self._scala.mapped(partitions, calling))
 
     def rows(self, partitions: Seq[CatalogPartition]) -> JavaArray[InternalRow]:
         """Return the typed partition values of partitions, an ``Array[InternalRow]``."""
@@ -96,7 +97,7 @@ class CatalogPartitions:
         zone = self._session.sessionState().conf().sessionLocalTimeZone()
         to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
         to_row = functions.bound(to_row, 1, self._partition_schema, zone)
-        return self._scala.array(_ROW, partitions.map(functions.function(to_row)))
+        return self._scala.array(_ROW, self._scala.mapped(partitions, functions.function(to_row)))
 
     def schema(self) -> dict[str, Any]:
         """Return the partition columns as a schema in Spark's JSON format."""
@@ -204,7 +205,7 @@ class CatalogPartitions:
         for key in each(self._table.partitionColumnNames()):
             value_of = functions.then(spec, functions.bound(value, 1, key))
             made = functions.then(value_of, functions.bound(part, 0, key))
-            named = partitions.map(functions.function(made))
+            named = self._scala.mapped(partitions, functions.function(made))
             columns.append(_lines(self._scala.text(named, "\n")))
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
@@ -219,8 +220,8 @@ class CatalogPartitions:
         for whole, positions in parts:
             some = whole
             if positions is not None:
-                some = self._scala.positions(pa.array(positions)).map(whole)
-            found = found.appendedAll(some)
+                some = self._scala.mapped(self._scala.positions(pa.array(positions)), whole)
+            found = self._scala.joined(found, some)
         return found
 
 
@@ -263,7 +264,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
         # caches of the user's session.
         plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
-        if isinstance(error, AnalysisException) and error.getCondition() in _NO_SUCH_NAME:
+        if isinstance(error, AnalysisException) and condition_of(error) in _NO_SUCH_NAME:
             return None
         provider = re.search(r"\[DATA_SOURCE_NOT_FOUND\] (.*?)\.\s", str(error))
         if provider is None:

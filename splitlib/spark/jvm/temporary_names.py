@@ -20,6 +20,9 @@ _FUNCTION: Final = "org.apache.spark.sql.catalyst.FunctionIdentifier"
 _TABLE: Final = "org.apache.spark.sql.catalyst.TableIdentifier"
 # With IDENTIFIER(...) or ${...}, the names in a query are not known before it is analyzed.
 _NAMES_ANYTHING: Final = re.compile(r"\bidentifier\b|\$\{", re.IGNORECASE)
+_SHARED: Final = "spark.sql.globalTempDatabase"
+# Spark 3.5 has no variables.
+_DECLARES: Final = "org.apache.spark.sql.catalyst.plans.logical.CreateVariable"
 _unknown = count()
 
 
@@ -70,8 +73,8 @@ def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
     """Return all temporary views, functions and variables, by the names that messages show."""
     scala, state = scala_of(spark), session_of(spark).sessionState()
     catalog = state.catalog()
-    shared, database = catalog.globalTempViewManager(), catalog.globalTempDatabase()
-    views = catalog.listLocalTempViews("*").map(scala.functions.calling(_TABLE, "table"))
+    shared, database = catalog.globalTempViewManager(), state.conf().getConfString(_SHARED)
+    views = scala.mapped(catalog.listLocalTempViews("*"), scala.functions.calling(_TABLE, "table"))
     found = {}
     for name in _texts(scala, views):
         found[name] = _Temporary(name, partial(_view, scala, catalog.getRawTempView, name))
@@ -104,7 +107,7 @@ def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
 
 
 def _function_names(scala: Scala, identifiers: Seq[JavaObject]) -> list[str]:
-    return _texts(scala, identifiers.map(scala.functions.calling(_FUNCTION, "funcName")))
+    return _texts(scala, scala.mapped(identifiers, scala.functions.calling(_FUNCTION, "funcName")))
 
 
 def _identity(scala: Scala, object_: JavaObject) -> str:
@@ -112,6 +115,10 @@ def _identity(scala: Scala, object_: JavaObject) -> str:
 
 
 def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
+    try:
+        scala.jvm.reflected(_DECLARES)
+    except JVM_ERRORS:
+        return {}
     manager = state.catalogManager().tempVariableManager()
     if manager.isEmpty():
         return {}

@@ -22,6 +22,7 @@ from splitlib.errors import InvalidFilter, NonDeterministicDimension
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, has_range, plain_schema
+from splitlib.spark.compat import to_arrow
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.expressions import plan_text
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -268,16 +269,16 @@ def collect_distinct(
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
     limit = rows_that_fit(keys.schema, config)
     few = min(limit, FEW_ROWS)
-    found = keys.limit(few + 1).toArrow()
+    found = to_arrow(keys.limit(few + 1))
     if found.num_rows > few:
         keys = keys.distinct()
-        found = keys.limit(limit + 1).toArrow()
+        found = to_arrow(keys.limit(limit + 1))
     if found.num_rows > limit:
-        (row,) = keys.agg(*_measures(keys)).toArrow().combine_chunks().to_batches()
+        (row,) = to_arrow(keys.agg(*_measures(keys))).combine_chunks().to_batches()
         measured = {name: row[name][0] for name in row.schema.names}
         if not _fits(measured, config):
             return _beyond(keys, found.schema, measured, config, null_safe)
-        found = keys.toArrow()
+        found = to_arrow(keys)
     collector = DynamicFilteringDataCollector(
         found.schema,
         config.filter_threshold_bytes,

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, plain_rows, plain_schema
+from splitlib.spark.compat import to_arrow
 from splitlib.spark.keys.collect import FEW_ROWS, rows_that_fit
 
 
@@ -92,9 +93,9 @@ def _ranges(
         intervals = intervals.where(F.col("lower") <= F.col("upper"))
         most = rows_that_fit(intervals.schema, config)
         few = min(most, FEW_ROWS)
-        found = intervals.limit(few + 1).toArrow()
+        found = to_arrow(intervals.limit(few + 1))
         if found.num_rows > few:
-            found = intervals.distinct().limit(most + 1).toArrow()
+            found = to_arrow(intervals.distinct().limit(most + 1))
         if found.num_rows <= most:
             found = plain_rows(found)
             ends = [found[name].combine_chunks() for name in ("lower", "upper")]
@@ -102,7 +103,7 @@ def _ranges(
         rows, lower, upper = intervals, F.col("lower"), F.col("upper")
     first = [] if lower is None else [F.min(lower).alias("least")]
     last = [] if upper is None else [F.max(upper).alias("greatest")]
-    measured = plain_rows(rows.agg(*first, *last).toArrow())
+    measured = plain_rows(to_arrow(rows.agg(*first, *last)))
     kind = measured.schema.field(0).type
     open_ = pa.scalar(None, kind)
     least = measured["least"][0] if first else open_

@@ -19,8 +19,10 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.report import FilterUse
+from splitlib.spark.compat import to_arrow, try_cast
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.local_rows import local_rows
@@ -77,7 +79,7 @@ class StaticCondition:
         given = local_rows(self._spark, pa.table({**columns, _ROW: rows}))
         typed = given.select(
             *(
-                F.col(name).try_cast(key.dataType).alias(key.name)
+                try_cast(F.col(name), key.dataType).alias(key.name)
                 for name, key in zip(columns, self._keys, strict=True)
             ),
             _ROW,
@@ -87,8 +89,8 @@ class StaticCondition:
                 found = self._kept(typed).select(_ROW)
                 if self._keeps_undecided:
                     found = found.union(given.where(self._undecided(columns)).select(_ROW))
-                kept = found.toArrow()
-        except PySparkException as error:
+                kept = to_arrow(found)
+        except JVM_ERRORS as error:
             _log.warning("%s does not prune partitions: %s", self._text, error)
             return pa.repeat(True, values.num_rows)
         return pa.compute.is_in(rows, value_set=kept[_ROW].combine_chunks())
@@ -98,7 +100,7 @@ class StaticCondition:
         undecided = F.lit(False)
         for name, key in zip(columns, self._keys, strict=True):
             value = F.col(name)
-            undecided |= value.isNotNull() & value.try_cast(key.dataType).isNull()
+            undecided |= value.isNotNull() & try_cast(value, key.dataType).isNull()
         return undecided
 
 

@@ -12,6 +12,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
 from splitlib.registry import SESSION
+from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
@@ -50,7 +51,7 @@ def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple
         try:
             tables = spark.sql("SHOW TABLES IN IDENTIFIER(:name)", args={"name": name}).collect()
         except AnalysisException as error:
-            if "NOT_FOUND" not in (error.getCondition() or ""):
+            if "NOT_FOUND" not in condition_of(error):
                 raise
             raise TableNotFound(f"The session has no database {name}.") from error
         found = [(row[0], row[1]) for row in tables if not row.isTemporary]

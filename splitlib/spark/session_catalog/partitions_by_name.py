@@ -237,7 +237,7 @@ class PartitionsByName:
         """Return the entries of listed files from their filesystem, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
-            return self._catalyst.scala.positions(rows).map(self._statuses)
+            return self._catalyst.scala.mapped(self._catalyst.scala.positions(rows), self._statuses)
 
     def check_identity(self) -> None:
         """Check that the table is still the one that was opened.
@@ -305,7 +305,9 @@ class PartitionsByName:
     def _keep_files(self, names: Sequence[str], listing: Listing) -> None:
         paths = listing.files["path"].to_pylist()
         self._status_of |= {path: row for row, path in enumerate(paths, self._statuses.size())}
-        self._statuses = self._statuses.appendedAll(listing.statuses).toIndexedSeq()
+        self._statuses = self._catalyst.scala.joined(
+            self._statuses, listing.statuses
+        ).toIndexedSeq()
         number = listing.files["partition"].to_numpy()
         ends = number.searchsorted(range(len(names)), side="right").tolist()
         start = 0

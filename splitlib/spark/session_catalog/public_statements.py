@@ -19,6 +19,7 @@ from splitlib.errors import (
     UnsupportedTable,
 )
 from splitlib.hive.partition_values import NULL_PARTITION
+from splitlib.spark.compat import condition_of, to_arrow
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.scan import without_globs
 from splitlib.spark.sql_text import quoted
@@ -90,7 +91,7 @@ class PublicStatements:
             spec = ", ".join(f"{quoted(key)} = '{value}'" for key, value in leading.items())
             statement += f" PARTITION ({spec})"
         with _converted_errors():
-            names = self._spark.sql(statement).toArrow()
+            names = to_arrow(self._spark.sql(statement))
         return names.column(0).combine_chunks().cast(pa.string())
 
     def schema(self, table: str) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class PublicStatements:
                 F.col("length").alias("size"),
                 F.unix_millis("modificationTime").alias("modified"),
             ]
-            return found.load(paths).select(*columns).coalesce(_TASKS).toArrow()
+            return to_arrow(found.load(paths).select(*columns).coalesce(_TASKS))
 
 
 def _json(answer: DataFrame) -> dict[str, Any]:
@@ -151,13 +152,18 @@ def _converted_errors() -> Iterator[None]:
     except JVM_ERRORS as error:
         text = str(error).strip()
         first = text.partition("\n")[0]
-        condition = getattr(error, "getCondition", lambda: None)() or ""
+        condition = condition_of(error)
         if condition == "PARTITIONS_NOT_FOUND":
             raise MissingPartition(first) from error
         if condition == "PATH_NOT_FOUND":
             raise MissingPartition("The directory does not exist.") from error
         if condition.startswith(_NO_TABLE):
             raise TableNotFound("The session has no such table.") from error
+        if condition == "PARSE_SYNTAX_ERROR" and "'JSON'" in first:
+            raise UnsupportedTable(
+                "This Spark cannot describe a table as JSON, as reading by public API needs.",
+                hint="use a classic session with spark_scan='auto', or connector='hive'.",
+            ) from error
         if condition in _NEWER:
             raise UnsupportedTable(
                 "The table belongs to a DataSource V2 catalog. Spark does not read it from files.",

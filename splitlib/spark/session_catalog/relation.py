@@ -24,6 +24,7 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
+from splitlib.spark.compat import to_arrow
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -286,7 +287,9 @@ class ListedTable(Relation):
 
     def _statuses(self, files: pa.Table) -> Seq[FileStatus]:
         row = pc.index_in(files["path"], value_set=self._listing.files["path"])
-        return self._catalyst.scala.positions(row.combine_chunks()).map(self._listing.statuses)
+        return self._catalyst.scala.mapped(
+            self._catalyst.scala.positions(row.combine_chunks()), self._listing.statuses
+        )
 
     @cached_property
     def _directories(self) -> Seq[PartitionDirectory]:
@@ -311,7 +314,7 @@ class ListedTable(Relation):
             F.col(quoted(k.name)).cast("string") if pa.types.is_string(k.type) else quoted(k.name)
             for k in keys
         ]
-        found = frame.select(*columns).toArrow().combine_chunks()
+        found = to_arrow(frame.select(*columns)).combine_chunks()
         arrays = [c.combine_chunks().cast(k.type) for c, k in zip(found.columns, keys, strict=True)]
         return pa.record_batch(arrays, names=keys.names)
 

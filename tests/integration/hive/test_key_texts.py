@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib.hive.partition_values import comparable, parse
+from splitlib.spark.compat import to_arrow
 from tests.spark_session import JVM_ZONE
 
 pytestmark = pytest.mark.spark
@@ -105,7 +106,7 @@ def casts(request, spark):
     try:
         spark.conf.set("spark.sql.ansi.enabled", str(function == "try_cast").lower())
         columns = [f"{function}(t AS {kind}) AS `{kind}`" for kind in KINDS]
-        return rows.orderBy("i").selectExpr(*columns).toArrow().combine_chunks()
+        return to_arrow(rows.orderBy("i").selectExpr(*columns)).combine_chunks()
     finally:
         spark.conf.set("spark.sql.ansi.enabled", kept)
 

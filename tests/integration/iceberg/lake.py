@@ -35,6 +35,7 @@ from pyiceberg.typedef import Record
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from splitlib.spark.compat import to_arrow
 from tests.support.iceberg_tables import add_deletes, delete_file, partition_of
 from tests.support.iceberg_tables import data_file as described_file
 
@@ -329,7 +330,7 @@ def plain(table: Table) -> list[tuple[Any, ...]]:
 
 def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
     """Return the rows of a DataFrame, sorted."""
-    return _sorted(df.toArrow())
+    return _sorted(to_arrow(df))
 
 
 def _sorted(rows: pa.Table) -> list[tuple[Any, ...]]:

@@ -34,6 +34,7 @@ from pyspark.sql.types import StructField
 from pyspark.sql.types import StructType as Fields
 
 from splitlib.model import FILE_SCHEMA
+from splitlib.spark.compat import all_settings
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.scan import scan_files
 from tests.integration.iceberg.lake import (
@@ -202,7 +203,7 @@ def test_a_partition_of_any_type_gives_its_value(lake, read, kind, values) -> No
 def test_the_users_session_is_left_as_it_is(lake, read, spark) -> None:
     table = lake.create(Schema(NestedField(1, "id", IntegerType())))
     table.append(pa.table({"id": [1]}, schema=table.schema().as_arrow()))
-    before = spark.conf.getAll
+    before = all_settings(spark)
     spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
     try:
         plan = read(table).load()._jdf.queryExecution().executedPlan().toString()
@@ -210,7 +211,7 @@ def test_the_users_session_is_left_as_it_is(lake, read, spark) -> None:
         spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
     assert "Batched: false" in plan
     assert "Batched: true" in read(table).load()._jdf.queryExecution().executedPlan().toString()
-    assert spark.conf.getAll == before
+    assert all_settings(spark) == before
 
 
 def test_a_table_without_files(lake, read) -> None:

@@ -18,6 +18,7 @@ from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import rows_of
 from tests.integration.planner.ways import CATALOG, settings
+from tests.support.abilities import register_data_source
 from tests.support.hive_tables import way_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
@@ -357,7 +358,7 @@ def test_named_catalogs(spark: SparkSession, metastore: HiveMetastore) -> None:
 
 
 def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
-    spark.dataSource.register(splitlib.SplitlibDataSource)
+    register_data_source(spark)
     reader = spark.read.format("splitlib").options(connector="hive", uri=metastore.uri)
     allowed = reader.option("allowedLocations", f"{metastore.warehouse},{metastore.directory}")
     assert allowed.load(f"default.{FACTS}").count() == 45

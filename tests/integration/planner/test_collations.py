@@ -16,8 +16,12 @@ from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, pruned, rows_of
 from tests.integration.planner.ways import Way, settings
+from tests.support.abilities import COLLATES
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not COLLATES, reason="this Spark has no collations"),
+]
 NAMED = ("co_a", "co_b")
 
 _SETUP = """

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.compat import condition_of
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, rows_of
 from tests.integration.planner.ways import Way, settings
@@ -239,7 +240,7 @@ def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> No
     for rows in (spark.sql(query), splitlib.sql(spark, query)):
         with pytest.raises(AnalysisException) as refused:
             rows.write.insertInto("l_sales", overwrite=True)
-        assert refused.value.getCondition() == "UNSUPPORTED_OVERWRITE.TABLE"
+        assert condition_of(refused.value) == "UNSUPPORTED_OVERWRITE.TABLE"
 
 
 def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:

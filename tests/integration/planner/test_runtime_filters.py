@@ -13,6 +13,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.report import FilterUse, Report
 from tests.integration.planner.tables import explained, rows_of
+from tests.support.abilities import without_collations
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +37,7 @@ _RETURNED = f"(SELECT r.* FROM r_returns r JOIN {_DAYS} days ON r.day = days.day
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    spark.sql(_SALES)
+    spark.sql(without_collations(_SALES))
     spark.sql(_RETURNS)
     spark.sql(
         "CREATE TABLE r_days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 5 AS week"

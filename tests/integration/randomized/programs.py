@@ -20,6 +20,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.report import Report
+from splitlib.spark.compat import condition_of
 from tests.integration.randomized.star_tables import location
 
 # Error conditions that values cause in ANSI mode. Plain Spark can fail on a row that the query does
@@ -173,7 +174,7 @@ def failed(error: Exception) -> Outcome:
     """Return the outcome of a step that raised an error."""
     text = str(error)
     found = _CONDITION.search(text)
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    condition = condition_of(error) if isinstance(error, PySparkException) else None
     kind = condition or (found[1] if found else type(error).__name__)
     message = text.partition("\n")[0]
     return Outcome(

@@ -9,6 +9,8 @@ import re
 
 from pyspark.sql import SparkSession
 
+from tests.support.abilities import without_collations
+
 _DATA = """v bigint, i int, l bigint, s string, lc string COLLATE UTF8_LCASE,
   ci string COLLATE UNICODE_CI, rt string COLLATE UTF8_BINARY_RTRIM, uc string COLLATE UNICODE,
   d date, t timestamp, n timestamp_ntz, m decimal(8, 2), g float, f double, b boolean, ch char(4),
@@ -79,7 +81,7 @@ KINDS_OF_ORC = tuple(kind for kind in KINDS if kind not in ("lc", "ci", "rt", "u
 def create(spark: SparkSession) -> None:
     """Create and fill the tables."""
     for statement in statements():
-        spark.sql(statement)
+        spark.sql(without_collations(statement))
 
 
 def drop(spark: SparkSession) -> None:

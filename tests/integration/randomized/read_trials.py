@@ -16,6 +16,7 @@ from tests.integration.randomized.read_tables import (
     literals,
 )
 from tests.integration.randomized.star_programs import ZONES
+from tests.support.abilities import without_collations
 
 # SQL types of dimension keys with which a column of each kind may be compared.
 _NUMERIC = ("int", "bigint", "smallint", "decimal(10, 0)", "decimal(12, 4)", "double", "string")
@@ -31,10 +32,10 @@ _TYPES = {
     "s": ("string", "int", "date"),
     "ch": ("string",),
     "vc": ("string", "int"),
-    "lc": ("string COLLATE UTF8_LCASE",),
-    "ci": ("string COLLATE UNICODE_CI",),
-    "rt": ("string COLLATE UTF8_BINARY_RTRIM",),
-    "uc": ("string COLLATE UNICODE",),
+    "lc": (without_collations("string COLLATE UTF8_LCASE"),),
+    "ci": (without_collations("string COLLATE UNICODE_CI"),),
+    "rt": (without_collations("string COLLATE UTF8_BINARY_RTRIM"),),
+    "uc": (without_collations("string COLLATE UNICODE"),),
     "d": _TEMPORAL,
     "t": _TEMPORAL,
     "n": _TEMPORAL,
@@ -312,7 +313,7 @@ class _Draw:
                 return f"startswith({column}, {value})"
             case "RLIKE":
                 return f"CAST({column} AS string) RLIKE '^[ab]'"
-        return f"{column} COLLATE UTF8_LCASE = {value}"
+        return without_collations(f"{column} COLLATE UTF8_LCASE = {value}")
 
     def _dimension(self) -> Dimension:
         fact = dict(self._column_of_fact() for _ in range(self._random.choice((1, 1, 1, 2))))

@@ -10,6 +10,8 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tests.support.abilities import without_collations
+
 LITERALS = {
     "n": ("1", "2", "3", "5"),
     "m": ("1.00", "1.50", "2"),
@@ -139,7 +141,8 @@ class Expressions:
         if kind in "sc" and self._random.random() < (0.5 if kind == "c" else 0.25):
             collation = self._random.choice(COLLATIONS)
             self._ingredients[f"COLLATE {collation}"] += 1
-            one, other = f"{one} COLLATE {collation}", f"{other} COLLATE {collation}"
+            one = without_collations(f"{one} COLLATE {collation}")
+            other = without_collations(f"{other} COLLATE {collation}")
         match self._random.random():
             case x if x < 0.7:
                 return f"{one} = {other}"
@@ -209,7 +212,8 @@ class Expressions:
             text, kind = self._random.choice(_CASTS[kind])
             column = f"({text.format(column)})"
         if kind in "sc" and self._random.random() < 0.2:
-            column = f"({column} COLLATE {self._random.choice(COLLATIONS)})"
+            collated = f"({column} COLLATE {self._random.choice(COLLATIONS)})"
+            column = without_collations(collated)
         literals = LITERALS[kind]
         one, other = self._random.choice(literals), self._random.choice(literals)
         return self._random.choice(

@@ -8,6 +8,7 @@ from pyarrow import parquet
 from pyspark.sql import functions as F
 
 import splitlib
+from tests.support.abilities import register_data_source
 
 pytestmark = pytest.mark.spark
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -139,7 +140,7 @@ def test_merged_columns_and_files_of_a_pattern(spark, tmp_path, settings):
 
 def test_the_data_source(spark, tmp_path):
     root = written(tmp_path, ["k=01/p=caf%C3%A9/f", "k=2/p=b/sub/f"])
-    spark.dataSource.register(splitlib.SplitlibDataSource)
+    register_data_source(spark)
     source = spark.read.format("splitlib").option("connector", "files")
     expected = spark.read.parquet(root)
     assert source.load(root).dtypes == expected.dtypes

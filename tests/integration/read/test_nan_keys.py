@@ -10,6 +10,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.spark.compat import to_arrow
 
 pytestmark = pytest.mark.spark
 _names = itertools.count()
@@ -79,7 +80,7 @@ def test_filtered_by(spark, way, facts, kind, suffix, null_safe):
         values = ", ".join("(NULL)" if k is None else f"('{k}')" for k in keys)
         dim = spark.sql(f"SELECT CAST(d AS {kind}) d FROM VALUES {values} AS v(d)")
         reader = splitlib.read(spark).table(f"default.{facts}{suffix}", **way)
-        data = DynamicFilteringData.from_arrow(dim.toArrow())
+        data = DynamicFilteringData.from_arrow(to_arrow(dim))
         equal = fact.k.eqNullSafe(dim.d) if null_safe else fact.k == dim.d
         expected = rows_of(fact.join(dim, equal, "left_semi"))
         assert expected

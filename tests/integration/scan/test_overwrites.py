@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.compat import condition_of
 from splitlib.testing import HiveMetastore
 from tests.support.hive_tables import way_of
 
@@ -93,7 +94,7 @@ def refusal(write: Callable[[DataFrame, str], None], rows: DataFrame, table: str
     """Assert that a write fails with an AnalysisException. Return the error condition."""
     with pytest.raises(AnalysisException) as caught:
         write(rows, table)
-    return caught.value.getCondition()
+    return condition_of(caught.value)
 
 
 REFUSED = [

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.compat import condition_of
 from splitlib.spark.sql_text import quoted
 from tests.interop.sources.conftest import FORMATS
 from tests.interop.sources.random_commands import (
@@ -78,7 +79,7 @@ def _outcome(
         try:
             _run(spark, command, text, how, outcomes)
         except PySparkException as failure:
-            error = failure.getCondition() or type(failure).__name__
+            error = condition_of(failure) or type(failure).__name__
         except Exception as failure:
             error = type(failure).__name__
         shown: Counter[str] = Counter()

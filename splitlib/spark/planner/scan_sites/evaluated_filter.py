@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from splitlib.spark.compat import to_arrow, try_cast
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -82,13 +83,14 @@ def partition_rows(
     """
     present = {name.lower(): i for i, name in enumerate(values.schema.names)}
     columns = {f"c{i}": values.column(present[key.name.lower()]) for i, key in enumerate(schema)}
-    typed = [F.col(name).try_cast(key.dataType) for name, key in zip(columns, schema, strict=True)]
+    typed = [try_cast(F.col(name), key.dataType) for name, key in zip(columns, schema, strict=True)]
     doubt = F.lit(False)
     for name, value in zip(columns, typed, strict=True):
         doubt = doubt | (value.isNull() & F.col(quoted(name)).isNotNull())
     rows = local_rows(catalyst.spark, pa.table(columns)).select(*typed, doubt.alias(UNDECIDED))
     doubtful = catalyst.plans.attribute(analyzed_plan(rows), len(schema))
-    return catalyst.plans.local_relation(attributes.appended(doubtful), internal_rows(rows))
+    output = catalyst.scala.appended(attributes, doubtful)
+    return catalyst.plans.local_relation(output, internal_rows(rows))
 
 
 def evaluate(
@@ -135,10 +137,8 @@ def _projected(
     for one in named:
         rows = catalyst.plans.projected(rows, [*catalyst.plans.output(rows), one])
     doubt = catalyst.expressions.alias(catalyst.expressions.any_of(doubts), UNDECIDED)
-    found = catalyst.execution.dataframe(
-        catalyst.plans.projected(rows, [*columns, doubt])
-    ).toArrow()
-    return found.combine_chunks()
+    found = catalyst.execution.dataframe(catalyst.plans.projected(rows, [*columns, doubt]))
+    return to_arrow(found).combine_chunks()
 
 
 def _attempted(

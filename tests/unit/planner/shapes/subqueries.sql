@@ -114,7 +114,7 @@ SELECT v, (SELECT max(f.v) FROM sales f JOIN days d ON f.day = d.id WHERE d.week
 SELECT (SELECT sum(v) FROM sales), (SELECT max(v) FROM sales), r.v FROM returns r JOIN days d ON r.day = d.id WHERE d.week = 2;
 --> returns.day = days.id
 --> run once: days for id, week
---> unread: sales
+--> [4] unread: sales
 -- subquery below a subquery
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = (SELECT max(week) FROM weeks WHERE year = (SELECT max(year) FROM years WHERE label = 'y'));
 --> sales.day = days.id

@@ -51,7 +51,8 @@ SELECT f.v FROM sales f JOIN kinds k ON f.day = k.x WHERE k.i = 1;
 --> run once: kinds for i, x
 -- int fact, string key
 SELECT f.v FROM sales f JOIN kinds k ON f.day = k.s WHERE k.i = 1;
---> sales.day = CAST(kinds.s AS long)
+--> [4] sales.day = CAST(kinds.s AS long)
+--> [3.5] sales.day = CAST(kinds.s AS integer)
 --> run once: kinds for i, s
 -- int fact, date key as text
 SELECT f.v FROM sales f JOIN kinds k ON f.day = CAST(date_format(k.d, 'yyyyMMdd') AS INT) WHERE k.i = 1;
@@ -91,7 +92,8 @@ SELECT f.v FROM labels f JOIN kinds k ON f.s = k.s WHERE k.i = 1;
 --> run once: kinds for i, s
 -- string fact, int key
 SELECT f.v FROM labels f JOIN kinds k ON f.s = k.i WHERE k.b = 1;
---> CAST(labels.s AS long) of labels = CAST(kinds.i AS long)
+--> [4] CAST(labels.s AS long) of labels = CAST(kinds.i AS long)
+--> [3.5] CAST(labels.s AS integer) of labels = kinds.i
 --> run once: kinds for i, b
 -- string fact, collated key
 SELECT f.v FROM labels f JOIN kinds k ON f.s COLLATE UTF8_LCASE = k.lc WHERE k.i = 1;

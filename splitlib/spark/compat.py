@@ -1,0 +1,146 @@
+"""Public functions that PySpark 3.5 lacks, built from the functions that it has.
+
+Each function checks whether PySpark has the newer function, and never compares versions. With it,
+only the newer function is called. The older code needs a classic session.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+VARIANT: Final[tuple[type[DataType], ...]] = tuple(
+    getattr(types, name) for name in ("VariantType",) if hasattr(types, name)
+)
+"""The type VARIANT; empty if this PySpark does not have it."""
+
+
+CONVERTS_ARROW: Final = hasattr(DataFrame, "toArrow")
+"""Whether DataFrames convert to and from Arrow tables. Both came with the same release."""
+NULL_STRUCTS: Final = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
+"""Setting of Spark 4.1 and later: whether structs without any field in the file are null."""
+
+
+def setting_of(spark: SparkSession, name: str) -> str | None:
+    """Return a setting of the session or its default; None if Spark does not have the setting."""
+    try:
+        return spark.conf.get(name)
+    except (Py4JError, PySparkException):
+        return None
+
+
+def of_jvm(dataset: Any, spark: SparkSession) -> DataFrame:
+    """Return the DataFrame of a ``Dataset`` of the JVM, in a classic session."""
+    # Imported here, because a PySpark with only the Connect client does not have this module.
+    try:
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+    except ModuleNotFoundError:  # there is one class of DataFrames
+        return DataFrame(dataset, spark)
+    return ClassicDataFrame(dataset, spark)
+
+
+def to_arrow(df: DataFrame) -> pa.Table:
+    """Return the rows of ``df``, as ``DataFrame.toArrow`` does."""
+    if CONVERTS_ARROW:
+        return df.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = to_arrow_schema(df.schema)
+    own: Any = df
+    batches = own._collect_as_arrow()
+    if not batches:
+        return schema.empty_table()
+    columns = pa.Table.from_batches(batches).columns
+    typed = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.Table.from_arrays(typed, schema=schema)
+
+
+def dataframe_of_arrow(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """Return a DataFrame with the rows of ``table``, as ``createDataFrame`` does.
+
+    Args:
+        spark: The session.
+        table: The rows, as one batch. Times have a time zone if their type in ``schema`` has one.
+        schema: Names and types of the columns.
+    """
+    if CONVERTS_ARROW:
+        return spark.createDataFrame(table, schema)
+    if not table.num_rows:
+        return spark.createDataFrame([], schema)
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    jvm: Any = spark._jvm
+    typed = table.cast(to_arrow_schema(schema))
+    rows = spark.sparkContext._serialize_to_jvm(
+        typed.to_batches(),
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    frame = jvm.PythonSQLUtils.toDataFrame(rows, schema.json(), spark._jsparkSession)
+    return of_jvm(frame, spark)
+
+
+def local_checkpoint(df: DataFrame, level: StorageLevel) -> DataFrame:
+    """Compute ``df`` now and keep its rows on the executors, as ``DataFrame.localCheckpoint``."""
+    if "storageLevel" in signature(DataFrame.localCheckpoint).parameters:
+        return df.localCheckpoint(eager=True, storageLevel=level)
+    stored = df.localCheckpoint(eager=False)
+    rows = stored._jdf.queryExecution().analyzed().rdd()
+    rows.persist(df.sparkSession.sparkContext._getJavaStorageLevel(level))
+    rows.count()
+    return stored
+
+
+def try_cast(column: Column, kind: DataType | str) -> Column:
+    """Return ``column`` as another type, with nulls where the cast fails: ``Column.try_cast``."""
+    if hasattr(Column, "try_cast"):
+        return column.try_cast(kind)
+    session: Any = SparkSession.active()
+    package: Any = session._jvm.org.apache.spark.sql
+    name = kind if isinstance(kind, str) else kind.json()
+    types_ = package.types.DataType
+    wanted = types_.fromDDL(name) if isinstance(kind, str) else types_.fromJson(name)
+    mode = package.catalyst.expressions.EvalMode.TRY()
+    none = session._jvm.scala.Option.empty()
+    own: Any = column
+    cast = package.catalyst.expressions.Cast(own._jc.expr(), wanted, none, mode)
+    return Column(package.Column(cast))
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """Return all settings of a session: ``spark.conf.getAll``."""
+    if hasattr(spark.conf, "getAll"):
+        return dict(spark.conf.getAll)
+    # SET redacts values, so it provides only the names.
+    names = [row["key"] for row in spark.sql("SET").collect()]
+    found = {name: spark.conf.get(name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def condition_of(error: object) -> str:
+    """Return the name of an error's condition, such as ``TABLE_OR_VIEW_NOT_FOUND``; may be empty.
+
+    PySpark 3.5 calls it the error class.
+    """
+    get = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    return "" if get is None else str(get() or "")
+
+
+def if_empty(rows: DataFrame, other: DataFrame) -> DataFrame:
+    """Return ``rows`` if ``other`` has no rows. Both are read in one query."""
+    number = F.count(F.lit(1)).alias("number")
+    if hasattr(DataFrame, "scalar"):
+        return rows.where(other.agg(number).scalar() == 0)
+    return rows.crossJoin(other.agg(number).where("number = 0").select())

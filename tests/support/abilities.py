@@ -1,0 +1,32 @@
+"""Abilities that older versions of Spark lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from inspect import signature
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
+
+import splitlib
+
+IGNORED = [] if importlib.util.find_spec("pyspark.sql.datasource") else ["test_*.py"]
+"""Tests to ignore in directories whose tests import PySpark's classes of data sources."""
+
+
+def register_data_source(spark: SparkSession) -> None:
+    """Register splitlib's data source; skip the test if Spark cannot."""
+    if not hasattr(spark, "dataSource"):
+        pytest.skip("this Spark has no data sources in Python")
+    spark.dataSource.register(splitlib.SplitlibDataSource)
+
+
+COLLATES = "collation" in signature(StringType.__init__).parameters
+"""Whether this Spark has collations."""
+
+
+def without_collations(sql: str) -> str:
+    """Return the SQL text as it is, or without collations if this Spark does not have them."""
+    return sql if COLLATES else re.sub(r" COLLATE \w+", "", sql)
