@@ -7,6 +7,7 @@ OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
+DOCS := .venv-docs
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
@@ -15,7 +16,7 @@ RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -155,5 +156,15 @@ bench-s3: $(BIN)/.ready $(INTEROP)/jars/s3/.ready  ## requests, seconds and CPU 
 	$(BIN)/python -m pip install --quiet -r benchmarks/object_store/requirements.txt
 	$(BIN)/python -m benchmarks.object_store --jars $(INTEROP)/jars/s3 $(BENCH_ARGS)
 
+$(DOCS)/bin/.ready: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet -e '.[docs]'
+	touch $@
+
+# mkdocstrings reads the source, and imports nothing
+docs: $(BIN)/.ready $(DOCS)/bin/.ready  ## write the generated pages, and build the site; warnings are errors
+	$(BIN)/python -m tests.documents
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+
 clean:  ## remove what the other targets made
-	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results site

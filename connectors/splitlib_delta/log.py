@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -213,11 +214,13 @@ class _Checkpoint:
                     found.append((file.name, Actions.of_commit(data, keys)._replace(removed=None)))
                 else:
                     found.append((file.name, Actions.of_checkpoint(data)))
-        sidecars = [
-            f"_sidecars/{entry['sidecar']['path']}"
-            for entry in self.entries("sidecar")
-            if entry.get("sidecar")
-        ]
+        with decoding("A checkpoint"):
+            # The path may be absolute, but all sidecars are in this directory.
+            sidecars = [
+                f"_sidecars/{unquote(entry['sidecar']['path'].rpartition('/')[2])}"
+                for entry in self.entries("sidecar")
+                if entry.get("sidecar")
+            ]
         tables = in_parallel(lambda name: self._reader.parquet(name, _OF_FILES), sidecars)
         for name, table in zip(sidecars, tables, strict=True):
             with decoding(name):

@@ -25,10 +25,7 @@ _THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
 # Table formats with a hidden directory below the root, by the name of that directory.
 _LOGS = {
-    "_delta_log": (
-        "Delta Lake",
-        "query it with splitlib.sql in a session that has Delta Lake.",
-    ),
+    "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
 }
 

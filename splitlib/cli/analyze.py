@@ -24,6 +24,14 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--columns", metavar="NAME,NAME", help="columns to learn; by default all that can be"
     )
+    parser.add_argument(
+        "--where",
+        action="append",
+        dest="filter",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="partitions to learn; the same as --filter",
+    )
     parser.set_defaults(run=_run)
 
 

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -132,7 +132,6 @@ class FooterStage:
         self._predicate = predicate
         self._tally = tally
         self._use = tally.footers
-        self._statistics = KnownStatistics(table, config)
         self._reads: bool | None = None
         """Whether more footers are read; None before the sample is read."""
         self._waiting: deque[_Pending] = deque()
@@ -154,7 +153,12 @@ class FooterStage:
             self._waiting.extend(self._pending(selected))
             yield from self._drain(calls, end=False)
         yield from self._drain(calls, end=True)
-        self._statistics.save()
+        if self._done:
+            self._statistics.save()
+
+    @cached_property
+    def _statistics(self) -> KnownStatistics:
+        return KnownStatistics(self._table, self._config)
 
     def _pending(self, selected: SelectedFiles) -> Iterator[_Pending]:
         columns = self._columns(selected)

@@ -119,6 +119,23 @@ def try_cast(column: Column, kind: DataType | str) -> Column:
     return Column(package.Column(cast))
 
 
+def type_of(ddl: str) -> DataType:
+    """Parse a type or the columns of a struct, as ``DataType.fromDDL`` does."""
+    if hasattr(types.DataType, "fromDDL"):
+        return types.DataType.fromDDL(ddl)
+    from pyspark.sql.types import _parse_datatype_string
+
+    return _parse_datatype_string(ddl)
+
+
+def metadata_column(df: DataFrame, name: str) -> Column:
+    """Return a metadata column of ``df``, as ``DataFrame.metadataColumn`` does."""
+    if hasattr(DataFrame, "metadataColumn"):
+        return df.metadataColumn(name)
+    own: Any = df
+    return Column(own._jdf.metadataColumn(name))
+
+
 def all_settings(spark: SparkSession) -> dict[str, str]:
     """Return all settings of a session: ``spark.conf.getAll``."""
     if hasattr(spark.conf, "getAll"):

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
-from splitlib.spark.compat import NULL_STRUCTS, if_empty, setting_of
+from splitlib.spark.compat import NULL_STRUCTS, if_empty, metadata_column, setting_of
 from splitlib.spark.file_scan import FILE_ITSELF, FileScan, canonical_paths
 from splitlib.spark.jvm.active_session import hadoop_settings
 from splitlib.spark.jvm.dataframes import dataframe_of_relation
@@ -167,7 +167,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:
     """Add a column with the position of each row in its file."""
-    return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
+    return rows.withColumn(name, metadata_column(rows, "_metadata")["row_index"])
 
 
 def without_globs(paths: pa.Array) -> list[str]:
@@ -202,7 +202,7 @@ def with_partition_columns(
             None for no such column.
     """
     columns = rows.columns
-    file_path = rows.metadataColumn("_metadata")["file_path"]
+    file_path = metadata_column(rows, "_metadata")["file_path"]
     own = _unused(columns)
     file, row_file = f"{own}_file", f"{own}_row_file"
     numbered = [f"{own}_key{i}" for i in range(len(schema))]

@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, has_char_or_varchar, parse
 from splitlib.model import LOGICAL_TYPE, SPARK_FIELD, TableMetadata
+from splitlib.spark.compat import type_of
 
 # Packages of the user-defined types that Spark includes.
 _SPARKS_OWN = ("pyspark.ml.linalg.", "pyspark.mllib.linalg.")
@@ -152,7 +153,7 @@ def is_char_or_varchar(field: StructField) -> bool:
 def declared_type(field: StructField) -> DataType:
     """Return the declared type of the column, including CHAR and VARCHAR."""
     declared = _declared(field)
-    return field.dataType if declared is None else DataType.fromDDL(declared)
+    return field.dataType if declared is None else type_of(declared)
 
 
 def _declared(field: StructField) -> str | None:

@@ -62,6 +62,8 @@ def test_the_package_installs_into_a_fresh_environment(tmp_path):
     names = "import splitlib; print('sea_lake' in splitlib.connector_names())"
     assert run(python, "-c", names, cwd=tmp_path) == "True\n"
     assert " passed" in run(python, "-m", "pytest", "-q", "-k", CHOSEN, cwd=directory)
+    run(str(tmp_path / "venv/bin/splitlib"), "new-connector", "other", cwd=tmp_path)
+    assert (tmp_path / "splitlib-other/splitlib_other/connector.py").exists()
 
 
 @pytest.mark.parametrize("name", ["Lake", "1lake", "a-b", "a__b", "", "files", "hive"])

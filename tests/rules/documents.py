@@ -45,12 +45,29 @@ def _links_of_the_readme(setup: ConfigParser) -> Iterator[str]:
             yield f"README.md or setup.cfg: {link} does not exist"
 
 
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of the headings of a document, as the site and GitHub make them."""
+    text = re.sub(r"```.*?```", "", document.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    words = (re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[-\s]+", "-", heading) for heading in words}
+
+
+def broken_links(document: Path) -> Iterator[str]:
+    """Yield the relative links of a document whose file or anchor does not exist."""
+    for link in _links(document):
+        if not link.startswith("https://"):
+            path, _, anchor = link.partition("#")
+            target = document.parent / path if path else document
+            is_page = target.exists() and target.suffix == ".md"
+            if not target.exists() or (anchor and is_page and anchor not in anchors(target)):
+                yield link
+
+
 def _relative_links() -> Iterator[str]:
     for document in DOCUMENTS:
-        for link in _links(document):
-            relative = not link.startswith(("https://", "#"))
-            if relative and not (document.parent / link.partition("#")[0]).exists():
-                yield f"{document.relative_to(ROOT)}: {link} does not exist"
+        for link in broken_links(document):
+            yield f"{document.relative_to(ROOT)}: {link} does not exist"
 
 
 def _contributing() -> Iterator[str]:

@@ -8,9 +8,10 @@ from inspect import signature
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 import splitlib
+from splitlib.spark.compat import type_of
 
 IGNORED = [] if importlib.util.find_spec("pyspark.sql.datasource") else ["test_*.py"]
 """Tests to ignore in directories whose tests import PySpark's classes of data sources."""
@@ -30,3 +31,10 @@ COLLATES = "collation" in signature(StringType.__init__).parameters
 def without_collations(sql: str) -> str:
     """Return the SQL text as it is, or without collations if this Spark does not have them."""
     return sql if COLLATES else re.sub(r" COLLATE \w+", "", sql)
+
+
+def struct_of(columns: str) -> StructType:
+    """Parse the columns of a struct, as ``StructType.fromDDL`` does."""
+    found = type_of(columns)
+    assert isinstance(found, StructType)
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import internals, layers, limits, private_names, versions
+from tests.rules import documents, internals, layers, limits, private_names, versions
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,12 @@ def test_versions(source: str) -> None:
 
 def test_a_version_in_a_message() -> None:
     assert not list(versions.compared(ast.parse("text = f'Spark {spark.version} differs'")))
+
+
+def test_links(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# Other\n\n## What `a(b)` is\n\n```sh\n# no heading\n```\n")
+    page = tmp_path / "page.md"
+    wrong = ["none.md", "other.md#missing", "other.md#no-heading", "#missing"]
+    links = ["other.md", "other.md#what-ab-is", "#page", "https://host/none.md", *wrong]
+    page.write_text("# Page\n\n" + "\n".join(f"[a]({link})" for link in links))
+    assert list(documents.broken_links(page)) == wrong

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,6 @@ from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 
 pytestmark = pytest.mark.spark
-deltalake = pytest.importorskip("deltalake")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.formats.hive_csv import hive_csv_columns
 from tests.integration.formats.hive_reader import Hive, collected, differences
+from tests.support.abilities import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -78,7 +79,7 @@ def test_any_csv_line(
     ],
 )
 def test_csv_refusals(hive: Hive, columns: str, properties: dict[str, str], message: str) -> None:
-    schema = StructType.fromDDL(columns)
+    schema = struct_of(columns)
     assert isinstance(schema, StructType)
     with pytest.raises(ValueError, match=message):
         hive_csv_columns(F.col("value"), schema, properties)

@@ -12,6 +12,7 @@ from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.time_zones import jvm_time_zone
 from tests.integration.formats.hive_reader import Hive
 from tests.spark_session import JVM_ZONE
+from tests.support.abilities import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -272,7 +273,7 @@ def test_zone_is_that_of_the_jvm(hive: Hive) -> None:
 
 
 def read(hive: Hive, columns: str, properties: dict[str, str], zone: str | None = None) -> None:
-    schema = StructType.fromDDL(columns)
+    schema = struct_of(columns)
     assert isinstance(schema, StructType)
     hive_text_columns(F.col("value"), schema, properties, time_zone=zone)
 

@@ -76,17 +76,6 @@ def test_rows_are_those_of_spark(spark, facts, fact, join, files):
             assert f"files {files} of {FILES}, row groups" in str(splitlib.explain(df))
 
 
-def test_partitions_come_first(spark, facts):
-    query = """
-        SELECT f.item FROM dropped_parts f
-        JOIN (SELECT * FROM VALUES (35L), (155L) AS v(id)) d ON f.item = d.id
-        JOIN (SELECT * FROM VALUES (1) AS v(day)) v ON f.day = v.day
-    """
-    df = splitlib.sql(spark, query)
-    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
-    assert read(df) == {"01.parquet"}
-
-
 def test_switched_off(spark, facts):
     query = "SELECT f.item FROM dropped_whole f JOIN dropped_items d ON f.item = d.id"
     spark.conf.set("spark.splitlib.learnStatistics", "false")

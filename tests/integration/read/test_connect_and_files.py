@@ -64,7 +64,7 @@ def test_keys_of_a_data_column_reach_the_rows(spark, events):
     wanted = sorted({row.a for row in everything.select("a").collect()})[:2]
     keys = spark.createDataFrame([(a,) for a in [*wanted, None]], "key bigint")
     loaded = reader.filtered_by(keys, {"a": "key"}).load()
-    assert "a: no partition key" in str(splitlib.explain(loaded))
+    assert "no partition key" not in str(splitlib.explain(loaded))
     assert Counter(loaded.collect()) == Counter(everything.where(F.col("a").isin(wanted)).collect())
     plan = loaded._jdf.queryExecution().executedPlan().toString()
     assert "PushedFilters: [In(a" in plan

@@ -21,7 +21,7 @@ from splitlib.spark.read.reader import TableReader
 pytestmark = pytest.mark.spark
 
 JOIN = "SELECT f.v, f.day FROM r_fact f JOIN r_dim d ON f.day = d.id WHERE d.name = 'n3'"
-GONE = r"FILE_NOT_EXIST(.|\n)*/r_fact/day=3/part-"
+GONE = r"(FILE_NOT_EXIST|File)(.|\n)*/r_fact/day=3/part-"
 
 
 @pytest.fixture(autouse=True)

@@ -164,6 +164,21 @@ def test_default_intervals():
     assert of("yyyy-M-d", "2024-2-28,NOW+1DAY") == ["2024-2-28", "2024-2-29", "2024-3-1"]
 
 
+def test_range_may_end_between_two_values():
+    monthly = {"type": "date", "format": "yyyyMMdd", "interval": 1, "interval_unit": "MONTHS"}
+    found = values_of(pa.string(), **monthly, range="20240115,20240314")
+    assert texts(found) == ["20240115", "20240215"]
+    assert found.position("20240315") is None
+    weekly = {**monthly, "interval_unit": "WEEKS", "range": "20240101,20240114"}
+    assert texts(values_of(pa.string(), **weekly)) == ["20240101", "20240108"]
+
+
+def test_only_the_written_form_is_a_value():
+    found = values_of(pa.string(), type="date", format="yyyy-M-d", range="2024-1-1,2024-12-1")
+    assert found.position("2024-1-2") == 1
+    assert found.position("2024-01-02") is None
+
+
 def test_timestamps_and_other_types():
     hours = {"type": "date", "format": "yyyy-MM-dd-HH", "range": "2024-01-01-00,2024-01-01-02"}
     found = values_of(pa.timestamp("us", "UTC"), **hours, interval=1, interval_unit="HOURS")

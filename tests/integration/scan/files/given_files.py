@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import LongType, StructField, StructType
 
 from splitlib.spark.file_scan import FileScan
+from tests.support.abilities import struct_of
 
 A = StructType([StructField("a", LongType())])
 NASTY = [
@@ -16,7 +17,7 @@ NASTY = [
 
 
 def keys(*names_and_types):
-    return StructType.fromDDL(", ".join(names_and_types)) if names_and_types else StructType([])
+    return struct_of(", ".join(names_and_types)) if names_and_types else StructType([])
 
 
 def write(path, **columns):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,52 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, FileSplit, SplitConfig, Table
+from splitlib import DynamicFileEnumerator, SplitConfig, Table
 from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
-
-MAPPED = {"delta.columnMapping.mode": "name"}
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "t"
-
-
-def opened(root: Path, **options: Any) -> Table:
-    return splitlib.load_table(str(root), connector="delta", config=SplitConfig(), **options)
-
-
-def splits(
-    root: Path, wanted: dict[str, list[Any]] | None = None, **options: Any
-) -> list[FileSplit]:
-    with opened(root, **options) as table:
-        enumerator = DynamicFileEnumerator(table, SplitConfig())
-        if wanted:
-            fields = [table.metadata.filter_schema.field(name) for name in wanted]
-            data = pa.table([pa.array(wanted[f.name], f.type) for f in fields], names=list(wanted))
-            enumerator.set_dynamic_filtering_data(
-                DynamicFilteringData.from_arrow(data, fields=list(wanted))
-            )
-        return list(enumerator.enumerate_splits())
-
-
-def names(found: list[FileSplit]) -> list[str]:
-    return sorted(Path(split.path).name for split in found)
-
-
-def simple(
-    root: Path, *entries: dict[str, Any], kind: Any = "long", keys: tuple[str, ...] = ()
-) -> None:
-    commit(
-        root, [protocol(), metadata([field("c", kind), *(field(k, "string") for k in keys)], keys)]
-    )
-    commit(root, list(entries))
-
-
-def bounded(path: str, lower: Any, upper: Any, **more: Any) -> dict[str, Any]:
-    known = {"minValues": {"c": lower}, "maxValues": {"c": upper}, "nullCount": {"c": 0}}
-    return add(path, stats=json.dumps({"numRecords": 3, **known}), **more)
+from tests.unit.connectors.delta.tables import MAPPED, names, opened, simple, splits
 
 
 def test_paths_are_url_decoded_once(root: Path) -> None:
@@ -152,6 +108,7 @@ def test_a_version_that_does_not_exist(root: Path, wanted: int) -> None:
 def test_a_version_is_pinned(root: Path) -> None:
     simple(root, add("a"))
     commit(root, [add("b"), remove("a")])
+    deltalake.DeltaTable(str(root)).create_checkpoint()
     assert names(splits(root, version="1")) == ["a"]
     with opened(root) as table:
         commit(root, [remove("b")])
@@ -262,7 +219,8 @@ def test_checkpoints_with_sidecars(root: Path, kind: str) -> None:
     for each in [*log.glob("*.json"), *log.glob("*.parquet")]:
         each.unlink()
     sidecars = [
-        {"path": f"s{i}.parquet", "sizeInBytes": 1, "modificationTime": 0} for i in range(2)
+        {"path": ("", "file:/x/")[i] + f"s{i}.parquet", "sizeInBytes": 1, "modificationTime": 0}
+        for i in range(2)
     ]
     entries = [
         protocol("v2Checkpoint"),
@@ -291,7 +249,9 @@ def test_deletion_vectors(root: Path, storage: str) -> None:
     vector = (
         delta_log.inline_vector(rows)
         if storage == "i"
-        else delta_log.stored_vector(root, rows, prefix="x1", is_absolute=storage == "p")
+        else delta_log.stored_vector(
+            root, rows, prefix="x1" if storage == "u" else "x 1%", is_absolute=storage == "p"
+        )
     )
     commit(root, [protocol("deletionVectors"), remove("a"), add("a", deletionVector=vector)])
     with opened(root) as table:
@@ -300,7 +260,7 @@ def test_deletion_vectors(root: Path, storage: str) -> None:
         assert deletes["b"] == ()
         [delete] = deletes["a"]
         assert table.read_vector(delete).to_pylist() == rows
-        # a later vector replaces the earlier one
+        # A later vector replaces the earlier one.
         other = delta_log.inline_vector([1])
         commit(root, [remove("a", deletionVector=vector), add("a", deletionVector=other)])
     with opened(root) as table:
@@ -336,110 +296,21 @@ def _read_vectors(table: Table) -> None:
         table.read_vector(split.deletes[0])
 
 
-def kept(root: Path, kind: Any, lower: Any, upper: Any, value: Any, **column: Any) -> bool:
-    """Return whether a file with these bounds is read for a value."""
-    commit(
-        root,
-        [
-            protocol("typeWidening", "timestampNtz"),
-            metadata([field("c", kind, **column)]),
-            bounded("f", lower, upper),
-        ],
-    )
-    found = bool(splits(root, {"c": [value]}))
-    shutil.rmtree(root)
-    return found
+def test_a_file_with_a_vector_is_another_file(root: Path) -> None:
+    vector = {"deletionVector": delta_log.inline_vector([1])}
+    simple(root, add("a"))
+    commit(root, [protocol("deletionVectors"), add("a", **vector), remove("a")])
+    commit(root, [remove("a")])
+    assert names(splits(root)) == ["a"]
+    commit(root, [remove("a", **vector)])
+    assert names(splits(root)) == []
 
 
-def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
-    assert not kept(root, "string", "a", "b", "ba")
-    assert kept(root, "string", "a", "b" * 32, "b" * 33)  # no last character was added
-    assert not kept(root, "string", "a", "b" * 31, "b" * 32)
-    moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
-    assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
-    assert not kept(
-        root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.998", moment
-    )
-    instant = moment.replace(tzinfo=UTC)
-    assert kept(
-        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.999+05:30", instant
-    )
-    assert not kept(
-        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.990+05:30", instant
-    )
-    exact = Decimal("1234567890.123456789012345678")
-    assert kept(root, "decimal(38,18)", 0, float(exact), exact)
-    assert kept(root, "decimal(38,18)", float(exact), 10**11, exact)
-    assert not kept(root, "decimal(38,18)", 0, 1234567890.1, exact)
-    changes = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
-    assert kept(root, "double", 0, 1.1, 1.100000023841858, **changes)
-    assert not kept(root, "double", 0, 1.1, 1.100000023841858)
-    assert not kept(root, "date", "2024-01-01", "2024-01-02", date(2024, 1, 3))
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper"),
-    [
-        ("NaN", "NaN"),
-        (1, "NaN"),
-        ("-Infinity", "Infinity"),
-        (None, None),
-        ({}, []),
-        ("x", "y"),
-        (True, 1),
-    ],
-)
-def test_bounds_that_are_no_numbers_are_unknown(root: Path, lower: Any, upper: Any) -> None:
-    assert kept(root, "double", lower, upper, 7.5)
-
-
-def test_columns_without_statistics_are_unknown(root: Path) -> None:
-    columns = [field(f"c{i}", "long") for i in range(3)]
-    known = {"minValues": {"c0": 1}, "maxValues": {"c0": 2}, "nullCount": {"c0": 0, "c1": 0}}
-    commit(
-        root,
-        [protocol(), metadata(columns), add("f", stats=json.dumps({"numRecords": 9, **known}))],
-    )
-    commit(root, [add("g"), add("h", stats="")])
-    assert names(splits(root, {"c0": [5]})) == ["g", "h"]
-    assert names(splits(root, {"c1": [5]})) == ["f", "g", "h"]
-    assert names(splits(root, {"c2": [5]})) == ["f", "g", "h"]
-
-
-def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
-    renamed = field(
-        "b", "long", **{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "a"}
-    )
-    added = field(
-        "a", "long", **{"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "col-2"}
-    )
-    known = {"minValues": {"a": 1}, "maxValues": {"a": 2}, "nullCount": {"a": 0}}
-    commit(
-        root,
-        [
-            protocol("columnMapping"),
-            metadata([renamed, added], **MAPPED),
-            add("f", stats=json.dumps({"numRecords": 9, **known})),
-        ],
-    )
-    assert names(splits(root, {"b": [5]})) == []
-    assert names(splits(root, {"a": [5]})) == ["f"]
+def test_a_mapping_needs_its_reader_feature(root: Path) -> None:
+    column = field("a", "long", **{"delta.columnMapping.physicalName": "x"})
+    commit(root, [protocol(), metadata([column], **MAPPED), add("f")])
     with opened(root) as table:
-        assert table.metadata.read_format.columns == ((1, "a"), (2, "col-2"))
-
-
-def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
-    simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(20)))
-    deltalake.DeltaTable(str(root)).create_checkpoint()
-    commit(root, [bounded("g", 0, 5)])
-    for wanted, files, reads in (({"c": [3]}, ["f0", "g"], 1), (None, None, 0)):
-        with opened(root) as table:
-            enumerator = DynamicFileEnumerator(table, SplitConfig())
-            if wanted:
-                enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values(wanted))
-            found = list(enumerator.enumerate_splits())
-            assert enumerator.metrics.storage_requests == reads
-            assert files is None or names(found) == files
+        assert table.metadata.read_format.columns == "name"
 
 
 def test_no_delta_table(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_files_next_to_partitions_are_left_out_as_spark_does(tmp_path):
 @pytest.mark.parametrize(
     ("path", "kind", "hint"),
     [
-        ("_delta_log/00000000000000000000.json", "Delta Lake", "splitlib.sql"),
+        ("_delta_log/00000000000000000000.json", "Delta Lake", "connector='delta'"),
         (".hoodie/hoodie.properties", "Hudi", "Hudi's package"),
         ("metadata/v1.metadata.json", "Iceberg", "connector='iceberg'"),
         ("metadata/00000-6a.metadata.json", "Iceberg", "connector='iceberg'"),

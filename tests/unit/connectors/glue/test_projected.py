@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.projected_values import DateProjected, IntegerProjected
 from splitlib.hive.projection import Projection
@@ -105,6 +106,18 @@ def test_one_key_of_ten_million_values(server, tmp_path):
         found, metrics = paths(table, near)
         assert (found, metrics.partitions_total) == ([there], 51)
     assert server.names() == ["GetTable"]
+
+
+def test_several_ranges_of_a_key():
+    """Values between the first and the last range are compared, not lost."""
+    schema = pa.schema([("n", pa.int64())])
+    properties = {"projection.n.type": "integer", "projection.n.range": "0,9999999"}
+    ranges = Ranges(pa.array([5, 900]), pa.array([6, 901]), "[)")
+    domain = RangeDomain(schema.field("n"), ranges)
+    keys = DynamicFilteringData(schema, [domain], exceeds_threshold=False)
+    projection = Projection(properties, schema, "s3://b/t")
+    (batch,) = list_projected(projection, schema, Predicate(schema, [keys]), NOW)
+    assert batch[0]["n"].to_pylist() == ["5", "900"]
 
 
 def test_partition_without_a_directory_has_no_files(server, tmp_path):

@@ -1,0 +1,51 @@
+"""The Python examples of the README and of the pages in ``docs/``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+RUN_WITH_SPARK: Final = (
+    "README.md",
+    "docs/guides/commands.md",
+    "docs/guides/data-columns.md",
+    "docs/guides/directories.md",
+    "docs/guides/from-in.md",
+    "docs/guides/queries.md",
+    "docs/guides/reader.md",
+    "docs/guides/streaming.md",
+    "docs/guides/thresholds.md",
+    "docs/not-pruned.md",
+    "docs/start.md",
+)
+"""Documents with examples that ``tests/integration/test_readme.py`` runs."""
+RUN_OVER_CONNECT: Final = ("docs/guides/connect.md",)
+"""Documents with examples that the same test runs on a Spark Connect server."""
+RUN_WITHOUT_SPARK: Final = ("docs/guides/without-spark.md",)
+"""Documents with examples that ``tests/unit/test_documents.py`` runs."""
+RUN_ELSEWHERE: Final = ("docs/connectors.md",)
+"""Documents with examples that other tests run."""
+
+
+def blocks(document: str, language: str = "python") -> list[str]:
+    """Return the fenced blocks of a language. Blocks of ``py`` need a service, and are not run."""
+    text = (ROOT / document).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def run(document: str, names: dict[str, Any], replaced: dict[str, str] | None = None) -> None:
+    """Run the examples of a document one after the other, in one namespace.
+
+    Args:
+        document: Path of the document in the repository.
+        names: The namespace.
+        replaced: Texts to replace in the examples, such as the address of a server.
+    """
+    for number, block in enumerate(blocks(document), 1):
+        text = block
+        for old, new in (replaced or {}).items():
+            text = text.replace(old, new)
+        exec(compile(text, f"{document}, example {number}", "exec"), names)

@@ -1,0 +1,123 @@
+"""Bounds of files are never narrower than the values, whatever writers shorten."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from tests.support.delta_log import add, commit, field, metadata, protocol
+from tests.unit.connectors.delta.tables import MAPPED, bounded, names, opened, simple, splits
+
+
+def kept(root: Path, kind: Any, lower: Any, upper: Any, value: Any, **column: Any) -> bool:
+    """Return whether a file with these bounds is read for a value."""
+    commit(
+        root,
+        [
+            protocol("typeWidening", "timestampNtz"),
+            metadata([field("c", kind, **column)]),
+            bounded("f", lower, upper),
+        ],
+    )
+    found = bool(splits(root, {"c": [value]}))
+    shutil.rmtree(root)
+    return found
+
+
+def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
+    assert not kept(root, "string", "a", "b", "ba")
+    assert kept(root, "string", "a", "b" * 32, "b" * 33)  # no last character was added
+    assert not kept(root, "string", "a", "b" * 31, "b" * 32)
+    moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
+    assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
+    assert not kept(
+        root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.998", moment
+    )
+    instant = moment.replace(tzinfo=UTC)
+    assert kept(
+        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.999+05:30", instant
+    )
+    assert not kept(
+        root, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-01T17:30:00.990+05:30", instant
+    )
+    exact = Decimal("1234567890.123456789012345678")
+    assert kept(root, "decimal(38,18)", 0, float(exact), exact)
+    assert kept(root, "decimal(38,18)", float(exact), 10**11, exact)
+    assert not kept(root, "decimal(38,18)", 0, 1234567890.1, exact)
+    changes = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    assert kept(root, "double", 0, 1.1, 1.100000023841858, **changes)
+    assert not kept(root, "double", 0, 1.1, 1.100000023841858)
+    assert not kept(root, "date", "2024-01-01", "2024-01-02", date(2024, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ("NaN", "NaN"),
+        (1, "NaN"),
+        ("-Infinity", "Infinity"),
+        (None, None),
+        ({}, []),
+        ("x", "y"),
+        (True, 1),
+    ],
+)
+def test_bounds_that_are_no_numbers_are_unknown(root: Path, lower: Any, upper: Any) -> None:
+    assert kept(root, "double", lower, upper, 7.5)
+
+
+def test_columns_without_statistics_are_unknown(root: Path) -> None:
+    columns = [field(f"c{i}", "long") for i in range(3)]
+    known = {"minValues": {"c0": 1}, "maxValues": {"c0": 2}, "nullCount": {"c0": 0, "c1": 0}}
+    commit(
+        root,
+        [protocol(), metadata(columns), add("f", stats=json.dumps({"numRecords": 9, **known}))],
+    )
+    commit(root, [add("g"), add("h", stats="")])
+    assert names(splits(root, {"c0": [5]})) == ["g", "h"]
+    assert names(splits(root, {"c1": [5]})) == ["f", "g", "h"]
+    assert names(splits(root, {"c2": [5]})) == ["f", "g", "h"]
+
+
+def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
+    renamed = field(
+        "b", "long", **{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "a"}
+    )
+    added = field(
+        "a", "long", **{"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "col-2"}
+    )
+    known = {"minValues": {"a": 1}, "maxValues": {"a": 2}, "nullCount": {"a": 0}}
+    commit(
+        root,
+        [
+            protocol("columnMapping"),
+            metadata([renamed, added], **MAPPED),
+            add("f", stats=json.dumps({"numRecords": 9, **known})),
+        ],
+    )
+    assert names(splits(root, {"b": [5]})) == []
+    assert names(splits(root, {"a": [5]})) == ["f"]
+    with opened(root) as table:
+        assert table.metadata.read_format.columns == ((1, "a"), (2, "col-2"))
+
+
+def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
+    simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(20)))
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    commit(root, [bounded("g", 0, 5)])
+    for wanted, files, reads in (({"c": [3]}, ["f0", "g"], 1), (None, None, 0)):
+        with opened(root) as table:
+            enumerator = DynamicFileEnumerator(table, SplitConfig())
+            if wanted:
+                enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values(wanted))
+            found = list(enumerator.enumerate_splits())
+            assert enumerator.metrics.storage_requests == reads
+            assert files is None or names(found) == files

@@ -1,0 +1,131 @@
+"""The README and ``docs/``: generated pages, examples without Spark, reasons, and names."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import splitlib
+from splitlib import cli, errors
+from tests.documents.__main__ import GENERATED
+from tests.documents.examples import (
+    DOCS,
+    ROOT,
+    RUN_ELSEWHERE,
+    RUN_OVER_CONNECT,
+    RUN_WITH_SPARK,
+    RUN_WITHOUT_SPARK,
+    blocks,
+    run,
+)
+from tests.documents.reference import advised
+
+PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(DOCS.rglob("*.md")))]
+PLANNER = ROOT / "splitlib" / "spark" / "planner"
+# Their constants are no reasons: names of the JVM, patterns, hints of errors.
+WITHOUT_REASONS = {"allowed_scans.py", "known_internals.py", "named_tables.py", "scan.py"}
+WITH_REASONS = [
+    *PLANNER.rglob("*.py"),
+    *(ROOT / "splitlib" / "filtering").glob("*.py"),
+    *(ROOT / "splitlib" / "enumeration").glob("*.py"),
+    *(ROOT / "splitlib" / "spark").glob("*.py"),
+    *(ROOT / "splitlib" / "spark" / "jvm").glob("*.py"),
+    *(ROOT / "splitlib" / "spark" / "keys").glob("*.py"),
+    *(ROOT / "splitlib" / "spark" / "predicates").glob("*.py"),
+    *(ROOT / "splitlib" / "spark" / "read").glob("*.py"),
+]
+CALLS = {"because", "Unusable", "left_alone"}
+KEYWORDS = {"unused_because", "reasons", "notes"}
+NAMES = re.compile(r"_?(reason|reasons|why|why_not|unused|notes?|unused_because)$|_REASONS|_NAMES")
+CONSTANT = re.compile(r"_?[A-Z][A-Z_]+$")
+FUNCTIONS = re.compile(r"_?why_|internals_unavailable|_probed|_query$|why_not_run|_name$")
+RECORDED = re.compile(r"(reasons|notes)$")
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_pages_are_those_of_this_code(name: str) -> None:
+    assert (DOCS / name).read_text("utf-8") == GENERATED[name](), "run python -m tests.documents"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    run_by_tests = [*RUN_WITH_SPARK, *RUN_OVER_CONNECT, *RUN_WITHOUT_SPARK, *RUN_ELSEWHERE]
+    assert sorted(page for page in PAGES if blocks(page)) == sorted(run_by_tests)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "py")])
+def test_examples_that_need_a_service_use_existing_names(page: str) -> None:
+    for block in blocks(page, "py"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert node.value.id != "splitlib" or hasattr(splitlib, node.attr)
+
+
+@pytest.mark.parametrize("page", RUN_WITHOUT_SPARK)
+def test_examples_without_spark(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, {})
+    lines = "".join(blocks(page, "console")).splitlines()
+    commands = [line for line in lines if line.startswith("$ splitlib") and "thrift://" not in line]
+    assert commands
+    for command in commands:
+        assert cli.main(shlex.split(command)[2:]) in (0, None)
+
+
+def test_every_error_has_advice() -> None:
+    assert advised() == set(errors.__all__)
+
+
+def reasons_in(source: str) -> Iterator[str]:
+    """Yield the fixed parts of the reasons and notes that a module can give."""
+    tree = ast.parse(source)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    docstrings = {ast.get_docstring(f, clean=False) for f in functions}
+    for node in ast.walk(tree):
+        values: list[ast.AST] = []
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            of = ast.unparse(node.func)
+            if name in CALLS or (name == "append" and RECORDED.search(of.rpartition(".")[0])):
+                values += node.args
+            values += [k.value for k in node.keywords if k.arg in KEYWORDS]
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if node.value and any(_is_reason(ast.unparse(target), node) for target in targets):
+                values.append(node.value)
+        elif isinstance(node, ast.FunctionDef) and FUNCTIONS.match(node.name):
+            returned = (n.value for n in ast.walk(node) if isinstance(n, ast.Return))
+            values += [value for value in returned if value]
+        for value in values:
+            texts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))
+            for text in texts:
+                if isinstance(text, str) and text not in docstrings and len(text.split()) >= 3:
+                    yield text.strip(" .;:")
+
+
+def _is_reason(target: str, node: ast.AST) -> bool:
+    if NAMES.match(target):
+        return True
+    # sentences in constants of the module
+    return bool(CONSTANT.match(target)) and ": Final" in ast.unparse(node)
+
+
+def test_every_reason_is_on_the_page_that_explains_them() -> None:
+    page = " ".join((DOCS / "not-pruned.md").read_text("utf-8").split())
+    modules = [path for path in WITH_REASONS if path.name not in WITHOUT_REASONS]
+    found = {r for path in modules for r in reasons_in(path.read_text("utf-8"))}
+    assert len(found) > 60
+    assert sorted(reason for reason in found if " ".join(reason.split()) not in page) == []
