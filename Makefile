@@ -30,8 +30,7 @@ $(BIN)/.ready: setup.cfg pyproject.toml
 $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
-	# newer releases of pyarrow need NumPy 2, which PySpark 3.5 does not support
-	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==3.5.9' 'pyarrow==22.0.0'
+	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==4.0.0'
 	touch $@
 
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.

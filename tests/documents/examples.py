@@ -10,6 +10,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 RUN_WITH_SPARK: Final = (
     "README.md",
+    "docs/guides/audit.md",
     "docs/guides/commands.md",
     "docs/guides/data-columns.md",
     "docs/guides/directories.md",
@@ -26,7 +27,7 @@ RUN_OVER_CONNECT: Final = ("docs/guides/connect.md",)
 """Documents with examples that the same test runs on a Spark Connect server."""
 RUN_WITHOUT_SPARK: Final = ("docs/guides/without-spark.md",)
 """Documents with examples that ``tests/unit/test_documents.py`` runs."""
-RUN_ELSEWHERE: Final = ("docs/connectors.md",)
+RUN_ELSEWHERE: Final = ("docs/connectors.md", "docs/rows.md")
 """Documents with examples that other tests run."""
 
 

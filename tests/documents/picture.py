@@ -59,7 +59,7 @@ def scan_picture() -> str:
     """Return the parts of a table that a pruned scan reads: partitions, files, row groups."""
     rows = (
         ("partitions of the table, by the keys of partition columns", 40, {11, 12, 31}),
-        ("files of these partitions, by bounds where the catalog has them", 18, {2, 3, 9, 14}),
+        ("files of these partitions, by bounds in the catalog or in footers", 18, {2, 3, 9, 14}),
         ("row groups of these files, by keys of data columns", 24, {3, 4, 9, 15, 16}),
     )
     parts = []

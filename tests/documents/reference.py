@@ -24,6 +24,7 @@ _GROUPS: Final = {
     "The reader": ("read", "TableReader"),
     "Conditions": ("condition", "merge_condition"),
     "Reports": ("Report", "report.FilterUse", "report.Count", "ScanMetrics"),
+    "Whole workloads and tables": ("audit", "analyze"),
     "Tables and files without Spark": (
         "load_table",
         "Table",

@@ -28,7 +28,13 @@ from tests.documents.reference import advised
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(DOCS.rglob("*.md")))]
 PLANNER = ROOT / "splitlib" / "spark" / "planner"
 # Their constants are no reasons: names of the JVM, patterns, hints of errors.
-WITHOUT_REASONS = {"allowed_scans.py", "known_internals.py", "named_tables.py", "scan.py"}
+WITHOUT_REASONS = {
+    "allowed_scans.py",
+    "known_internals.py",
+    "named_tables.py",
+    "remedies.py",
+    "scan.py",
+}
 WITH_REASONS = [
     *PLANNER.rglob("*.py"),
     *(ROOT / "splitlib" / "filtering").glob("*.py"),
@@ -83,6 +89,17 @@ def test_examples_without_spark(page: str, tmp_path: Path, monkeypatch: pytest.M
     assert commands
     for command in commands:
         assert cli.main(shlex.split(command)[2:]) in (0, None)
+
+
+def test_every_command_is_on_the_page_of_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    commands = re.findall(r"^    ([a-z-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    assert len(commands) >= 12
+    page = (DOCS / "reference" / "command-line.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `splitlib ([a-z-]+)", page, re.MULTILINE)) == set(commands)
 
 
 def test_every_error_has_advice() -> None:

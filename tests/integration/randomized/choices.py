@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Choices(random.Random):
@@ -32,11 +34,6 @@ class Choices(random.Random):
         """Return an integer of ``k`` random bits. ``k`` is at most 53, the precision of a float."""
         return int(self._made(lambda: super(Choices, self).getrandbits(k) / 2**k) * 2**k)
 
-    def sample(self, population: Sequence[Any], k: int, **_: object) -> list[Any]:
-        """Return ``k`` distinct items. Unlike Python's own method, it ends if all numbers are 0."""
-        pool = list(population)
-        return [pool.pop(self.randrange(len(pool))) for _ in range(k)]
-
     def _made(self, draw: Callable[[], float]) -> float:
         if self._replayed is None:
             choice = draw()
@@ -45,6 +42,12 @@ class Choices(random.Random):
             choice = self._replayed[place] if place < len(self._replayed) else 0.0
         self.made.append(choice)
         return choice
+
+
+def some_of(drawn: random.Random, items: Sequence[T], number: int) -> list[T]:
+    """Draw some distinct items. Unlike ``random.sample``, this ends if all numbers are zero."""
+    pool = list(items)
+    return [pool.pop(drawn.randrange(len(pool))) for _ in range(number)]
 
 
 def smallest(

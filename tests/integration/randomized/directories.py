@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.sql_text import quoted
+from tests.integration.randomized.choices import some_of
 
 KEY_NAMES: Final = (
     "k", "dt", "Hour", "a b", "x=y", "p/q", "t:z", "per%cent", "café", "order", "null", "n.m",
@@ -110,9 +111,9 @@ def draw_directory(seed: int) -> Directory:
     """Return the random directory for a seed. The same seed gives the same directory."""
     drawn = random.Random(seed)
     writer = drawn.choice(list(DATA_KINDS))
-    names = drawn.sample(KEY_NAMES, drawn.choice((0, 1, 1, 1, 2)))
+    names = some_of(drawn, KEY_NAMES, drawn.choice((0, 1, 1, 1, 2)))
     keys = tuple((name, drawn.choice(list(KEY_VALUES))) for name in names)
-    data = drawn.sample(DATA_KINDS[writer], drawn.randint(1, 4))
+    data = some_of(drawn, DATA_KINDS[writer], drawn.randint(1, 4))
     moved = drawn.choice(("", "", "", "HIVE_UNION_SUBDIR_1", "sub", "_hidden", ".dot"))
     extra = drawn.choice(("", "", "_SUCCESS", ".part.crc", "_started_1"))
     nulls = drawn.random() < _NULLS

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from tests.integration.randomized.choices import some_of
+
 # Most of these settings save time. On few rows, compiling and replanning take longer than running.
 QUICK: Final = {
     "spark.splitlib.plannerSmallFactPartitions": "0",
@@ -48,9 +50,9 @@ def any_of_spark(spark: SparkSession) -> SettingsDraw:
     def draw(drawn: random.Random) -> Mapping[str, str]:
         found: dict[str, str] = {}
         if drawn.random() >= 0.5:
-            found.update(drawn.sample(sorted(flags.items()), drawn.choice((1, 1, 2, 3, 5))))
+            found.update(some_of(drawn, sorted(flags.items()), drawn.choice((1, 1, 2, 3, 5))))
         if drawn.random() >= 0.7:
-            found[_EXCLUDED] = ",".join(drawn.sample(rules, drawn.choice((1, 1, 2, 3))))
+            found[_EXCLUDED] = ",".join(some_of(drawn, rules, drawn.choice((1, 1, 2, 3))))
         return found
 
     return draw

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from tests.integration.randomized.choices import some_of
 from tests.integration.randomized.programs import Program, Step
 from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
 from tests.integration.randomized.star_queries import StarQueries
@@ -140,7 +141,7 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
     if drawn.random() < 0.5:
         settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
     if drawn.random() < 0.5:
-        names = drawn.sample(list(_SETTINGS), drawn.choice((1, 1, 2, 3)))
+        names = some_of(drawn, list(_SETTINGS), drawn.choice((1, 1, 2, 3)))
         settings |= {name: drawn.choice(_SETTINGS[name]) for name in names}
     if drawn.random() < 0.2:
         settings["spark.sql.parser.escapedStringLiterals"] = "true"

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 
+from tests.integration.randomized.choices import some_of
 from tests.integration.randomized.star_expressions import LITERALS, Expressions, Scope
 from tests.integration.randomized.star_tables import COLUMNS, DIMENSIONS, FACTS, VIEWS
 
@@ -64,7 +65,7 @@ class StarQueries:
         where += [self._extreme(scope) for _ in range(self._random.choice((0, 0, 0, 0, 0, 1)))]
         if where:
             text += " WHERE " + " AND ".join(where)
-        names = self._random.sample(list(scope.columns), min(3, len(scope.columns)))
+        names = some_of(self._random, list(scope.columns), min(3, len(scope.columns)))
         kinds = {f"c{i}": scope.columns[name] for i, name in enumerate(names)}
         if self._random.random() < 0.3:
             key, kind = self._grouped(names[0], kinds["c0"])
