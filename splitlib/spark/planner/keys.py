@@ -9,16 +9,23 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_part
+from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.errors import readable
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys.collect import collect_distinct, why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
 from splitlib.spark.planner.join_graph import Comparison, Dimension
+
+_log = get_logger(__name__)
 
 
 class Unusable(Exception):
@@ -121,6 +128,16 @@ class KeyQueries:
         self, plan: LogicalPlan, operators: Sequence[str], bounds: Sequence[Bounds]
     ) -> Keys:
         started = time.perf_counter()
+        try:
+            return Keys(self._data(plan, operators, bounds), time.perf_counter() - started)
+        except JVM_ERRORS as error:
+            # The query may evaluate the key or the dimension for fewer rows, or not at all.
+            _log.debug("The keys of a dimension could not be collected.", exc_info=True)
+            raise Unusable(f"the keys cannot be collected: {_summary(error)}") from error
+
+    def _data(
+        self, plan: LogicalPlan, operators: Sequence[str], bounds: Sequence[Bounds]
+    ) -> DynamicFilteringData:
         rows = allowed_part(self._catalyst, plan, self._config)
         reason = why_not_deterministic(rows, trusts_foreign=False)
         if reason is not None:
@@ -130,11 +147,16 @@ class KeyQueries:
             )
         if operators[0] in ("=", "<=>"):
             # If one comparison is null-safe, all fields keep their nulls. This may prune less.
-            data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
-            return Keys(data, time.perf_counter() - started)
+            return collect_distinct(rows, self._config, null_safe="<=>" in operators)
         if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
             raise Unusable("keys of this type cannot be compared as ranges")
-        return Keys(collect_ranges(rows, bounds, self._config), time.perf_counter() - started)
+        return collect_ranges(rows, bounds, self._config)
+
+
+def _summary(error: Exception) -> str:
+    """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or else its class."""
+    condition = condition_of(error) if isinstance(error, PySparkException) else None
+    return condition or type(readable(error)).__name__
 
 
 def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:

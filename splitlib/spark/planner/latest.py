@@ -24,9 +24,11 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.hive.partition_values import is_char, is_collated, parse
+from splitlib.redaction import get_logger
 from splitlib.report import FilterUse, Report
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
 from splitlib.spark.planner.join_graph import partition_conditions
@@ -37,6 +39,8 @@ from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.sql_text import quoted
+
+_log = get_logger(__name__)
 
 _FUNCTIONS: Final = ("Max", "Min")
 # Number of partition values per attempt. If all attempts find too few rows, Spark reads the table.
@@ -222,6 +226,14 @@ class _Search:
 
     def found(self) -> _Found | None:
         """Return the replacement for the table; None if Spark has to read the table."""
+        try:
+            return self._searched()
+        except JVM_ERRORS:
+            # The filter may fail for rows for which the query never evaluates it.
+            _log.debug("The last rows could not be found.", exc_info=True)
+            return None
+
+    def _searched(self) -> _Found | None:
         table, catalyst = self.extreme.table, self.query.catalyst
         top = catalyst.plans.node(self.query.optimized, table.top.path)
         if not catalyst.plans.is_deterministic(top):

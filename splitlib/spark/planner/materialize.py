@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
+
 from splitlib.config import SplitConfig
+from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
-from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import JavaArray
+from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
@@ -18,6 +23,8 @@ from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.materializable import Materializable, inputs_of_joins, rdds_of
 from splitlib.spark.planner.query import Query
+
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +45,8 @@ def materialize(
 ) -> Materialized:
     """Run the leaves of dimensions, and replace these leaves by their rows.
 
+    A leaf that raises an error stays in the plan: the query may not evaluate its filter.
+
     Args:
         query: The query.
         dimensions: Dimensions whose keys are collected.
@@ -49,9 +58,13 @@ def materialize(
     optimized = query.catalyst.plans.replaced(
         query.optimized, _by_path(query.optimized_tree, computed)
     )
+    done: set[Path] = set()
     for group in run_once:
-        rows = _rows_of(query.catalyst, optimized, group, executor, query.config)
-        leaves |= {one.place: rows[one.leaf.path] for one in group}
+        # A leaf also stays in the plan if its filter reads a leaf that does.
+        ready = [one for one in group if one.read_by_subqueries <= done]
+        rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
+        done |= rows.keys()
+        leaves |= {one.place: rows[one.leaf.path] for one in ready if one.leaf.path in rows}
         optimized = query.catalyst.plans.replaced(optimized, rows)
     return Materialized(optimized, leaves)
 
@@ -60,7 +73,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
     """Compute the join inputs that are not deterministic, and keep their rows.
 
     Return plans that read these rows, by path in the analyzed plan. If join inputs are nested, only
-    the outermost one is computed.
+    the outermost one is computed. An input that raises an error is left out.
 
     Args:
         query: The query.
@@ -78,7 +91,10 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
             is not None
         ):
             rows = allowed_part(catalyst, plan, query.config)
-            found[node.path] = analyzed_plan(kept_rows(rows))
+            try:
+                found[node.path] = analyzed_plan(kept_rows(rows))
+            except JVM_ERRORS:
+                _log.debug("An input of a join could not be computed.", exc_info=True)
     return found
 
 
@@ -115,7 +131,8 @@ def _rows_of(
 ) -> dict[Path, LogicalPlan]:
     """Run a group of leaves; return new leaves with their rows and the same attributes, by path.
 
-    Plans with the same result run once, with all columns that any of their leaves needs.
+    Plans with the same result run once, with all columns that any of their leaves needs. Leaves
+    whose plan raises an error are left out.
     """
     equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
@@ -133,14 +150,24 @@ def _rows_of(
     )
     # Check all plans before one of them runs.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
-    rows = executor.map(internal_rows, parts)
+    rows = executor.map(_rows_or_none, parts)
     return {
         one.leaf.path: catalyst.plans.local_relation(
             catalyst.plans.node(optimized, one.leaf.path).output(), found
         )
         for (_, ones), found in zip(equal, rows, strict=True)
+        if found is not None
         for one in ones
     }
+
+
+def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:
+    """Return the rows of a part of the query; None if it raises an error."""
+    try:
+        return internal_rows(part)
+    except JVM_ERRORS:
+        _log.debug("A dimension could not be run.", exc_info=True)
+        return None
 
 
 def _read_in(places: Iterable[Materializable]) -> frozenset[int]:

@@ -65,6 +65,8 @@ _REMEDIES: Final = {
     "a step of a recursive query": "Store the result of the recursive query in a table first.",
     "has no condition that drops rows": "Add a condition on the dimension. Without one, its keys "
     "probably occur in every partition.",
+    "the keys cannot be collected": "Write the condition with functions that return null and raise "
+    "no error, such as try_cast.",
     "cannot be compared as ranges": "Compare by =, or cast both sides to BIGINT, DECIMAL, DATE or "
     "TIMESTAMP.",
     # Scans that keys do not help.

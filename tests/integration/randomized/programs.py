@@ -36,6 +36,7 @@ _UNREADABLE = "FAILED_READ_FILE"
 # has a type that the metastore lacks, such as TIMESTAMP_NTZ.
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_METASTORE_CONDITIONS = "spark.sql.hive.metastorePartitionPruning"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -94,6 +95,14 @@ class Program:
             self,
             steps=tuple(s._replace(kind="rows") if s.kind == "cache" else s for s in self.steps),
         )
+
+    def without_metastore_conditions(self) -> Program:
+        """Return the program with settings by which Spark alone selects partitions.
+
+        Otherwise, Spark passes conditions on partition columns to the metastore. Its database may
+        ignore trailing blanks, and so loses the partition ``g2`` for ``NOT (c = 'g2 ')``.
+        """
+        return replace(self, settings={**self.settings, _METASTORE_CONDITIONS: "false"})
 
     def __str__(self) -> str:
         """Return settings and statements with which a developer can run the program again."""
