@@ -119,6 +119,7 @@ def test_a_range_compares_numbers(spark, tmp_path):
     assert sorted(row.hour for row in found.load().collect()) == [6, 12]
 
 
+@pytest.mark.newest_spark  # Spark 4.0 rejects fields of structs that differ in case
 def test_merged_columns_and_files_of_a_pattern(spark, tmp_path, settings):
     written(tmp_path, ["k=1/2.parquet", "k=2/1.parquet", "k=2/ignored"])
     more = pa.table({"V": [7], "d": pa.array([1], pa.decimal128(9, 2)), "s": [{"b": 1}]})
