@@ -19,14 +19,18 @@ _BOUND: Final = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*([\w.]+)\s*")
 # What each extra is for. Other extras are named after the connector that they belong to.
 PURPOSES: Final = {
     "azure": "tables on Azure that the driver lists",
+    "delta": "the connector delta, for deletion vectors",
+    "duckdb": "Table.to_duckdb",
     "gcs": "tables on Google Cloud Storage that the driver lists",
+    "glue": "the connector glue, for the AWS Glue Data Catalog",
     "hive": "the connector hive, for a Hive metastore",
     "iceberg": "the connector iceberg, for every catalog that PyIceberg loads",
+    "polars": "Table.to_polars",
     "s3": "tables on S3 that the driver lists",
     "spark": "everything that runs in Spark",
 }
 # Extras for the demo, for benchmarks and for developers, and an extra that consists of others.
-_OTHER_EXTRAS: Final = frozenset({"all", "bench", "conformance", "demo", "dev"})
+_OTHER_EXTRAS: Final = frozenset({"all", "bench", "conformance", "demo", "dev", "docs"})
 
 
 class Requirement(NamedTuple):
