@@ -228,7 +228,7 @@ def _is_plain(column: pa.Field) -> bool:
 
 def _leaves(declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the types in a column; ``char(5)`` and ``string collate X`` too."""
-    kind = declared.get("type")
+    kind: Any = declared.get("type") or {}
     metadata = declared.get("metadata") or {}
     if logical := metadata.get("__CHAR_VARCHAR_TYPE_STRING"):
         yield str(logical)
@@ -238,9 +238,9 @@ def _leaves(declared: Mapping[str, Any]) -> Iterator[str]:
         yield kind
         return
     for part in ("elementType", "keyType", "valueType"):
-        if part in (kind or {}):
-            yield from _leaves({"type": kind[part]})  # type: ignore[index]
-    for inside in (kind or {}).get("fields", ()):
+        if part in kind:
+            yield from _leaves({"type": kind[part]})
+    for inside in kind.get("fields", ()):
         yield from _leaves(inside)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from splitlib.report import Count
-from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.decide import Decisions, decide
@@ -26,7 +26,7 @@ from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
-from splitlib.spark.planner.scan_sites.pruned_site import ListedScan
+from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
 _NOT_RUN: Final = "the keys come from a partitioned table, which the audit does not read."
@@ -117,7 +117,8 @@ class _Audit:
             keys = scan.table.partition_keys if isinstance(scan, ListedScan) else ()
             table = AuditedTable(scan.name, keys, joins)
             if isinstance(scan, ListedScan) and scan.is_listed:
-                table = self._measured(table, scan, list(own.values()), lists_files=lists_files)
+                listed = [one for one in own.values() if isinstance(one, PrunedSite)]
+                table = self._measured(table, scan, listed, lists_files=lists_files)
             yield table
 
     def _reads_facts(self, site: ScanSite) -> bool:
@@ -179,15 +180,14 @@ class _Audit:
         quoted = self._quoted(scan, reason.parts)
         return AuditedJoin(quoted, False, with_remedy(reason.text))
 
-    def _quoted(self, scan: Scan, parts: tuple[object, ...]) -> str:
-        reason = Reason("", parts)  # type: ignore[arg-type]
-        return reason_text(scan, self._query.optimized, reason).removesuffix(": ")
+    def _quoted(self, scan: Scan, parts: tuple[Expression | str, ...]) -> str:
+        return reason_text(scan, self._query.optimized, Reason("", parts)).removesuffix(": ")
 
     def _measured(
-        self, table: AuditedTable, scan: ListedScan, sites: list[Site], *, lists_files: bool
+        self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool
     ) -> AuditedTable:
         """Add the numbers of partitions, files and bytes, as far as they are known."""
-        kept, read, total = matched(scan, sites)  # type: ignore[arg-type]
+        kept, read, total = matched(scan, sites)
         if table.can_be_pruned and not any(site.has_keys for site in sites):
             return replace(table, partitions=Count(None, read))  # the keys were not collected
         table = replace(table, partitions=Count(kept, read))
@@ -201,7 +201,7 @@ class _Audit:
         size = None if scan.is_placeholder else self._size_of(scan)
         whole = None if size is None or not total else size * read // total
         if lists_files and table.can_be_pruned:
-            files, nbytes = files_of(scan, sites)  # type: ignore[arg-type]
+            files, nbytes = files_of(scan, sites)
             return replace(table, files=Count(files), nbytes=Count(nbytes, whole))
         if size is None or not total:
             return table

@@ -45,7 +45,7 @@ def rewritten_query(
         path for path in (*new, *replaced) if path not in narrowed and min(path, default=0) >= 0
     ]
     if places:
-        node = new.get(places[0]) or replaced[places[0]]
+        node = {**replaced, **new}[places[0]]
         new = {**new, places[0]: catalyst.plans.beside(node, _relations(catalyst, df))}
     return catalyst.execution.dataframe(catalyst.plans.replaced(analyzed, {**new, **narrowed}))
 
