@@ -9,14 +9,14 @@ FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
 DOCS := .venv-docs
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
-INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs reference rest sources s3))
+INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs metastores reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
 # runs a command, and writes its result to docs/proof.md
 RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,7 @@ $(INTEROP)/jars/s3/.ready: | $(INTEROP)/jars/sources/.ready
 $(INTEROP)/jars/azure/.ready: | $(INTEROP)/jars/s3/.ready
 $(INTEROP)/jars/hdfs/.ready: | $(INTEROP)/jars/azure/.ready
 $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/hdfs/.ready
+$(INTEROP)/jars/metastores/.ready: | $(INTEROP)/jars/rest/.ready
 
 # In a session of its own, Iceberg's code writes the reference tables and says what they hold.
 interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
@@ -88,9 +89,15 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Del
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		INTEROP_S3_JARS=$(abspath $(INTEROP))/jars/s3 INTEROP_HDFS_JARS=$(abspath $(INTEROP))/jars/hdfs \
+		INTEROP_METASTORES_JARS=$(abspath $(INTEROP))/jars/metastores \
 		INTEROP_AZURE_JARS=$(abspath $(INTEROP))/jars/azure INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
 		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
 	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
+
+# pip compiles gssapi. Debian's packages: krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
+kerberos: $(BIN)/.ready  ## a metastore that requires Kerberos; needs packages of the system
+	$(BIN)/python -m pip install --quiet '.[kerberos]'
+	$(RECORD) 'make kerberos' $(BIN)/pytest tests/interop/metastores/kerberos.py
 
 # Not on S3, HDFS, Azure and REST catalogs, which take servers and jars of their own.
 interop-core: $(BIN)/.ready $(INTEROP_CORE_READY)  ## the tests of tests/core.txt that need Iceberg's and Delta's own code

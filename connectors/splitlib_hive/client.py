@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
@@ -22,7 +22,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     NoSuchObjectException,
 )
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TException
+from thrift.Thrift import TApplicationException, TException, TType
 from thrift.transport.TTransport import TTransportException
 
 from splitlib.errors import (
@@ -36,12 +36,18 @@ from splitlib.errors import (
 from splitlib.redaction import redact
 from splitlib.remote.calls import FOREVER_SECONDS, current_call
 from splitlib_hive.connection import Connection
+from splitlib_hive.security import Address, Security, refused, tls_error
 
 T = TypeVar("T")
 
 DEFAULT_PORT = 9083
 CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS = 10.0, 300.0
-_URI = re.compile(r"(?:thrift://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?/?")
+_URI = re.compile(
+    r"(?:(?P<scheme>thrift|https?)://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?"
+    r"(?P<path>/[^\s?#]*)?"
+)
+_PORTS = {"thrift": DEFAULT_PORT, "http": 80, "https": 443}
+_HTTP_PATH = "/metastore"
 # Metastore authorizers report a denial only in the text of a MetaException.
 _DENIED = re.compile(
     r"AccessControlException|permission denied|no privilege|not authorized|unauthorized",
@@ -49,18 +55,10 @@ _DENIED = re.compile(
 )
 
 
-class Address(NamedTuple):
-    """Host and port of a metastore."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"thrift://{self.host}:{self.port}"
-
-
 def parse_uris(uris: str) -> list[Address]:
     """Parse ``thrift://a:9083,thrift://b`` to addresses, in the order in which to try them.
+
+    The path of an HTTP address is by default that of Hive, ``/metastore``.
 
     Raises:
         ConfigError: if an address is invalid, or if there is no address.
@@ -68,17 +66,33 @@ def parse_uris(uris: str) -> list[Address]:
     addresses = []
     for uri in filter(None, (part.strip() for part in uris.split(","))):
         found = _URI.fullmatch(uri)
-        if not found or int(found["port"] or 1) not in range(1, 65536):
+        scheme = (found and found["scheme"]) or "thrift"
+        path = "" if not found else (found["path"] or "").rstrip("/")
+        if (
+            not found
+            or int(found["port"] or 1) not in range(1, 65536)
+            or (path and scheme == "thrift")
+        ):
             raise ConfigError(
                 f"{redact(uri)!r} is not a metastore address.",
                 hint="write thrift://host:9083, several separated by commas.",
             )
-        addresses.append(Address(found["host"].strip("[]"), int(found["port"] or DEFAULT_PORT)))
+        if scheme != "thrift":
+            path = path or _HTTP_PATH
+        port = int(found["port"] or _PORTS[scheme])
+        addresses.append(Address(found["host"].strip("[]"), port, scheme, path))
     if not addresses:
         raise ConfigError(
             "No address of a metastore is given.", hint="pass uri='thrift://host:9083'."
         )
     return addresses
+
+
+class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typed
+    """A request for a table with the name of its catalog, which hmsclient's class lacks."""
+
+    thrift_spec = (*GetTableRequest.thrift_spec, (4, TType.STRING, "catName", "UTF8", None))
+    catName: str | None = None  # noqa: N815 - the name in Hive's interface
 
 
 class MetastoreClient:
@@ -89,6 +103,8 @@ class MetastoreClient:
 
     Args:
         addresses: Addresses to try in turn, starting with the one that worked last.
+        security: How connections are secured.
+        catalog: Catalog of the metastore; None for that of the server.
         connect_timeout_seconds: Time limit for opening a connection, in seconds.
         timeout_seconds: Time limit for a complete response, in seconds. If the call has a
             deadline, the remaining attempts share the remaining time.
@@ -98,10 +114,14 @@ class MetastoreClient:
         self,
         addresses: Sequence[Address],
         *,
+        security: Security | None = None,
+        catalog: str | None = None,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._addresses = list(addresses)
+        self._security = security or Security()
+        self._catalog = catalog
         self._connect_timeout = connect_timeout_seconds
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
@@ -117,23 +137,27 @@ class MetastoreClient:
 
         def newest_first(client: ThriftHiveMetastore.Client) -> Any:
             try:
-                return client.get_table_req(GetTableRequest(database, table)).table
+                request = _TableRequest(database, table)
+                request.catName = self._catalog
+                return client.get_table_req(request).table
             except TApplicationException as error:
                 # get_table_req exists since Hive 2.3; the older get_table was removed in 4.0.1.
                 if error.type != TApplicationException.UNKNOWN_METHOD:
                     raise
-                return client.get_table(database, table)
+                return client.get_table(self._in_catalog(database), table)
 
         with _of_table(database, table):
             return self._call(newest_first)
 
     def get_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database."""
-        return self._call(lambda client: client.get_all_tables(database))
+        return self._call(lambda client: client.get_all_tables(self._in_catalog(database)))
 
     def get_databases(self) -> list[str]:
         """Return the names of all databases."""
-        return self._call(lambda client: client.get_all_databases())
+        if self._catalog is None:
+            return self._call(lambda client: client.get_all_databases())
+        return self._call(lambda client: client.get_databases(self._in_catalog("")))
 
     def get_partition_names(self, database: str, table: str) -> pa.StringArray:
         """Return the names of all partitions, such as ``k1=v1/k2=v2``, in the metastore's order.
@@ -144,7 +168,9 @@ class MetastoreClient:
             CorruptMetadata: if a name is not valid UTF-8.
         """
         with _of_table(database, table):
-            found = self._call(lambda client: client.get_partition_names(database, table, -1))
+            found = self._call(
+                lambda client: client.get_partition_names(self._in_catalog(database), table, -1)
+            )
         return _as_text(found)
 
     def get_partition_names_ps(
@@ -162,7 +188,9 @@ class MetastoreClient:
         """
         with _of_table(database, table):
             found = self._call(
-                lambda client: client.get_partition_names_ps(database, table, list(values), -1)
+                lambda client: client.get_partition_names_ps(
+                    self._in_catalog(database), table, list(values), -1
+                )
             )
         return _as_text(found)
 
@@ -177,7 +205,9 @@ class MetastoreClient:
         try:
             with _of_table(database, table):
                 return self._call(
-                    lambda client: client.get_partitions_by_names(database, table, list(names))
+                    lambda client: client.get_partitions_by_names(
+                        self._in_catalog(database), table, list(names)
+                    )
                 )
         except SourceError as error:
             if len(names) == 1 or "limit" not in str(error).lower():
@@ -187,6 +217,10 @@ class MetastoreClient:
             *self.get_partitions_by_names(database, table, names[:half]),
             *self.get_partitions_by_names(database, table, names[half:]),
         ]
+
+    def _in_catalog(self, database: str) -> str:
+        """Return the name of a database with its catalog, as metastores since Hive 3 parse it."""
+        return database if self._catalog is None else f"@{self._catalog}#{database}"
 
     def close(self) -> None:
         """Close the connection; a later call opens a new one."""
@@ -213,13 +247,15 @@ class MetastoreClient:
                     denied = _DENIED.search(error.message or "") is not None
                     kind = AccessDenied if denied else SourceError
                     raise kind(f"The metastore rejects the call: {error.message}") from error
-                except SourceError:  # The response is too large. A retry would not help.
+                except (AccessDenied, SourceError):  # A retry would not help.
                     self._disconnect()
                     raise
                 except Exception as error:
                     # For a truncated response, the decoder may raise an error of any class.
                     self._disconnect()
                     last = error
+                    if (of_tls := tls_error(error)) is not None:
+                        raise refused(address, of_tls) from error
                     if _is_answer(error):
                         raise SourceError(f"The metastore fails unexpectedly: {error}") from error
                     failures.append(f"{address}: {_message_of(error)}")
@@ -232,7 +268,8 @@ class MetastoreClient:
                     raise
         raise SourceUnavailable(
             f"No metastore answers ({'; '.join(failures)}).",
-            hint="check the uri and that the metastore is running.",
+            hint="check the uri, that the metastore is running, and whether it requires TLS or "
+            "Kerberos.",
         ) from last
 
     @contextmanager
@@ -261,7 +298,7 @@ class MetastoreClient:
         until = time.monotonic() + seconds
         if self._connection is None:
             connecting = min(self._connect_timeout, seconds)
-            self._connection = Connection(address.host, address.port, connecting)
+            self._connection = Connection(address, self._security, connecting)
         return self._connection.client(until, None if call is None else call.abandoned)
 
     def _disconnect(self) -> None:

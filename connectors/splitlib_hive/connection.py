@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from typing import Any
@@ -15,6 +16,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from splitlib.errors import SourceError
+from splitlib_hive.security import Address, HttpTransport, KerberosTransport, Security
 from splitlib_hive.string_lists import read_strings
 
 _READ_BUFFER = 1 << 18
@@ -33,19 +35,30 @@ class Connection:
     """An open connection. Not thread-safe. Close it after any failure.
 
     Args:
-        host: Host of the metastore.
-        port: Port of the metastore.
+        address: Address of the metastore.
+        security: How the connection is secured.
         timeout_seconds: Time limit for opening the connection, in seconds.
 
     Raises:
         TTransportException: if the connection cannot be opened.
+        AccessDenied: if the metastore rejects the credentials.
     """
 
-    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        self._socket = DeadlineSocket(host, port)
+    def __init__(self, address: Address, security: Security, timeout_seconds: float) -> None:
+        self._socket = DeadlineSocket(address.host, address.port, security.tls)
         self._socket.setTimeout(timeout_seconds * 1000)
-        self._transport = TBufferedTransport(self._socket, _READ_BUFFER)
-        self._transport.open()
+        self._socket.until = time.monotonic() + timeout_seconds
+        transport = self._socket
+        if address.scheme != "thrift":
+            transport = HttpTransport(transport, address, security.token)
+        elif security.principal is not None:
+            transport = KerberosTransport(transport, security.principal_of(address.host))
+        self._transport = TBufferedTransport(transport, _READ_BUFFER)
+        try:
+            self._transport.open()
+        except BaseException:
+            self._transport.close()
+            raise
         protocol = _Protocol(
             self._transport,
             string_length_limit=_STRING_LIMIT,
@@ -75,6 +88,15 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
     until = 0.0
     received = 0
     given_up: threading.Event | None = None
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(host, port)
+        self._tls = tls
+
+    def open(self) -> None:  # noqa: D102 - overrides TSocket
+        super().open()
+        if self._tls is not None:
+            self.setHandle(self._tls.wrap_socket(self.handle, server_hostname=self.host))
 
     def read(self, size: int) -> bytes:  # noqa: D102 - overrides TSocket
         while True:

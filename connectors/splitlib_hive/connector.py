@@ -9,44 +9,85 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from splitlib.errors import (
-    ConfigError,
-    CorruptMetadata,
-    SourceError,
-    TableNotFound,
-)
+from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound, did_you_mean
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
-from splitlib.hive.entries import files_each, readable_metadata
-from splitlib.hive.partition_files import REF, PartitionFiles
-from splitlib.hive.partition_values import (
-    NULL_PARTITION,
-    partition_name,
-    read_names,
-    split_names,
+from splitlib.hive import entries
+from splitlib.hive.entries import (
+    StorageEntry,
+    TableEntry,
+    files_each,
+    metadata_of,
+    readable_metadata,
 )
-from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
+from splitlib.hive.partition_values import NULL_PARTITION, partition_name, read_names, split_names
+from splitlib.hive.table_formats import REF, PartitionFiles
+from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import Storage
-from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import (
     CONNECT_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
     MetastoreClient,
     parse_uris,
 )
-from splitlib_hive.table import read_format, table_entry, table_metadata
+from splitlib_hive.security import OPTIONS as SECURITY
+from splitlib_hive.security import security_of
 
 T = TypeVar("T")
-
 _NUMBERS = {
     "connect_timeout_seconds": CONNECT_TIMEOUT_SECONDS,
     "timeout_seconds": TIMEOUT_SECONDS,
     "partitions_per_request": 500,
 }
-_OPTIONS = {"uri", "storage_options", "canonical_values", *_NUMBERS}
+_OPTIONS = {"uri", "storage_options", "canonical_values", "catalog", *_NUMBERS, *SECURITY}
 # Maximum number of prefixes to request, with one call each. Ten calls take no longer than listing a
 # few thousand names.
 _MOST_PREFIXES = 10
+
+
+def table_metadata(table: Any) -> TableMetadata:
+    """Return the metadata of a thrift ``Table``.
+
+    Raises:
+        UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
+        CorruptMetadata: if required metadata is missing or malformed.
+    """
+    with readable_metadata("the table"):
+        return metadata_of(table_entry(table))
+
+
+def read_format(table: TableEntry, partition: Any) -> ReadFormat:
+    """Return how to read the files of a thrift ``Partition``.
+
+    Use it inside of ``readable_metadata``.
+
+    Raises:
+        UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
+    """
+    return entries.read_format(table, _storage_entry(partition))
+
+
+def table_entry(table: Any) -> TableEntry:
+    """Convert a thrift ``Table``. Use this function inside of ``readable_metadata``."""
+    skew = table.sd.skewedInfo
+    return TableEntry(
+        kind=table.tableType or "",
+        columns=[(column.name, column.type) for column in table.sd.cols],
+        keys=[(key.name, key.type) for key in table.partitionKeys or ()],
+        storage=_storage_entry(table),
+        is_list_bucketed=bool(table.sd.storedAsSubDirectories and skew and skew.skewedColNames),
+    )
+
+
+def _storage_entry(entry: Any) -> StorageEntry:
+    serde = entry.sd.serdeInfo
+    return StorageEntry(
+        location=entry.sd.location,
+        serde=serde.serializationLib,
+        input_format=entry.sd.inputFormat,
+        serde_properties=serde.parameters or {},
+        parameters=entry.parameters or {},
+    )
 
 
 class HiveConnector(Connector):
@@ -54,7 +95,18 @@ class HiveConnector(Connector):
 
     Options:
         uri: Address of the metastore, such as ``thrift://host:9083``. Several addresses are
-            separated by commas and tried in turn.
+            separated by commas and tried in turn. ``https://host/metastore`` is an address of a
+            metastore in HTTP mode.
+        catalog: Catalog of the metastore, for Hive 3 and newer. By default that of the server.
+        tls: ``true`` to connect by TLS; implied by the other options of TLS.
+        tls_ca: PEM file of the authorities that sign the certificate of the metastore. By default
+            those of the system.
+        tls_certificate: PEM file of the client's own certificate.
+        tls_key: PEM file of its key, if it is not in the same file.
+        kerberos_principal: Principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``, in which
+            ``_HOST`` means the host of the address. The process needs a ticket. It needs the
+            extra ``kerberos``.
+        token: Bearer token for addresses with ``https``.
         partitions_per_request: Maximum number of partitions loaded by one call (500).
         connect_timeout_seconds: Time limit for opening a connection (10).
         timeout_seconds: Time limit for a complete response (300).
@@ -267,8 +319,11 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
     """Return a client for the addresses in ``options``, and the numeric options."""
     check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
+    addresses = parse_uris(str(options.get("uri", "")))
     client = MetastoreClient(
-        parse_uris(str(options.get("uri", ""))),
+        addresses,
+        security=security_of(options, addresses),
+        catalog=options.get("catalog"),
         connect_timeout_seconds=numbers["connect_timeout_seconds"],
         timeout_seconds=numbers["timeout_seconds"],
     )

@@ -6,6 +6,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ssl import SSLContext
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
@@ -106,7 +107,7 @@ class FakeMetastore:
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """A server for a metastore.
+    """A server for a metastore, with TLS if ``tls`` is given.
 
     ``connections`` counts opened connections, and ``left`` those that have ended.
     """
@@ -114,8 +115,8 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, metastore: FakeMetastore) -> None:
-        self.processor = Api.Processor(metastore)
+    def __init__(self, metastore: FakeMetastore, tls: SSLContext | None = None) -> None:
+        self.processor, self.tls = Api.Processor(metastore), tls
         self.connections, self.left = 0, 0
         super().__init__(("127.0.0.1", 0), _Connection)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -131,16 +132,19 @@ class _Connection(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         self.server.connections += 1
         line = TSocket()
-        line.setHandle(self.request)
-        protocol = TBinaryProtocol(line)
         with suppress(TTransportException, OSError):
+            tls = self.server.tls
+            line.setHandle(
+                self.request if tls is None else tls.wrap_socket(self.request, server_side=True)
+            )
+            protocol = TBinaryProtocol(line)
             while True:
                 self.server.processor.process(protocol, protocol)
         self.server.left += 1
 
 
 @contextmanager
-def served(metastore: FakeMetastore) -> Iterator[Server]:
-    with Server(metastore) as server:
+def served(metastore: FakeMetastore, tls: SSLContext | None = None) -> Iterator[Server]:
+    with Server(metastore, tls) as server:
         yield server
         server.shutdown()

@@ -96,5 +96,5 @@ def metastore(answer: Answer = answer_right) -> Iterator[Metastore]:
         server.shutdown()
 
 
-def client_of(*servers: Metastore, **settings: float) -> MetastoreClient:
+def client_of(*servers: Metastore, **settings: Any) -> MetastoreClient:
     return MetastoreClient(parse_uris(",".join(s.uri for s in servers)), **settings)

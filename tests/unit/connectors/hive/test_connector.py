@@ -16,6 +16,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib_hive import HiveConnector
 from splitlib_hive.client import MetastoreClient, parse_uris
 from splitlib_hive.connection import Connection
+from splitlib_hive.security import Security
 from tests.unit.connectors.hive.fake_metastore import (
     TEXT,
     FakeMetastore,
@@ -205,7 +206,7 @@ def test_options_are_what_they_are_said_to_be(monkeypatch, server, by_two):
     given: list[dict[str, float]] = []
 
     class Client(MetastoreClient):
-        def __init__(self, addresses, **settings):
+        def __init__(self, addresses, *, security, catalog, **settings):
             given.append(settings)
             super().__init__(addresses, **settings)
 
@@ -307,8 +308,8 @@ def test_closing_ends_the_connection_and_another_call_opens_one(metastore, serve
 
 
 def test_a_connection_that_is_closed_is_closed_at_once(server):
-    ((host, port),) = parse_uris(server.uri)
+    (address,) = parse_uris(server.uri)
     # Without a reference, garbage collection could close the connection.
-    connection = Connection(host, port, timeout_seconds=5)
+    connection = Connection(address, Security(), timeout_seconds=5)
     connection.close()
     wait_until_left(server, 1)

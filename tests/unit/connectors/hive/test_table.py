@@ -14,7 +14,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 import splitlib
-from splitlib_hive.table import table_metadata
+from splitlib_hive.connector import table_metadata
 
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 SCHEMA = {

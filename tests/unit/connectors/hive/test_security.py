@@ -1,0 +1,388 @@
+"""TLS, HTTP with a token, and Kerberos' frames; a real KDC is in tests/interop."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import trustme
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TMemoryBuffer, TTransportException
+
+from splitlib import DynamicFileEnumerator, load_table
+from splitlib.errors import (
+    AccessDenied,
+    ConfigError,
+    ConnectorNotInstalled,
+    SourceError,
+    SourceUnavailable,
+)
+from splitlib_hive.client import MetastoreClient, parse_uris
+from splitlib_hive.security import security_of
+from tests.unit.connectors.hive.fake_metastore import FakeMetastore, served, table_of
+
+TOKEN = "eyJ-a-bearer-token-of-a-test"
+
+
+@pytest.fixture(scope="module")
+def pems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return paths of PEM files: an authority, a server, a client, and a stranger's authority."""
+    place = tmp_path_factory.mktemp("pems")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(place / "ca"))
+    trustme.CA().cert_pem.write_to_path(str(place / "other_ca"))
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        str(place / "server")
+    )
+    authority.issue_cert("other.example").private_key_and_cert_chain_pem.write_to_path(
+        str(place / "other_host")
+    )
+    client = authority.issue_cert("client@example.com")
+    client.private_key_pem.write_to_path(str(place / "key"))
+    client.cert_chain_pems[0].write_to_path(str(place / "certificate"))
+    return {path.name: str(path) for path in place.iterdir()}
+
+
+def server_context(pems: dict[str, str], name: str = "server") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pems[name])
+    return context
+
+
+def metastore() -> FakeMetastore:
+    fake = FakeMetastore()
+    fake.tables["d", "t"] = table_of("file:///nowhere", "k")
+    fake.partitions["d", "t"] = {}
+    return fake
+
+
+def client_of(uri: str, **options: Any) -> MetastoreClient:
+    addresses = parse_uris(uri)
+    return MetastoreClient(addresses, security=security_of(options, addresses), timeout_seconds=10)
+
+
+def databases(uri: str, **options: Any) -> list[str]:
+    client = client_of(uri, **options)
+    try:
+        return client.get_databases()
+    finally:
+        client.close()
+
+
+def test_tls_with_a_trusted_certificate(pems):
+    with served(metastore(), server_context(pems)) as server:
+        assert databases(server.uri, tls_ca=pems["ca"]) == ["d"]
+        table = load_table("d.t", connector="hive", uri=server.uri, tls_ca=pems["ca"])
+        assert table.partition_keys == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("server", {"tls": "true"}), ("server", {"tls_ca": "other_ca"})]
+)
+def test_a_certificate_of_an_unknown_authority_is_refused(pems, name, options):
+    options = {key: pems.get(value, value) for key, value in options.items()}
+    with (
+        served(metastore(), server_context(pems, name)) as server,
+        pytest.raises(SourceError, match=r"certificate of thrift://127\.0\.0\.1.* not trusted"),
+    ):
+        databases(server.uri, **options)
+
+
+def test_a_certificate_of_another_host_is_refused(pems):
+    with (
+        served(metastore(), server_context(pems, "other_host")) as server,
+        pytest.raises(SourceError, match="not trusted"),
+    ):
+        databases(server.uri, tls_ca=pems["ca"])
+
+
+def test_the_certificate_of_a_client(pems):
+    context = server_context(pems)
+    context.load_verify_locations(pems["ca"])
+    context.verify_mode = ssl.CERT_REQUIRED
+    own = {"tls_certificate": pems["certificate"], "tls_key": pems["key"]}
+    with served(metastore(), context) as server:
+        assert databases(server.uri, tls_ca=pems["ca"], **own) == ["d"]
+        with pytest.raises(AccessDenied, match="refuses the TLS connection") as refused:
+            databases(server.uri, tls_ca=pems["ca"])
+        assert "tls_certificate" in str(refused.value.hint)
+
+
+def test_a_metastore_without_tls(pems):
+    with (
+        served(metastore()) as server,
+        pytest.raises((SourceError, SourceUnavailable)) as error,
+    ):
+        databases(server.uri, tls_ca=pems["ca"])
+    assert "TLS" in f"{error.value} {error.value.hint}"
+
+
+def test_a_metastore_that_requires_tls(pems):
+    with (
+        served(metastore(), server_context(pems)) as server,
+        pytest.raises(SourceUnavailable) as error,
+    ):
+        databases(server.uri)
+    assert "TLS" in str(error.value.hint)
+
+
+class _HttpMetastore(BaseHTTPRequestHandler):
+    """Answers thrift calls in the bodies of POST requests with the right token."""
+
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def do_POST(self) -> None:
+        self.server.headers.append(dict(self.headers))
+        body = TMemoryBuffer(self.rfile.read(int(self.headers["Content-Length"])))
+        status, answer = 200, TMemoryBuffer()
+        if self.server.status:
+            status, answer = self.server.status, TMemoryBuffer(b"who are you?")
+        elif self.path != "/metastore":
+            status = 404
+        else:
+            self.server.processor.process(TBinaryProtocol(body), TBinaryProtocol(answer))
+        self.send_response(status)
+        data = answer.getvalue()
+        if self.server.closes:
+            self.send_header("Connection", "close")
+        if self.server.in_chunks:
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"".join(b"1\r\n%c\r\n" % byte for byte in data) + b"0\r\n\r\n")
+        else:
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def served_by_http(tls: ssl.SSLContext | None = None) -> Iterator[Any]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _HttpMetastore) as plain:
+        server: Any = plain
+        server.daemon_threads, server.block_on_close = True, False
+        server.headers, server.status, server.in_chunks, server.closes = [], 0, False, False
+        server.processor = Api.Processor(metastore())
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        server.uri = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_https_with_a_token(pems):
+    with served_by_http(server_context(pems)) as server:
+        client = client_of(server.uri, tls_ca=pems["ca"], token=TOKEN)
+        for server.in_chunks in (False, True):
+            assert client.get_databases() == ["d"]
+            assert client.get_partition_names("d", "t").to_pylist() == []
+        client.close()
+    assert {each["Authorization"] for each in server.headers} == {f"Bearer {TOKEN}"}
+
+
+def test_a_connection_that_the_server_ends_is_opened_anew_with_tls(pems):
+    with served_by_http(server_context(pems)) as server:
+        server.closes = True
+        client = client_of(server.uri, tls_ca=pems["ca"], token=TOKEN)
+        for _ in range(3):
+            assert client.get_databases() == ["d"]
+        client.close()
+    assert len(server.headers) == 3
+
+
+def test_http_without_a_token():
+    with served_by_http() as server:
+        assert databases(f"{server.uri}/metastore/") == ["d"]
+    assert server.headers[0]["x-actor-username"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, AccessDenied), (403, AccessDenied), (503, SourceUnavailable), (302, SourceError)],
+)
+def test_errors_of_http(status, kind, pems):
+    with served_by_http(server_context(pems)) as server:
+        server.status = status
+        with pytest.raises(kind, match=f"HTTP {status}.*who are you") as error:
+            databases(server.uri, tls_ca=pems["ca"], token=TOKEN)
+        assert TOKEN not in str(error.value)
+
+
+def test_a_wrong_path():
+    with served_by_http() as server, pytest.raises(SourceError, match="HTTP 404"):
+        databases(f"{server.uri}/other")
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "message"),
+    [
+        ("thrift://h", {"token": "t"}, "over HTTP only"),
+        ("thrift://h", {"tls": "no"}, "true or false"),
+        ("thrift://h", {"tls": "false", "tls_ca": __file__}, "tls is false"),
+        ("https://h", {"tls": "false"}, "tls is false"),
+        ("http://h", {"tls": "true"}, "http uri"),
+        ("http://h", {"kerberos_principal": "hive/_HOST@R"}, "not supported over HTTP"),
+        ("thrift://h", {"tls_key": __file__}, "without tls_certificate"),
+        ("thrift://h", {"tls_ca": "/no/such/file"}, "tls_ca cannot be read"),
+        ("thrift://h", {"tls_ca": __file__}, "tls_ca cannot be read"),
+        ("thrift://a,https://b", {}, "start alike"),
+        ("thrift://a/path", {}, "not a metastore address"),
+        ("ftp://a", {}, "not a metastore address"),
+    ],
+)
+def test_options_that_contradict_each_other(uri, options, message):
+    with pytest.raises(ConfigError, match=message):
+        client_of(uri, **options)
+
+
+def test_addresses():
+    assert [str(address) for address in parse_uris("https://a,https://b:9/x/,https://[::1]:8")] == [
+        "https://a:443/metastore",
+        "https://b:9/x",
+        "https://::1:8/metastore",
+    ]
+
+
+class _Context:
+    """Stands for a security context of gssapi: two steps, and layers that reverse the bytes."""
+
+    def __init__(self, name: str, usage: str) -> None:
+        assert (name, usage) == ("hive/127.0.0.1@EXAMPLE.COM", "initiate")
+        self.steps = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.steps == 2
+
+    def step(self, token: bytes | None = None) -> bytes:
+        self.steps += 1
+        assert token == (None if self.steps == 1 else b"challenge")
+        return b"step %d" % self.steps
+
+    def wrap(self, data: bytes, is_encrypted: bool) -> SimpleNamespace:
+        return SimpleNamespace(message=data[::-1])
+
+    def unwrap(self, data: bytes) -> SimpleNamespace:
+        return SimpleNamespace(message=data[::-1])
+
+
+@pytest.fixture
+def gssapi(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = ModuleType("gssapi")
+    module.NameType = SimpleNamespace(kerberos_principal="principal")
+    module.Name = lambda name, kind: name
+    module.SecurityContext = _Context
+    module.exceptions = SimpleNamespace(GSSError=type("GSSError", (Exception,), {}))
+    monkeypatch.setitem(sys.modules, "gssapi", module)
+    return module
+
+
+@contextmanager
+def served_by_sasl(layers: int, verdict: int = 5) -> Iterator[str]:
+    """Serve one connection by SASL with the given security layers, and return its address."""
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler).socket
+    processor = Api.Processor(metastore())
+
+    def serve() -> None:
+        accepted, _ = listening.accept()
+        line = TSocket()
+        line.setHandle(accepted)
+
+        def receive() -> tuple[int, bytes]:
+            status, size = struct.unpack(">BI", line.readAll(5))
+            return status, line.readAll(size) if size else b""
+
+        def send(status: int, body: bytes) -> None:
+            line.write(struct.pack(">BI", status, len(body)) + body)
+
+        with accepted:
+            assert receive() == (1, b"GSSAPI")
+            assert receive() == (2, b"step 1")
+            send(2, b"challenge")
+            assert receive() == (2, b"step 2")
+            send(2, bytes([layers, 0, 16, 0])[::-1])
+            chosen = receive()[1][::-1]
+            send(verdict, b"" if verdict == 5 else b"no such user")
+            order = -1 if chosen[0] > 1 else 1
+            try:
+                while True:
+                    (size,) = struct.unpack(">i", line.readAll(4))
+                    answer = TMemoryBuffer()
+                    processor.process(
+                        TBinaryProtocol(TMemoryBuffer(line.readAll(size)[::order])),
+                        TBinaryProtocol(answer),
+                    )
+                    data = answer.getvalue()
+                    # a response may be in several frames
+                    for part in (data[:5], data[5:]):
+                        line.write(struct.pack(">i", len(part)) + part[::order])
+            except (TTransportException, OSError):
+                pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"thrift://127.0.0.1:{listening.getsockname()[1]}"
+    thread.join(20)
+    listening.close()
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4, 7])
+def test_frames_of_kerberos(gssapi, layers):
+    with served_by_sasl(layers) as uri:
+        client = client_of(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM")
+        assert client.get_databases() == ["d"]
+        assert client.get_partition_names("d", "t").to_pylist() == []
+        client.close()
+
+
+def test_a_rejected_ticket(gssapi):
+    with (
+        served_by_sasl(1, verdict=3) as uri,
+        pytest.raises(AccessDenied, match=r"rejects hive/127\.0\.0\.1@EXAMPLE\.COM: no such user"),
+    ):
+        databases(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM")
+
+
+def test_kerberos_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(ConnectorNotInstalled, match="gssapi") as error:
+        client_of("thrift://h", kerberos_principal="hive/_HOST@EXAMPLE.COM")
+    assert "splitlib[kerberos]" in str(error.value.hint)
+
+
+def test_a_catalog_is_part_of_the_names():
+    fake = metastore()
+    fake.is_old = True  # the newer request has a field for the catalog
+    fake.tables["@lake#d", "t"] = fake.tables["d", "t"]
+    fake.partitions["@lake#d", "t"] = {}
+    with served(fake) as server:
+        table = load_table("d.t", connector="hive", uri=server.uri, catalog="lake")
+        assert not list(DynamicFileEnumerator(table).enumerate_splits())
+    assert fake.calls[:2] == [
+        ("get_table", "@lake#d", "t"),
+        ("get_partition_names", "@lake#d", "t", -1),
+    ]
+
+
+def test_secrets_stay_out_of_texts(pems):
+    with served_by_http(server_context(pems)) as server:
+        server.status = 500
+        with pytest.raises(SourceUnavailable) as error:
+            load_table("d.t", connector="hive", uri=server.uri, tls_ca=pems["ca"], token=TOKEN)
+    assert TOKEN not in repr(error.value)
+    assert TOKEN not in repr(security_of({"token": TOKEN}, parse_uris("https://h")))
