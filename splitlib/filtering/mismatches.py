@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from splitlib.errors import InvalidFilter
+from splitlib.errors import InvalidFilter, did_you_mean
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, ValueDomain
 from splitlib.filtering.predicate import same_order
 from splitlib.model import TableMetadata
-from splitlib.suggestions import did_you_mean
 
 
 class Mismatch(NamedTuple):
@@ -37,8 +36,9 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     found = [
         _no_column(name, metadata.schema.names)
         for name in data.fields
-        # ``a.b`` is a field of the struct ``a``
-        if name.lower() not in filterable and name.lower().split(".")[0] not in columns
+        # ``a.b`` is a field of the struct ``a``, or a column with a dot in its name
+        if name.lower() not in filterable
+        and columns.isdisjoint((name.lower(), name.lower().split(".")[0]))
     ]
     for domain in data.domains:
         for name in domain.fields:

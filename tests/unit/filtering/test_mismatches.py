@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidFilter
+from splitlib.filtering.mismatches import mismatches
+from splitlib.model import ReadFormat, TableMetadata
 from splitlib.table import Table
 from tests.support.memory_connector import MemoryConnector, enumerator_of, ks
 
@@ -94,3 +96,10 @@ def test_a_name_alone_announces_a_filter():
     arrival = threading.Timer(0.05, scan.set_dynamic_filtering_data, (RIGHT["key"], "q"))
     arrival.start()
     assert ks(scan.enumerate_splits()) == [1, 1], "it waited for q alone"
+
+
+def test_a_column_with_a_dot_in_its_name_is_not_missing():
+    schema = pa.schema([("x.y", pa.int64()), ("k", pa.int32())])
+    metadata = TableMetadata(schema, ("k",), ReadFormat("parquet"))
+    assert not mismatches(from_values({"x.y": [1]}), metadata)
+    assert mismatches(from_values({"y.x": [1]}), metadata)
