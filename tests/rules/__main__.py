@@ -10,12 +10,23 @@ from tests.rules import (
     internals,
     layers,
     limits,
+    package_docstrings,
     private_names,
     versions,
     walk,
 )
 
-RULES = (layers, limits, internals, private_names, documented_attributes, documents, versions, walk)
+RULES = (
+    layers,
+    limits,
+    internals,
+    private_names,
+    documented_attributes,
+    documents,
+    package_docstrings,
+    versions,
+    walk,
+)
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 CORE = [
     "_version",
     "redaction",
-    "suggestions",
     "errors",
     "model",
     "config",
@@ -31,7 +30,6 @@ CORE = [
     "enumeration",
     "reading",
     "rows",
-    "catalogs",
     "registry",
     "coordination",
     "spark",
@@ -79,7 +77,6 @@ SPARK = [
 FOR_CONNECTORS = frozenset(
     [
         "redaction",
-        "suggestions",
         "errors",
         "model",
         "config",

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import documents, internals, layers, limits, private_names, versions
+from tests.rules import (
+    documents,
+    internals,
+    layers,
+    limits,
+    package_docstrings,
+    private_names,
+    versions,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +45,20 @@ def test_layers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert any("splitlib.model imports" in problem for problem in layers.problems())
     monkeypatch.setitem(layers.MODULES, "splitlib.unheard_of", climbing)
     assert "unheard_of has no place among the layers" in list(layers.problems())
+
+
+def test_docstrings_of_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "__init__.py"
+    package.write_text('"""Keys: ``data`` holds them, and ``report`` counts them."""')
+    monkeypatch.setattr(package_docstrings, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        package_docstrings,
+        "MODULES",
+        {"splitlib.k": package, "splitlib.k.data": Path(), "splitlib.k.matchers": Path()},
+    )
+    assert list(package_docstrings.problems()) == [
+        "__init__.py: missing or left out: matchers, report"
+    ]
 
 
 def test_internals_of_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
