@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, fields
 from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
-from splitlib.errors import ConfigError
-from splitlib.suggestions import did_you_mean
+from splitlib.errors import ConfigError, did_you_mean
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
-# Prefixes of named catalogs, which share these sources with the settings; see splitlib.catalogs.
+# Prefixes of named catalogs, which share these sources with the settings; see splitlib.registry.
 SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from splitlib.redaction import redact, redact_causes
@@ -53,7 +53,6 @@ __all__ = [
     "TooManyPartitions",
     "UnsupportedTable",
 ]
-
 # Status codes, error codes and classes by which failures of storage clients are classified. Classes
 # are matched by name, because the packages that define them may not be installed.
 _REFUSED_STATUS = frozenset({401, 403})
@@ -96,6 +95,29 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ESTALE,
     }
 )
+
+
+def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
+    """Return the known name most similar to ``name``, ignoring case; None if none is close.
+
+    Args:
+        name: The name as the user wrote it.
+        known: The names that exist.
+        similarity: Minimum similarity of the two names, from 0 to 1.
+    """
+    # Imported here so that importing splitlib stays fast: only error messages need it.
+    from difflib import get_close_matches
+
+    by_lower_case = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=similarity)
+    return by_lower_case[close[0]] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "available:") -> str:
+    """Return a hint for an unknown name: the nearest known one, or a list of all."""
+    known = list(known)
+    close = nearest(name, known)
+    return f"did you mean {close!r}?" if close else f"{otherwise} {', '.join(known)}."
 
 
 class SplitlibError(Exception):

@@ -13,11 +13,10 @@ from splitlib.hive.partition_values import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import SELECTING_OPTIONS, Storage, local_path
-from splitlib_files.globs import GlobbedStorage
 from splitlib_files.layout import Layout
 from splitlib_files.names import DirectoryNames, escapes_of
 from splitlib_files.schema import declared_schema, schema_of_file, schema_of_files
-from splitlib_files.walk import Walk
+from splitlib_files.walk import GlobbedStorage, Walk
 
 _OPTIONS = {
     "format",

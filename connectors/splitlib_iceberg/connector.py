@@ -33,7 +33,6 @@ from splitlib_iceberg.batches import (
     resolve,
     statistics_of,
 )
-from splitlib_iceberg.deletion_vectors import read_vector
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.physical_names import PhysicalNames
 from splitlib_iceberg.pinning import Pinned, open_table, table_names
@@ -45,6 +44,7 @@ from splitlib_iceberg.schema import (
     renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
+from splitlib_iceberg.unpacking import read_vector
 
 _BY_ID = ReadFormat.of("parquet", columns="id")
 

@@ -1,9 +1,16 @@
-"""Select the manifests of a snapshot that may have matching files, and read their contents."""
+"""Select the manifests of a snapshot that may have matching files, and read their contents.
+
+Manifest lists are checked to be complete, by the counts in the snapshot's summary. A list that was
+truncated between two blocks decodes without an error. The summary may contain the number of
+manifests, and totals of files and rows. Each total is computed from the total of the previous
+snapshot, so one wrong total makes all later totals wrong. Therefore a list with more files than the
+total is accepted, and also a list that lacks as many files as the list of the previous snapshot.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -13,31 +20,104 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from splitlib.errors import CorruptMetadata
+from splitlib.errors import CorruptMetadata, SplitlibError
 from splitlib.model import Manifests
 from splitlib.remote.calls import Workers
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
 from splitlib_iceberg.failures import decoding
-from splitlib_iceberg.list_completeness import check_whole
 from splitlib_iceberg.manifest_contents import Contents, contents_of
 from splitlib_iceberg.manifests import (
     Entries,
     live_files,
+    live_rows,
     may_have_files,
     read_entries,
     read_list,
 )
 from splitlib_iceberg.partition_specs import Spec
 
+_DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
+ManifestFiles = Sequence[ManifestFile]
 # Decoding holds Python's global lock, so threads only hide the latency of storage.
 _THREADS = 8
 # Approximate memory use of a decoded delete file.
 _DELETE_BYTES = 2000
-
 A = TypeVar("A")
 T = TypeVar("T")
+
+
+def check_whole(
+    manifests: ManifestFiles,
+    snapshot: Snapshot,
+    previous: Callable[[], tuple[Snapshot, ManifestFiles] | None],
+) -> None:
+    """Check that a manifest list has all manifests of its snapshot.
+
+    Args:
+        manifests: ManifestFiles in the snapshot's list.
+        snapshot: The snapshot.
+        previous: Function that returns the previous snapshot and the manifests in its list, or
+            None if they are unavailable.
+
+    Raises:
+        CorruptMetadata: if manifests are missing.
+    """
+    summary = _numbers(snapshot)
+    created, kept = summary.get("manifests-created"), summary.get("manifests-kept")
+    if created is not None and kept is not None:
+        if created + kept == len(manifests):
+            return
+        # Old Iceberg versions did not count delete manifests, so a list may have more.
+        if created + kept > len(manifests):
+            raise CorruptMetadata(
+                f"The manifest list {snapshot.manifest_list} has {len(manifests)} manifests, "
+                f"but its snapshot counts {created + kept}."
+            )
+    missing = _missing(manifests, summary)
+    if not missing:
+        return
+    try:
+        earlier = previous()
+    except SplitlibError:  # without the previous list, assume that the totals are right
+        earlier = None
+    if earlier is not None and _missing(earlier[1], _numbers(earlier[0])) == missing:
+        return
+    what, count = next(iter(missing.items()))
+    raise CorruptMetadata(
+        f"The manifest list {snapshot.manifest_list} has {count} fewer than the {what} of its "
+        f"snapshot, {summary[what]}.",
+        hint="if the list is complete, the snapshot's counts are wrong: Iceberg's procedure "
+        "rewrite_manifests makes a snapshot with the right number of manifests.",
+    )
+
+
+def _missing(manifests: ManifestFiles, summary: Mapping[str, int]) -> dict[str, int]:
+    """Return the totals in the summary that the list does not reach, and how much is missing."""
+    data = [m for m in manifests if m.content == _DATA]
+    listed = {
+        "total-data-files": _sum(map(live_files, data)),
+        "total-delete-files": _sum(live_files(m) for m in manifests if m.content == _DELETES),
+    }
+    if "total-data-files" not in summary:
+        listed["total-records"] = _sum(map(live_rows, data))
+    return {
+        what: summary[what] - count
+        for what, count in listed.items()
+        if count is not None and count < summary.get(what, 0)
+    }
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
+
+
+def _numbers(snapshot: Snapshot) -> dict[str, int]:
+    """Return the numeric entries of a snapshot's summary."""
+    summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return {key: int(value) for key, value in summary.items() if str(value).isdecimal()}
 
 
 class Plan(NamedTuple):

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from splitlib.cli import jsonlines, progress
+from splitlib.cli import output
 from splitlib.cli.arguments import config_of, filters_of, table_of
 from splitlib.cli.plan import options
 from splitlib.enumeration.analyze import Analysis, analyze_table
@@ -40,7 +40,7 @@ def _run(args: argparse.Namespace) -> int:
     names = None if args.columns is None else [n.strip() for n in args.columns.split(",")]
     with (
         table_of(args, config) as table,
-        progress.for_command(lambda: f"{so_far[0].files:,} files", json=args.json) as out,
+        output.for_command(lambda: f"{so_far[0].files:,} files", json=args.json) as out,
     ):
         filters = filters_of(args, table, config)
 
@@ -48,5 +48,5 @@ def _run(args: argparse.Namespace) -> int:
             so_far[0] = found
 
         found = analyze_table(table, names, filters, config, show)
-        out.print(jsonlines.dump(asdict(found)) if args.json else str(found))
+        out.print(output.dump(asdict(found)) if args.json else str(found))
     return 0

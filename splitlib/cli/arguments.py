@@ -7,14 +7,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from splitlib.catalogs import named_catalogs
-from splitlib.cli.filters import parse_filter, parse_range
-from splitlib.cli.keys import STDIN, keys_of
+from splitlib.cli.keys import STDIN, keys_of, parse_filter, parse_range
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.registry import is_path, open_table
+from splitlib.registry import is_path, named_catalogs, open_table
 from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table

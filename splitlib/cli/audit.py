@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.arguments import output_options, pairs
 from splitlib.errors import ConfigError, ConnectorNotInstalled
 
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     queries = dict(_queries(args.file))
     found = audited(queries, pairs("conf", args.conf), files=args.files)
     if args.json:
-        print(jsonlines.dump(found.to_dict()))
+        print(output.dump(found.to_dict()))
     else:
         print(found._repr_html_() if args.html else found)
     failed = any(query.is_error for query in found.queries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.arguments import output_options, pairs, setting_options
 from splitlib.config import resolve_settings
 
@@ -27,7 +27,7 @@ def _run(args: argparse.Namespace) -> int:
     width = max(len(setting.name) for setting in resolved)
     for setting in resolved:
         if args.json:
-            print(jsonlines.dump(setting._asdict()))
+            print(output.dump(setting._asdict()))
         else:
             print(f"{setting.name:<{width}}  {setting.value}  ({setting.source})")
             print(f"{'':<{width}}  {setting.doc}")

@@ -12,11 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.arguments import output_options
-from splitlib.demo.data import QUERY, DemoData, generate
-from splitlib.demo.report import report, wrong
-from splitlib.demo.run import Run, Steps, run_all, session
+from splitlib.demo.run import QUERY, DemoData, Run, Steps, generate, report, run_all, session, wrong
 from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
 from splitlib.testing import HiveMetastore
 
@@ -80,7 +78,7 @@ def _demo(args: argparse.Namespace, directory: Path) -> int:
         spark = stack.enter_context(session(metastore, data, directory, steps))
         runs = run_all(spark, metastore.uri, steps)
     if args.json:
-        print(jsonlines.dump(_plain(args, data, runs, steps)))
+        print(output.dump(_plain(args, data, runs, steps)))
     else:
         print(report(data, runs))
     return 1 if wrong(data, runs) else 0

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.arguments import nested, output_options, pairs, setting_options
-from splitlib.doctor.finding import PROBLEM, Finding
+from splitlib.doctor.machine import PROBLEM, Finding
 from splitlib.errors import ConfigError
 
 
@@ -44,17 +44,20 @@ def add_to(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     failed = False
     for finding in _findings(args):
-        print(jsonlines.dump(finding.to_dict()) if args.json else finding, flush=True)
+        print(output.dump(finding.to_dict()) if args.json else finding, flush=True)
         failed = failed or finding.status == PROBLEM
     return int(failed)
 
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     # Imported here, because other commands do not need them.
-    from splitlib.doctor.machine import Machine, machine_findings
-    from splitlib.doctor.packages import own_requirements, package_findings
-    from splitlib.doctor.session import path_findings, session_findings
-    from splitlib.doctor.sources import source_findings
+    from splitlib.doctor.machine import (
+        Machine,
+        machine_findings,
+        own_requirements,
+        package_findings,
+    )
+    from splitlib.doctor.sources import path_findings, session_findings, source_findings
 
     options = nested(pairs("option", args.option))
     storage = options.pop("storage_options", {})

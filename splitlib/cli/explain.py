@@ -6,7 +6,7 @@ import argparse
 from collections import deque
 from typing import Any
 
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.plan import enumerating, options
 
 
@@ -25,5 +25,5 @@ def _run(args: argparse.Namespace) -> int:
     with enumerating(args) as (enumerator, out):
         deque(enumerator.enumerate_splits(), maxlen=0)  # consume all splits without storing them
         report = enumerator.explain()
-        out.print(jsonlines.dump(report.to_dict()) if args.json else str(report))
+        out.print(output.dump(report.to_dict()) if args.json else str(report))
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from splitlib.cli import jsonlines, progress
+from splitlib.cli import output
 from splitlib.cli.arguments import config_of, filters_of, table_of
 from splitlib.cli.plan import options
 from splitlib.errors import SplitlibError
@@ -48,7 +48,7 @@ def _run(args: argparse.Namespace) -> int:
 
     with (
         table_of(args, config) as table,
-        progress.for_command(lambda: f"{rows:,} rows", json=args.json) as out,
+        output.for_command(lambda: f"{rows:,} rows", json=args.json) as out,
     ):
         found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
         try:
@@ -69,5 +69,5 @@ def _run(args: argparse.Namespace) -> int:
             ) from error
         result = {"directory": args.to, "format": args.format, "files": files, "rows": rows}
         text = f"{rows:,} rows in {files:,} files: {args.to}"
-        out.print(jsonlines.dump(result) if args.json else text)
+        out.print(output.dump(result) if args.json else text)
     return 0

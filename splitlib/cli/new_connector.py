@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from splitlib._version import __version__
-from splitlib.cli import jsonlines
+from splitlib.cli import output
 from splitlib.cli.arguments import output_options
 from splitlib.errors import ConfigError
 from splitlib.registry import connector_names
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     directory = Path(args.directory or f"splitlib-{args.name.replace('_', '-')}")
     paths = [str(path) for path in write_package(args.name, directory)]
-    print(jsonlines.dump({"files": paths}) if args.json else "\n".join(paths))
+    print(output.dump({"files": paths}) if args.json else "\n".join(paths))
     return 0
 
 

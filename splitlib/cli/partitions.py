@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.cli import jsonlines, progress
+from splitlib.cli import output
 from splitlib.cli.arguments import config_of, enumerator_of, filters_of, table_of
 from splitlib.cli.plan import options
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
@@ -52,12 +52,12 @@ def _run(args: argparse.Namespace) -> int:
             filters = filters_of(args, table, config) if config.dynamic_filtering_enabled else []
             found = _named(table, Predicate(table.metadata.partition_schema, filters))
         shown = 0
-        with progress.for_command(lambda: f"{shown:,} partitions", json=args.json) as out:
+        with output.for_command(lambda: f"{shown:,} partitions", json=args.json) as out:
             for shown, one in enumerate(found, start=1):  # noqa: B007 - read by the progress
                 row = _row(table, one)
                 if args.files:
                     row |= {"files": one.files, "bytes": one.bytes}
-                out.print(jsonlines.dump(row) if args.json else _text(row))
+                out.print(output.dump(row) if args.json else _text(row))
     return 0
 
 
@@ -103,7 +103,7 @@ def _row(table: Table, found: _Found) -> dict[str, Any]:
         for key, column in zip(keys, columns, strict=True)
     }
     # The name of an unpartitioned table's only partition is empty.
-    return {"partition": partition_name(keys.names, texts), "values": jsonlines.plain(typed)}
+    return {"partition": partition_name(keys.names, texts), "values": output.plain(typed)}
 
 
 def _text(row: dict[str, Any]) -> str:

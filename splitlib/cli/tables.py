@@ -6,16 +6,20 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from splitlib.catalogs import named_catalogs
-from splitlib.cli import jsonlines, progress
+from splitlib.cli import output
 from splitlib.cli.arguments import is_directory, nested, output_options, pairs
 from splitlib.config import SplitConfig
-from splitlib.errors import ConfigError, MissingPartition, TableNotFound, error_context
+from splitlib.errors import (
+    ConfigError,
+    MissingPartition,
+    TableNotFound,
+    did_you_mean,
+    error_context,
+)
 from splitlib.redaction import redact, remember
-from splitlib.registry import connector_class
+from splitlib.registry import connector_class, named_catalogs
 from splitlib.spi import SupportsTableNames
 from splitlib.storage import Storage, only_within
-from splitlib.suggestions import did_you_mean
 
 
 class _Table(NamedTuple):
@@ -60,12 +64,12 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    with progress.for_command(lambda: "listing the tables", json=args.json) as out:
+    with output.for_command(lambda: "listing the tables", json=args.json) as out:
         for found in _tables(args):
             row = {"database": found.database, "table": found.table}
             if found.catalog is not None:
                 row["catalog"] = found.catalog
-            out.print(jsonlines.dump(row) if args.json else found.name)
+            out.print(output.dump(row) if args.json else found.name)
     return 0
 
 

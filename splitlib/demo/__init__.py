@@ -1,1 +1,1 @@
-"""The demo: ``data`` generates TPC-DS tables, ``run`` queries them, ``report`` compares results."""
+"""The demo: a query of TPC-DS with Spark, with and without its pruning, and with splitlib."""

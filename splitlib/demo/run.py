@@ -1,4 +1,7 @@
-"""Run the demo's query in three ways, without cached listings, and count what each one reads."""
+"""Run the demo's query in three ways, without cached listings, and count what each one reads.
+
+DuckDB's TPC-DS extension generates the two tables, in Hive's layout.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,27 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from splitlib.demo.data import CONDITION, DIMENSION, DIMENSION_KEY, FACT, KEY, DemoData
+from splitlib.errors import ConnectorNotInstalled
+from splitlib.report import size_text, strip
 from splitlib.testing import HiveMetastore
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
     from splitlib.testing.spark_counts import QueryCounts
 
 
+FACT, KEY = "store_sales", "ss_sold_date_sk"
+DIMENSION, DIMENSION_KEY = "date_dim", "d_date_sk"
+CONDITION = "d_year = 2000 AND d_following_holiday = 'Y'"
+QUERY = f"SELECT count(*) FROM {FACT} JOIN {DIMENSION} ON {KEY} = {DIMENSION_KEY} WHERE {CONDITION}"
 _DATABASE = "tpcds"
 _WARM_UP = "warm_up"
 _WARM_UP_PARTITIONS = 64  # above 32, Spark lists files in a job
@@ -33,6 +42,93 @@ _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_CELLS = 60
+_NOTES = """\
+partitions  details fetched from the metastore; splitlib first lists all names, in one call
+listed      directories of both tables
+files       files read from the fact table, and their size; a count(*) reads only their footers"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoData:
+    """The generated tables, and the expected result of the query."""
+
+    columns: dict[str, str]
+    """Column definitions in Spark SQL, by table, without the partition key."""
+    keys: tuple[str | None, ...]
+    """Partition values of the fact table, with the null partition last."""
+    expected_count: int
+    """Number of rows of the join, as counted by DuckDB."""
+    expected_keys: frozenset[str]
+    """Values of the partitions that the join needs."""
+
+
+def generate(directory: Path, scale: float) -> DemoData:
+    """Write ``store_sales`` (a directory per day) and ``date_dim`` into ``directory``.
+
+    Args:
+        directory: An existing directory. Each table is written to a subdirectory.
+        scale: TPC-DS scale factor; 1 is about a gigabyte of text.
+
+    Raises:
+        ConnectorNotInstalled: if there is no generator for DuckDB's version.
+    """
+    with open_with_generator(directory / "duckdb") as duckdb:
+        duckdb.execute("CALL dsdgen(sf = ?)", [scale])
+        # With one thread and sorted rows, DuckDB writes one file per day, the same in every run.
+        duckdb.execute("SET threads = 1")
+        duckdb.execute(
+            f"COPY (FROM {FACT} ORDER BY {KEY}) TO '{_quoted(directory / FACT)}'"
+            f" (FORMAT parquet, PARTITION_BY ({KEY}))"
+        )
+        (directory / DIMENSION).mkdir()
+        file = directory / DIMENSION / "data_0.parquet"
+        duckdb.execute(f"COPY {DIMENSION} TO '{_quoted(file)}' (FORMAT parquet)")
+        keys = _column(duckdb, f"SELECT DISTINCT {KEY} FROM {FACT} ORDER BY 1 NULLS LAST")
+        [count] = _column(duckdb, QUERY)
+        needed = _column(duckdb, QUERY.replace("count(*)", f"DISTINCT {KEY}"))
+        columns = {table: _columns(duckdb, table) for table in (FACT, DIMENSION)}
+    return DemoData(
+        columns=columns,
+        keys=tuple(None if key is None else str(key) for key in keys),
+        expected_count=int(str(count)),
+        expected_keys=frozenset(str(key) for key in needed),
+    )
+
+
+def open_with_generator(extensions: Path) -> DuckDBPyConnection:
+    """Open DuckDB with its TPC-DS extension from a Python package, without a download."""
+    import duckdb
+    import duckdb_extension_tpcds  # type: ignore[import-untyped]  # no types
+
+    [package, *_] = duckdb_extension_tpcds.__path__
+    found = sorted(Path(package).rglob(f"v{duckdb.__version__}/tpcds.duckdb_extension*"))
+    if not found:
+        raise ConnectorNotInstalled(
+            f"duckdb-extension-tpcds has no extension for DuckDB {duckdb.__version__}.",
+            hint="pip install 'splitlib[demo]'",
+        )
+    connection = duckdb.connect(config={"extension_directory": str(extensions)})
+    connection.execute(f"INSTALL '{_quoted(found[0])}'")
+    connection.execute("LOAD tpcds")
+    return connection
+
+
+def _columns(duckdb: DuckDBPyConnection, table: str) -> str:
+    rows: Sequence[tuple[str, str]] = duckdb.execute(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
+        " AND column_name <> ? ORDER BY column_index",
+        [table, KEY],
+    ).fetchall()
+    return ", ".join(f"{name} {kind.replace('VARCHAR', 'STRING')}" for name, kind in rows)
+
+
+def _column(duckdb: DuckDBPyConnection, query: str) -> list[object]:
+    return [value for (value,) in duckdb.execute(query).fetchall()]
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 class Steps:
@@ -256,3 +352,44 @@ def _create(
         f"CREATE EXTERNAL TABLE {table} ({columns}) {partitioned} STORED AS PARQUET"
         f" LOCATION '{location.as_uri()}'"
     )
+
+
+def report(data: DemoData, runs: Sequence[Run]) -> str:
+    """Return a table of the runs. For runs that list their partitions, add a strip of them."""
+    head = ("", "partitions", "listed", "files", "bytes", "seconds")
+    rows = [
+        (
+            run.name,
+            f"{run.partitions_fetched:,}",
+            f"{run.directories_listed:,}",
+            f"{run.files_read:,}",
+            size_text(run.bytes_read),
+            f"{run.seconds:.1f}",
+        )
+        for run in runs
+    ]
+    lines = ["", QUERY, ""]
+    for name, *numbers in (head, *rows):
+        lines.append(f"{name:<17}" + "".join(f"{number:>12}" for number in numbers))
+    lines += ["", _NOTES]
+    for run in runs:
+        if run.partitions is not None:
+            lines += ["", strip([key in run.partitions for key in data.keys], _CELLS)]
+            lines.append(
+                f"{run.name} kept {len(run.partitions):,} of {len(data.keys):,} partitions (█)"
+            )
+    return "\n".join([*lines, "", verdict(data, runs)])
+
+
+def wrong(data: DemoData, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs whose result differs from DuckDB's."""
+    return [run for run in runs if run.count != data.expected_count]
+
+
+def verdict(data: DemoData, runs: Sequence[Run]) -> str:
+    """Return a sentence that compares all results with DuckDB's."""
+    expected = f"{data.expected_count:,}"
+    mismatches = [f"{run.name} counts {run.count:,}" for run in wrong(data, runs)]
+    if mismatches:
+        return f"WRONG: {', '.join(mismatches)}; DuckDB counts {expected}."
+    return f"All count {expected} rows, as DuckDB does."

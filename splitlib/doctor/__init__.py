@@ -1,6 +1,5 @@
 """``splitlib doctor``: check what splitlib needs on this machine.
 
-``finding`` is the result of a check. ``machine`` checks Python, Java and PySpark, ``packages`` the
-installed packages and extras, ``sources`` settings, catalogs, storage and clock, and ``session`` a
-Spark session.
+``machine`` checks Python, Java, PySpark, installed packages and extras. ``sources`` checks a Spark
+session, settings, catalogs, storage and the clock.
 """

@@ -1,20 +1,46 @@
-"""Check Python, Java and PySpark on this machine, without starting Spark and importing PySpark."""
+"""Check Python, Java, PySpark and other installed packages, without importing PySpark."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from splitlib._version import __version__
-from splitlib.doctor.finding import GOOD, NOTE, PROBLEM, Finding
+from splitlib.redaction import redact
 
+GOOD: Final = "good"
+NOTE: Final = "note"
+PROBLEM: Final = "problem"
+_REQUIREMENT: Final = re.compile(
+    r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;()@]*)\)?\s*(?:;(.*))?"
+)
+_EXTRA: Final = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
+_BOUND: Final = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*([\w.]+)\s*")
+# What each extra is for. Other extras are named after the connector that they belong to.
+PURPOSES: Final = {
+    "azure": "tables on Azure that the driver lists",
+    "delta": "the connector delta, for deletion vectors",
+    "duckdb": "Table.to_duckdb",
+    "gcs": "tables on Google Cloud Storage that the driver lists",
+    "glue": "the connector glue, for the AWS Glue Data Catalog",
+    "hive": "the connector hive, for a Hive metastore",
+    "iceberg": "the connector iceberg, for every catalog that PyIceberg loads",
+    "kerberos": "a Hive metastore that requires Kerberos",
+    "polars": "Table.to_polars",
+    "s3": "tables on S3 that the driver lists",
+    "spark": "everything that runs in Spark",
+}
+# Extras for the demo, for benchmarks and for developers, and an extra that consists of others.
+_OTHER_EXTRAS: Final = frozenset({"all", "bench", "conformance", "demo", "dev", "docs"})
 _SECONDS: Final = 20.0
 """Maximum time that another program may take to print its version."""
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -27,6 +53,147 @@ _ASK_WORKER: Final = (
     "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], "
     "*(name for name in ('pyarrow', 'splitlib') if u.find_spec(name)))"
 )
+
+
+class Finding(NamedTuple):
+    """The result of one check, as a sentence and an advice.
+
+    Attributes:
+        check: Name of the check, such as ``java``.
+        status: ``good``; ``note`` for something optional that is missing or was not checked; or
+            ``problem``.
+        text: What was found, as one sentence.
+        advice: What to do, as one sentence; empty if there is nothing to do.
+    """
+
+    check: str
+    status: str
+    text: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values for JSON, without credentials."""
+        return {name: redact(value) for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        advice = f" -> {self.advice}" if self.advice else ""
+        return redact(f"{self.status:<7}  {self.check:<14}  {self.text}{advice}")
+
+
+class Requirement(NamedTuple):
+    """A package that splitlib needs, or that one of its extras needs."""
+
+    name: str
+    bounds: str
+    """Versions that fit, such as ``>=22,<28``."""
+    extra: str
+    """Name of the extra; empty if splitlib always needs the package."""
+
+    @classmethod
+    def of(cls, line: str) -> Requirement | None:
+        """Parse a line ``Requires-Dist`` of a package's metadata; None if it is not understood."""
+        found = _REQUIREMENT.fullmatch(line.strip())
+        if found is None:
+            return None
+        extra = _EXTRA.search(found[3] or "")
+        return cls(found[1].lower(), found[2].replace(" ", ""), extra[1] if extra else "")
+
+    def fits(self, version: str) -> bool:
+        """Return whether a version is within the bounds. Bounds of other forms count as met."""
+        return all(_is_within(version, bound) for bound in self.bounds.split(","))
+
+
+def _is_within(version: str, bound: str) -> bool:
+    found = _BOUND.fullmatch(bound)
+    if found is None or not numbers(version):
+        return True
+    width = max(len(numbers(version)), len(numbers(found[2])))
+    own, other = ((*numbers(v), *[0] * (width - len(numbers(v)))) for v in (version, found[2]))
+    match found[1]:
+        case ">=":
+            return own >= other
+        case "<=":
+            return own <= other
+        case "<":
+            return own < other
+        case ">":
+            return own > other
+        case "==":
+            return own == other
+    return own != other
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def own_requirements() -> list[Requirement]:
+    """Return the packages that the installed splitlib names; empty if it is not installed."""
+    try:
+        lines = importlib.metadata.requires("splitlib") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    found = map(Requirement.of, lines)
+    return [one for one in found if one is not None and one.name != "splitlib"]
+
+
+def package_findings(
+    requirements: Iterable[Requirement],
+    version_of: Callable[[str], str | None] = installed_version,
+) -> Iterator[Finding]:
+    """Yield the findings about versions of packages, then about extras.
+
+    Args:
+        requirements: Packages that splitlib and its extras need.
+        version_of: Function that returns the version of an installed package.
+    """
+    by_extra: dict[str, list[Requirement]] = defaultdict(list)
+    for one in requirements:
+        if one.extra not in _OTHER_EXTRAS:
+            by_extra[one.extra].append(one)
+    if not by_extra:
+        text = "splitlib runs from a directory of sources, so the packages it needs are unknown."
+        yield Finding("packages", NOTE, text, "pip install splitlib")
+        return
+    versions = {o.name: version_of(o.name) for group in by_extra.values() for o in group}
+    yield from _versions(by_extra, versions)
+    for extra in sorted(filter(None, by_extra)):
+        purpose = PURPOSES.get(extra, f"the connector {extra}")
+        missing = [one.name for one in by_extra[extra] if versions[one.name] is None]
+        if not missing:
+            yield Finding(f"extra {extra}", GOOD, f"Installed, for {purpose}.")
+            continue
+        text = f"{', '.join(missing)} is not installed, for {purpose}."
+        advice = f"if you need it, run: pip install 'splitlib[{extra}]'"
+        yield Finding(f"extra {extra}", NOTE, text, advice)
+
+
+def _versions(
+    by_extra: dict[str, list[Requirement]], versions: dict[str, str | None]
+) -> Iterator[Finding]:
+    wrong = dict.fromkeys(
+        Finding(
+            "packages",
+            PROBLEM,
+            f"{one.name} {version} is installed, but splitlib needs {one.bounds}.",
+            f"run: pip install '{one.name}{one.bounds}'",
+        )
+        for group in by_extra.values()
+        for one in group
+        if (version := versions[one.name]) is not None and not one.fits(version)
+    )
+    for one in by_extra[""]:
+        if versions[one.name] is None:
+            text, advice = f"{one.name} is not installed.", f"run: pip install '{one.name}'"
+            wrong[Finding("packages", PROBLEM, text, advice)] = None
+    yield from wrong
+    if not wrong:
+        shown = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        yield Finding("packages", GOOD, f"The installed versions fit: {shown}.")
 
 
 def output_of(command: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 ``enumerator`` has the public class, which collects filters and runs a pipeline. ``pipeline`` lists
 partitions, matches them with the filters, lists their files, and matches again. For paged listings,
-``neighbours`` groups partitions that one page can cover. ``splitting`` cuts files into splits, and
-``report`` counts and explains what was pruned.
+``neighbours`` groups partitions that one page can cover. ``learning`` drops files by learned
+statistics, and ``analyze`` learns those of a whole table. ``splitting`` cuts files into splits, and
+``tally`` counts and explains the pruning.
 """

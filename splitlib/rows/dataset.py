@@ -25,8 +25,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import parse, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
-from splitlib.reading.columns import NATIVE, Find, by_name, fit
-from splitlib.reading.field_ids import ByFieldId
+from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit
 from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
 from splitlib.reading.reader import naming, open_file, refuse_missing, refuse_unreadable
 from splitlib.remote.calls import BoundedCalls

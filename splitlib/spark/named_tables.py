@@ -20,13 +20,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from splitlib.catalogs import named_catalogs
 from splitlib.config import SplitConfig
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
-from splitlib.registry import open_table
+from splitlib.registry import named_catalogs, open_table
 from splitlib.report import Report
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.dataframes import dataframe_of_relation

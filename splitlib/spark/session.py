@@ -13,9 +13,13 @@ from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
 from splitlib.spark import compat
-from splitlib.spark.jvm.active_session import all_settings, setting_names
+from splitlib.spark.jvm.active_session import (
+    all_settings,
+    name_path,
+    setting_names,
+    temporary_names,
+)
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.temporary_names import name_path, temporary_names
 
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (

@@ -1,10 +1,19 @@
-"""The statistics of one table that are known before footers are read."""
+"""The statistics of one table that are known before footers are read.
+
+Learned statistics in files below ``statistics_location``, shared by any number of processes.
+
+The files of one column of one table are in one directory. Each file is written once, as a whole,
+and then never changed. Every one of them may be deleted at any time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from hashlib import blake2b
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,14 +21,141 @@ import pyarrow.compute as pc
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import run_bounded
-from splitlib.statistics.row_groups import FileGroups
-from splitlib.statistics.saved import SavedColumn, rows_to_save
+from splitlib.statistics.row_groups import FileGroups, group_type
 from splitlib.statistics.store import LEARNED, ColumnKey
 from splitlib.table import Table
 
 _log = get_logger(__name__)
+_FORMAT: Final = "v1"
+_SUFFIX: Final = ".parquet"
+# Maximum size of one file, and of all files of a column, in bytes. Others are ignored.
+MOST_FILE_BYTES: Final = 64 << 20
+_MOST_BYTES: Final = 512 << 20
+# With more files, the next save merges them.
+MOST_FILES: Final = 32
+_IDENTITY: Final = pa.schema(
+    [("path", pa.string()), ("size", pa.int64()), ("modified", pa.int64())]
+)
 # Deadline for reading or writing saved statistics, in seconds.
 _SECONDS: Final = 30.0
+
+
+class SavedColumn:
+    """The saved statistics of one column of one table.
+
+    Args:
+        location: The setting ``statistics_location``, a directory or URI.
+        table: Location or name of the table.
+        key: Name and type of the column.
+    """
+
+    def __init__(self, location: str, table: str, key: ColumnKey) -> None:
+        from splitlib.storage import Storage  # imports fsspec, which is slow
+
+        name = blake2b("\0".join([table, key.name, str(key.kind)]).encode(), digest_size=16)
+        place = f"{location.rstrip('/')}/{_FORMAT}/{name.hexdigest()}"
+        self._fs, self._directory = Storage().filesystem(place)
+        self._kind = key.kind
+        self._schema = pa.schema([*_IDENTITY, ("groups", group_type(key.kind))])
+
+    def load(self, known: set[str]) -> Iterator[pa.Table]:
+        """Yield the content of each file that is not in ``known``, and add its name.
+
+        Files that cannot be read, and those that splitlib has not written, are ignored.
+        """
+        total = 0
+        for path, size in self._files():
+            if path in known:
+                continue
+            known.add(path)
+            total += size
+            if size > MOST_FILE_BYTES or total > _MOST_BYTES:
+                _log.warning("Statistics in %s are ignored: they are too large.", path)
+                continue
+            try:
+                yield self.read(path)
+            except FileNotFoundError:
+                continue  # merged into another file in the meantime
+            except Exception as error:  # foreign bytes
+                _log.warning("Statistics in %s are ignored: %s", path, error)
+
+    def save(self, rows: pa.Table) -> str:
+        """Write a new file, merge files if there are many, and return the new file's path."""
+        old = [path for path, _ in self._files()]
+        if len(old) >= MOST_FILES:
+            parts = [*self.load(set()), rows]
+            rows = _latest(pa.concat_tables(parts))
+        else:
+            old = []
+        path = f"{self._directory}/{uuid.uuid4().hex}{_SUFFIX}"
+        self._write(path, rows)
+        for merged in old:
+            try:
+                self._fs.rm_file(merged)
+            except FileNotFoundError:
+                continue  # another process has merged it too
+        return path
+
+    def _files(self) -> list[tuple[str, int]]:
+        try:
+            found = self._fs.ls(self._directory, detail=True)
+        except FileNotFoundError:
+            return []
+        return sorted((f["name"], f["size"]) for f in found if f["name"].endswith(_SUFFIX))
+
+    def read(self, path: str) -> pa.Table:
+        """Read one file.
+
+        Raises:
+            pyarrow.ArrowException: if splitlib has not written it.
+        """
+        from pyarrow import parquet  # slow to import
+
+        content = self._fs.cat_file(path)
+        table = parquet.read_table(pa.BufferReader(content), use_threads=False)
+        if table.schema.remove_metadata() != self._schema:
+            raise pa.ArrowInvalid("the file has other columns")
+        table.validate(full=True)
+        if any(table[name].null_count for name in _IDENTITY.names):
+            raise pa.ArrowInvalid("the file has nulls")
+        return table
+
+    def _write(self, path: str, rows: pa.Table) -> None:
+        from pyarrow import parquet
+
+        content = pa.BufferOutputStream()
+        parquet.write_table(rows.cast(self._schema), content, compression="zstd")
+        data = content.getvalue().to_pybytes()
+        if not getattr(self._fs, "local_file", False):
+            self._fs.pipe_file(path, data)  # object stores write an object as a whole
+            return
+        # Only the owner may read bounds of values, or write statistics that others believe.
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        hidden = f"{self._directory}/.{uuid.uuid4().hex}"
+        with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+        os.replace(hidden, path)
+
+
+def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:
+    """Return the rows for :meth:`SavedColumn.save`, without files whose row groups are unknown.
+
+    Args:
+        files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+        groups: Row groups of the files.
+        old: A flag per file: whether it can be kept, see :meth:`StatisticsStore.add`.
+    """
+    columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
+    return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
+
+
+def _latest(rows: pa.Table) -> pa.Table:
+    """Return the rows without older versions of files, and without duplicates."""
+    order = pc.sort_indices(rows, sort_keys=[("path", "ascending"), ("modified", "ascending")])
+    paths = rows["path"].take(order).combine_chunks()
+    is_last = pc.not_equal(paths[:-1], paths[1:])
+    keep = pa.concat_arrays([is_last, pa.array([True])])
+    return rows.take(order.filter(keep))
 
 
 class KnownStatistics:

@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 from splitlib import CorruptMetadata, DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc
 from splitlib.model import DeleteFile
-from splitlib_iceberg.deletion_vectors import read_vector
+from splitlib_iceberg.unpacking import read_vector
 from splitlib_iceberg.manifests import read_list
 from tests.fuzzing.iceberg_files import InMemory, kept
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import splitlib
-from splitlib.catalogs import named_catalogs
+from splitlib.registry import named_catalogs
 
 
 def test_unknown_connector():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from splitlib.suggestions import did_you_mean, nearest
+from splitlib.errors import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from splitlib.arrow.time_zones import is_instant
 from splitlib.config import SplitConfig, option_name
-from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable
+from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, nearest
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.model import INITIAL_DEFAULT
 from splitlib.reading.columns import NATIVE
@@ -23,7 +23,6 @@ from splitlib.redaction import show
 from splitlib.registry import open_table
 from splitlib.spark.schema import nullable, spark_schema
 from splitlib.storage import nested_options, option_value
-from splitlib.suggestions import nearest
 from splitlib.table import Table
 
 # Metadata key of a column's initial default, which is its value in files that lack the column.

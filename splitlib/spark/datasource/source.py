@@ -2,22 +2,195 @@
 
 It uses only Spark's public Python API. So it also works on Spark Connect, and with storage that
 Spark itself cannot access. If a session can use :func:`splitlib.read`, that function is faster.
+
+A stream is finite: each micro-batch reads the next splits of an ordered list. An offset is a
+position in this list, with a fingerprint of all splits before the position. After a restart, the
+splits are listed again, and the fingerprint shows whether the splits before the position have
+changed. Offsets must be small, since Spark writes one for every micro-batch and compares them as
+text. So they are not checkpoints of the coordinator
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`), which grow with the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from splitlib.errors import ConfigError, SourceError
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import refuse_unreadable
+from splitlib.redaction import get_logger
 from splitlib.spark.datasource.options import ReadOptions, wanted_schema
-from splitlib.spark.datasource.plan import SplitPlanner, SplitsPartition
-from splitlib.spark.datasource.stream import StreamReader
+from splitlib.spark.datasource.plan import LOAD_AGAIN, SplitPlanner, SplitsPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.streaming.datasource import (
+        ReadLimit,
+        ReadMaxBytes,
+        SupportsTriggerAvailableNow,
+    )
+
+    from splitlib.model import FileSplit
+else:
+    try:
+        from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
+    except ImportError:
+        # Spark before 4.2 neither limits the size of micro-batches nor passes their start.
+        ReadMaxBytes, SupportsTriggerAvailableNow = (), object
+
+_log = get_logger(__name__)
+
+
+class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads splits in micro-batches of at most ``maxBytesPerTrigger``.
+
+    A split that is larger is a micro-batch of its own. Spark before 4.2 does not pass the start of
+    a micro-batch, so there all splits are one micro-batch.
+    """
+
+    def __init__(
+        self, options: ReadOptions, schema: StructType, filtered_columns: pa.Schema | None
+    ) -> None:
+        """Create the reader without opening the table.
+
+        Args:
+            options: Options of the data source.
+            schema: The columns to read.
+            filtered_columns: Columns whose statistics :class:`RowGroupFilter` compares with the
+                filters; None if unknown.
+        """
+        # The splits must be the same after a restart, when other footers are known.
+        config = replace(options.config, learn_statistics=False)
+        super().__init__(replace(options, config=config), schema)
+        self._max_bytes: Final = options.max_bytes_per_trigger
+        self._filtered_columns = filtered_columns
+        self._ends = False
+        """Whether Spark stops the query after the last split."""
+        self._returned_all = False
+        """Whether the last offset was returned to a version of Spark that passes no start."""
+        self._noted_the_end = False
+
+    def row_groups(self) -> RowGroupFilter:
+        """Return the filter that selects the row groups to read in each file.
+
+        Spark pickles the reader in a process that does not plan splits, so this method does not
+        plan them either. It opens the table only if there are filters whose columns are unknown,
+        because the user passed a schema.
+        """
+        filters = self._options.filters_in_zone()
+        columns = self._filtered_columns
+        if columns is None and filters:
+            with self._options.open() as table:
+                columns = table.metadata.data_schema
+        return RowGroupFilter(columns or pa.schema([]), filters)
+
+    @cached_property
+    def _splits(self) -> list[FileSplit]:
+        splits, row_groups = self.plan()
+        if self._filtered_columns not in (None, row_groups.columns):
+            # Executors would compare join keys with statistics of a different type.
+            raise ConfigError(
+                "Columns of the filters have changed since the stream was created.", hint=LOAD_AGAIN
+            )
+        return splits
+
+    @cached_property
+    def _fingerprints(self) -> list[str]:
+        """Fingerprints of the first 0, 1, 2, … splits."""
+        digest = blake2b(digest_size=16)
+        fingerprints = [digest.hexdigest()]
+        for split in self._splits:
+            digest.update(f"{split.split_id} {split.file_size} {split.modified}\n".encode())
+            fingerprints.append(digest.hexdigest())
+        return fingerprints
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset of the first split."""
+        return self._offset(0)
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end offset of the next micro-batch.
+
+        Raises:
+            SourceError: if the splits before ``start`` differ from those read before.
+        """
+        if start is None or not isinstance(limit, ReadMaxBytes):
+            if self._returned_all:
+                self._note_the_end()
+            self._returned_all = True
+            return self._offset(len(self._splits))
+        first = end = self._position(start)
+        if first == len(self._splits):
+            self._note_the_end()
+        left = limit.max_bytes
+        while end < len(self._splits) and (end == first or self._splits[end].length <= left):
+            left -= self._splits[end].length
+            end += 1
+        return self._offset(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the maximum size of a micro-batch, from the option ``maxBytesPerTrigger``."""
+        return ReadMaxBytes(self._max_bytes)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset after the last split."""
+        return self._offset(len(self._splits))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note that the query ends by itself. The splits are listed once in any case."""
+        self._ends = True
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
+        """Return the tasks of one micro-batch.
+
+        Raises:
+            SourceError: if the splits of the table have changed since the offsets were created.
+        """
+        return self.tasks(self._splits[self._position(start) : self._position(end)])
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing, because the reader keeps no state of micro-batches."""
+
+    def stop(self) -> None:
+        """Do nothing, because the table is open only while splits are planned."""
+
+    def _note_the_end(self) -> None:
+        """Log once that all splits have been read, unless the query ends by itself."""
+        if not (self._ends or self._noted_the_end):
+            self._noted_the_end = True
+            _log.warning(
+                "The stream has read all %d splits of %s. It does not look for new files, so no "
+                "more rows will come. Stop the query, or start it with trigger(availableNow=True), "
+                "which stops by itself.",
+                len(self._splits),
+                self._options.table,
+            )
+
+    def _offset(self, position: int) -> dict[str, Any]:
+        return {"position": position, "fingerprint": self._fingerprints[position]}
+
+    def _position(self, offset: dict[str, Any]) -> int:
+        position = int(offset["position"])
+        known = self._fingerprints
+        if position >= len(known) or known[position] != offset["fingerprint"]:
+            raise SourceError(
+                f"The first {position} splits of the table differ from the splits read before: "
+                "rows could be lost or repeated.",
+                hint="keep files, filters and target_split_bytes unchanged, or start again "
+                "with an empty checkpoint.",
+            )
+        return position
 
 
 class SplitlibDataSource(DataSource):

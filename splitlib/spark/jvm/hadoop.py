@@ -9,15 +9,18 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
+from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
+from splitlib.arrow.parquet_footer import footer
 from splitlib.spark.jvm.errors import classes_of, errors_of_the_jvm
-from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, session_of
 from splitlib.spark.jvm.java_handles import (
     FileStatus,
     HadoopConf,
@@ -215,3 +218,34 @@ def _errors_at(path: str) -> Iterator[None]:
         if isinstance(cause, JVM_ERRORS) and "FileNotFoundException" in classes_of(cause):
             raise FileNotFoundError(path) from error
         raise
+
+
+def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> pq.FileMetaData:
+    """Return the metadata of a Parquet file.
+
+    Args:
+        jvm: The session's JVM.
+        conf: The session's Hadoop configuration.
+        path: Path of the file, in Hadoop's spelling.
+        size: Size of the file, in bytes.
+
+    Raises:
+        Py4JJavaError: if the file cannot be read.
+        pyarrow.ArrowException: if it is not a Parquet file.
+    """
+    return pq.read_metadata(pa.BufferReader(footer(size, partial(read_end, jvm, conf, path, size))))
+
+
+def read_end(jvm: Jvm, conf: Any, path: str, size: int, length: int) -> bytes:
+    """Return the last ``length`` bytes of a file; for the arguments see :func:`read_footer`.
+
+    Raises:
+        Py4JJavaError: if the file cannot be read.
+    """
+    place = jvm.class_("org.apache.hadoop.fs.Path")(path)
+    stream = place.getFileSystem(conf).open(place)
+    try:
+        stream.seek(size - length)
+        return bytes(stream.readNBytes(length))
+    finally:
+        stream.close()

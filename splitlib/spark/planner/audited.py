@@ -20,10 +20,9 @@ from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.decide import Decisions, decide
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
-from splitlib.spark.planner.other_columns import column_names, filters_by_other_columns
 from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.remedies import with_remedy
+from splitlib.spark.planner.remedies import column_names, filters_by_other_columns, with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite

@@ -21,8 +21,8 @@ from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.footers import read_footer
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.hadoop import read_footer
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.clustering import (
@@ -34,9 +34,8 @@ from splitlib.spark.planner.clustering import (
 )
 from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.decide import copied_leaves
-from splitlib.spark.planner.dropped_files import without_other_files
 from splitlib.spark.planner.eligibility import eligible
-from splitlib.spark.planner.fixed_files import sampled_leaves
+from splitlib.spark.planner.fixed_files import sampled_leaves, without_other_files
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
 from splitlib.spark.planner.keys import KeyQueries, Unusable
 from splitlib.spark.planner.query import Query

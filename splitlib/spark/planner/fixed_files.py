@@ -8,13 +8,19 @@ reads the same files. Pruned scans always have fixed files.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import get_logger
+from splitlib.report import Count, Report
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import LogicalPlan
@@ -23,6 +29,8 @@ from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
+from splitlib.spark.session_catalog.connector import table_of
+from splitlib.spark.session_catalog.relation import ListedTable
 
 _log = get_logger(__name__)
 
@@ -133,3 +141,55 @@ def listed_later(
             leaf = catalyst.plans.node(query.analyzed, node.path)
             found.append(catalyst.relations.name_of(leaf))
     return tuple(dict.fromkeys(found))
+
+
+def without_other_files(
+    catalyst: Catalyst,
+    node: LogicalPlan,
+    config: SplitConfig,
+    keys: Sequence[DynamicFilteringData],
+    report: Report,
+) -> tuple[LogicalPlan, Report]:
+    """Return a scan without the files whose footers exclude all keys, and its report.
+
+    The engine decides whether reading footers pays. The scan stays as it is if it does not, and if
+    the files cannot be replaced.
+
+    Args:
+        catalyst: Access to the plans of the session.
+        node: A scan of a fixed list of Parquet files.
+        config: Settings.
+        keys: Join keys, under the names of the table's columns.
+        report: Report on the scan.
+    """
+    depth, leaf = 0, node
+    while not leaf.children().isEmpty():
+        depth, leaf = depth + 1, leaf.children().head()
+    index = catalyst.relations.listed_index_of(leaf)
+    if index is None or not config.learn_statistics:
+        return node, report
+    try:
+        relation = ListedTable(catalyst, leaf, index)
+        table = table_of(catalyst.spark, report.table, relation, config)
+        enumerator = DynamicFileEnumerator(table, config)
+        for data in keys:
+            enumerator.set_dynamic_filtering_data(data)
+        selected = list(enumerator.select_files())
+        found = enumerator.explain()
+        if not enumerator.metrics.files_dropped.get("footers"):
+            return node, report
+        files = analyzed_plan(relation.scan_of_files(selected))
+        node = catalyst.plans.replaced(node, {(0,) * depth: files})
+    except (SplitlibError, RuntimeError, pa.ArrowException, *JVM_ERRORS):
+        _log.debug("Files of %s could not be dropped by footers.", report.table, exc_info=True)
+        return node, report
+    size = Count(found.nbytes.matched, report.nbytes.total)
+    requests = report.storage_requests + enumerator.metrics.footers_read
+    report = replace(
+        report,
+        files=found.files,
+        row_groups=found.row_groups,
+        nbytes=size,
+        storage_requests=requests,
+    )
+    return node, report

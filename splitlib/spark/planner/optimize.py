@@ -41,6 +41,7 @@ from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs
 from splitlib.spark.planner.prune import (
     PrunedSites,
     named_tables,
+    pruned_in_waves,
     scan_of_sites,
     unpruned,
     with_other_columns,
@@ -50,7 +51,6 @@ from splitlib.spark.planner.remedies import advised, in_session
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
-from splitlib.spark.planner.waves import pruned_in_waves
 from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
-from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.errors import ConfigError, InvalidFilter, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.redaction import redact
@@ -44,7 +44,6 @@ from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import SessionState, settings_of
 from splitlib.spark.sql_text import unquoted
 from splitlib.spark.time_zones import session_time_zone
-from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
 if TYPE_CHECKING:

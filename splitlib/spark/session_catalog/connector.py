@@ -5,33 +5,75 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Self
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
-from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
+from splitlib.errors import ConfigError, SplitlibError, TableNotFound, UnsupportedTable, nearest
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
-from splitlib.registry import SESSION
+from splitlib.registry import SESSION, named_catalogs
 from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import read_of_table
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.session import active_session
+from splitlib.spark.session import active_session, settings_of
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.session_catalog.relation import ListedTable, Relation, WholeTable
-from splitlib.spark.session_catalog.similar_names import similar_names
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.table import Table
 
+_UNKNOWN: Final = "check the name."
+_MOST_SHOWN: Final = 20
 _QUERY_OF_VIEW: Final = (
     "query it with splitlib.sql(spark, 'SELECT … JOIN …'), which prunes the tables that it uses."
 )
+
+
+def similar_names(spark: SparkSession, name: str) -> str:
+    """Return a hint for the name of a table that a session does not have.
+
+    Args:
+        spark: The session. It lists catalogs, databases, and the tables of one database.
+        name: The name, as the user wrote it.
+    """
+    try:
+        return _hint(spark, name.split(".")) if "`" not in name else _UNKNOWN
+    except (PySparkException, SplitlibError, *JVM_ERRORS):
+        return _UNKNOWN  # the catalog cannot be listed
+
+
+def _hint(spark: SparkSession, parts: list[str]) -> str:
+    if len(parts) == 1:
+        parts = [spark.catalog.currentDatabase(), *parts]
+    catalogs = list(named_catalogs(settings_of(spark)))
+    if len(parts) > 2:
+        catalogs += [row[0] for row in spark.sql("SHOW CATALOGS").collect()]
+        return _of_part("catalog", parts[0], catalogs) or _UNKNOWN
+    databases = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
+    if parts[0].lower() not in databases:
+        kind = "database or catalog" if catalogs else "database"
+        return _of_part(kind, parts[0], [*databases, *catalogs]) or _UNKNOWN
+    rows = spark.sql("SHOW TABLES IN IDENTIFIER(:name)", args={"name": parts[0]}).collect()
+    near = nearest(parts[1], [row[1] for row in rows])
+    return _UNKNOWN if near is None else f"did you mean '{parts[0]}.{near}'?"
+
+
+def _of_part(kind: str, name: str, known: list[str]) -> str | None:
+    if name in known or not known:
+        return None
+    names = sorted(set(known))
+    near = nearest(name, names)
+    if near is not None:
+        return f"there is no {kind} {name!r}; did you mean {near!r}?"
+    more = ", …" if len(names) > _MOST_SHOWN else ""
+    return f"there is no {kind} {name!r}; there are {', '.join(names[:_MOST_SHOWN])}{more}."
 
 
 def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple[str, str]]:

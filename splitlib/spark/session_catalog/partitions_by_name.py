@@ -26,10 +26,15 @@ from splitlib.hive.partition_values import (
     split_names,
 )
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
-from splitlib.spark.jvm.listing import Listing, list_directories, texts
+from splitlib.spark.jvm.listing import (
+    FILES_PER_PAGE,
+    Listing,
+    flat_listing,
+    list_directories,
+    texts,
+)
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.jvm.spark_handles import (
     CatalogEntry,

@@ -30,7 +30,7 @@ from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
-from splitlib.spark.jvm.footers import read_end
+from splitlib.spark.jvm.hadoop import read_end
 from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf

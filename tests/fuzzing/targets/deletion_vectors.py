@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 
 from splitlib import CorruptMetadata
 from splitlib.model import DeleteFile
-from splitlib_iceberg.deletion_vectors import read_vector
+from splitlib_iceberg.unpacking import read_vector
 from tests.fuzzing.iceberg_files import InMemory
 
 TOKENS = (b"\x3a\x30\0\0", b"\x3b\x30\0\0", b"\xff\xff", b"\0\0\0\0")

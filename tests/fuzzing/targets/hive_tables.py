@@ -12,7 +12,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 from splitlib import SplitlibError
-from splitlib_hive.table import table_metadata
+from splitlib_hive.connector import table_metadata
 
 _SOURCES = "spark.sql.sources."
 _SERDES = (

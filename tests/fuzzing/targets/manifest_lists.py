@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyiceberg.table.snapshots import Snapshot
 
 from splitlib import SplitlibError
-from splitlib_iceberg.list_completeness import check_whole
 from splitlib_iceberg.manifests import may_have_files, read_entries, read_list
+from splitlib_iceberg.snapshot import check_whole
 from tests.fuzzing import iceberg_files
 from tests.fuzzing.targets import manifests
 

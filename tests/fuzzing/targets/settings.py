@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from splitlib import ConfigError, SplitConfig
-from splitlib.catalogs import named_catalogs
 from splitlib.config import ENV_CATALOGS_FILE, ENV_PREFIX, SPARK_PREFIX, option_name
+from splitlib.registry import named_catalogs
 
 _NAMES = [each.name for each in fields(SplitConfig)]
 TOKENS = tuple(

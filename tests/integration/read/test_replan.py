@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.jvm.temporary_names import name_path
+from splitlib.spark.jvm.active_session import name_path
 from splitlib.spark.read.reader import TableReader
 
 pytestmark = pytest.mark.spark

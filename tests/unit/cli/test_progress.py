@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from splitlib.cli import main, progress
-from splitlib.cli.progress import Progress, for_command
+from splitlib.cli import main
+from splitlib.cli import output as progress
+from splitlib.cli.output import Progress, for_command
 
 
 class Clock:

@@ -1,7 +1,6 @@
 """The report that the demo prints at its end."""
 
-from splitlib.demo.data import DemoData
-from splitlib.demo.report import report, wrong
+from splitlib.demo.run import DemoData, report, wrong
 from splitlib.demo.run import Run as DemoRun
 
 

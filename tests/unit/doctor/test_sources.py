@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from splitlib.doctor.finding import Finding
-from splitlib.doctor.packages import Requirement, package_findings
+from splitlib.doctor.machine import Finding, Requirement, package_findings
 from splitlib.doctor.sources import Clock, source_findings, time_of_server
 
 CORE = Requirement("pyarrow", ">=22,<28", "")

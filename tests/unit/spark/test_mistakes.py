@@ -13,7 +13,7 @@ import pytest
 import splitlib
 from splitlib import ConfigError, InvalidFilter
 from splitlib.spark.datasource.options import ReadOptions
-from splitlib.spark.datasource.stream import StreamReader
+from splitlib.spark.datasource.source import StreamReader
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.sql import warn_without_effect
 

@@ -18,7 +18,8 @@ from splitlib import DynamicFilteringData
 from splitlib.cli.app import main
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.errors import InvalidFilter, UnsupportedTable
-from splitlib.statistics import known, saved
+from splitlib.statistics import known
+from splitlib.statistics import known as saved
 from splitlib.statistics.store import ColumnKey, StatisticsStore
 from tests.unit.statistics.tables import OLD_SECONDS, opened, selected, write
 

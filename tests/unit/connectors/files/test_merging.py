@@ -15,7 +15,7 @@ from pyarrow import orc
 import splitlib
 from splitlib import ConfigError, DynamicFilteringData, UnsupportedTable
 from splitlib_files import FilesConnector
-from splitlib_files.globs import pattern_of
+from splitlib_files.walk import pattern_of
 
 
 def write(root, name, columns, form="parquet"):

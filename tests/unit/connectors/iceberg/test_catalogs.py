@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 import splitlib
-from splitlib_iceberg.guarded_io import GuardedFileIO
+from splitlib_iceberg.unpacking import GuardedFileIO
 from tests.support.iceberg_tables import (
     append,
     catalog_options,

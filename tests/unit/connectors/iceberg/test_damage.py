@@ -20,8 +20,8 @@ from pyroaring import BitMap64
 import splitlib
 from splitlib.model import DeleteFile
 from splitlib_iceberg import metadata_cache
-from splitlib_iceberg.deletion_vectors import read_vector
 from splitlib_iceberg.manifests import read_list
+from splitlib_iceberg.unpacking import read_vector
 from tests.support.iceberg_tables import (
     append,
     create,

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 import splitlib
 from splitlib.model import DeleteFile
-from splitlib_iceberg.deletion_vectors import read_vector
+from splitlib_iceberg.unpacking import read_vector
 
 
 def vector_bytes(positions):

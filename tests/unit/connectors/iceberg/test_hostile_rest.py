@@ -12,7 +12,7 @@ import pytest
 
 import splitlib
 from splitlib import SourceError, SplitlibError
-from splitlib_iceberg import rest_catalog
+from splitlib_iceberg import pinning
 from tests.support.iceberg_tables import append, create, data_file
 from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE
 
@@ -61,7 +61,7 @@ def endless():
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(rest_catalog, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(pinning, "MOST_BYTES", 4 << 20)
 
 
 @pytest.mark.parametrize("of_config", [False, True], ids=["table", "config"])

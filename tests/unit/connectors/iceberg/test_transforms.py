@@ -43,8 +43,8 @@ from splitlib.filtering.domains import BRACKETS, RangeDomain, Ranges, has_range
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionField
 from splitlib_iceberg.bounds import decode
+from splitlib_iceberg.partition_specs import adapt, result_type
 from splitlib_iceberg.schema import arrow_type
-from splitlib_iceberg.transforms import adapt, result_type
 from tests.support.iceberg_tables import internal
 
 EPOCH = dt.datetime(1970, 1, 1)

@@ -1,15 +1,34 @@
-"""Show one progress line on the terminal for operations longer than a second."""
+"""Format results as JSON, and show one progress line for operations longer than a second."""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 import threading
-from collections.abc import Callable
-from typing import Self, TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TextIO
 
 _WAIT_SECONDS = 1.0
 _EVERY_SECONDS = 0.2
 _ERASE_LINE = "\r\x1b[K"
+
+
+def dump(value: Mapping[str, Any]) -> str:
+    """Format a mapping as JSON on one line. Values without a JSON type are written as text."""
+    return json.dumps(value, default=_text, ensure_ascii=False)
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values`` with NaN and infinity, which JSON does not have, as text."""
+    return {
+        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in values.items()
+    }
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 class Progress:
