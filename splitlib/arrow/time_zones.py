@@ -102,6 +102,13 @@ def is_instant(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
 
 
+def is_east(zone: str) -> bool:
+    """Return whether the clocks of ``zone`` are ahead of UTC in the last winter that Arrow has."""
+    instant = pa.array([_LAST_KNOWN_DAY], pa.timestamp("s", arrow_zone(zone)))
+    ahead = pc.greater(pc.local_timestamp(instant), instant.cast(pa.timestamp("s")))
+    return bool(ahead[0].as_py())
+
+
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
     """Convert wall-clock times of the time zone ``kind.tz`` to instants.
 

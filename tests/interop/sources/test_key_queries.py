@@ -1,4 +1,4 @@
-"""Queries that collect join keys from Iceberg tables. Several of them may run at the same time."""
+"""Queries that collect join keys from tables of Iceberg and Delta, some at the same time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.planner import keys
+from tests.interop.sources.conftest import created
 
 PRUNED_BY_SPARK = "dynamicpruning"
 
@@ -53,3 +55,17 @@ def test_scans_that_queries_share_are_not_changed(
     assert sorted(planned.collect()) == sorted(expected.collect())
     for name in ("fact_a", "fact_b", "ice.db.bridge", "ice.db.chosen"):
         spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_timestamps_in_a_time_zone(spark: SparkSession, zone: str) -> None:
+    """East of Greenwich, Delta fails on a condition with a timestamp that the query lacks."""
+    at = "timestamp_seconds(1704067200 + 86400 * id)"
+    with changed(spark, {"spark.sql.session.timeZone": zone}):
+        fact = created(spark, "delta", f"SELECT {at} AS at, id, id % 2 AS day FROM range(40)")
+        days = created(spark, "delta", f"SELECT {at} AS at, id % 9 AS v, 1 AS day FROM range(40)")
+        query = f"SELECT f.id FROM {fact} f JOIN {days} d ON f.at = d.at WHERE d.v = 3"
+        found = splitlib.sql(spark, query)
+        assert sorted(found.collect()) == sorted(spark.sql(query).collect())
+        has_condition = "added condition" in str(splitlib.explain(found))
+        assert has_condition == (zone == "America/New_York")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
-from splitlib.arrow.time_zones import arrow_zone, in_zone
+from splitlib.arrow.time_zones import arrow_zone, in_zone, is_east
 
 # The short names of time zones in the documentation of ``java.time.ZoneId.SHORT_IDS``.
 DOCUMENTED = """
@@ -62,3 +62,13 @@ def test_instants_alone_are_shown_in_a_zone():
         pa.timestamp("us"),
         pa.int64(),
     ]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "+00:30", "Europe/Berlin", "Pacific/Auckland"])
+def test_east_of_greenwich(zone):
+    assert is_east(zone)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Z", "Europe/London", "America/New_York", "-00:30"])
+def test_not_east_of_greenwich(zone):
+    assert not is_east(zone)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from splitlib.arrow.time_zones import is_east, is_instant, is_known
 from splitlib.report import FilterUse, Report
 from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_of
 from splitlib.spark.jvm.relations import Source
@@ -25,6 +26,7 @@ from splitlib.spark.planner.scan_sites.planned_scan import (
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.schema import char_length, is_char_or_varchar
 from splitlib.spark.sql_text import column_text, has_variable, sql_type
+from splitlib.spark.time_zones import session_time_zone
 
 _COMPUTED: Final = "keys are compared with a computed value."
 _TOO_MANY_KEYS: Final = "too many keys."
@@ -80,6 +82,8 @@ class FilteredScan(PlannedScan["FilteredSite"]):
             return None  # Spark would substitute a variable in the column name
         if char_length(of_table) is not None:
             return None  # settings decide whether CHAR is compared with padding
+        if is_instant(kind) and self._fails_on_instants(column):
+            return None
         if self.is_database and not _has_standard_comparison(of_table, kind):
             return None
         name = column_text(self.catalyst.spark, *parts)
@@ -88,6 +92,20 @@ class FilteredScan(PlannedScan["FilteredSite"]):
             return Operand(name, of_keys)
         # The join has the same cast. For integers, Spark's optimizer removes it.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
+
+    def _fails_on_instants(self, column: str) -> bool:
+        """Return whether the data source raises an error for a lower bound of such a column.
+
+        To skip files, Delta converts the largest possible TIMESTAMP to a local time. East of
+        Greenwich that overflows.
+        """
+        relations = self.catalyst.relations
+        if relations.metadata_source(self.leaf) != "delta":
+            return False
+        if self.source == "files" and column in relations.partition_schema(self.leaf).names():
+            return False
+        zone = session_time_zone(self.catalyst.spark)
+        return not is_known(zone) or is_east(zone)
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> FilteredSite:
         """Return a site of the scan before any keys are collected."""
