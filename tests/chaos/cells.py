@@ -146,7 +146,7 @@ def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subjec
         },
         lambda address: {"uri": f"thrift://{address}", "partitions_per_request": 3},
         dict.fromkeys(("open", "names", "details"), ("flip",)),
-        server=lambda: parse_uris(metastore.uri)[0],
+        server=lambda: parse_uris(metastore.uri)[0][:2],
         treatments=STREAM,
     )
     with_another = replace(

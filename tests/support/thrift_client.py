@@ -23,8 +23,8 @@ from splitlib_hive.client import parse_uris
 @contextmanager
 def thrift_client(metastore: HiveMetastore) -> Iterator[Client]:
     """Open a connection, and yield a client of the class that Thrift generated."""
-    ((host, port),) = parse_uris(metastore.uri)
-    transport = TBufferedTransport(TSocket(host, port))
+    (address,) = parse_uris(metastore.uri)
+    transport = TBufferedTransport(TSocket(address.host, address.port))
     transport.open()
     try:
         yield Client(TBinaryProtocol(transport))
