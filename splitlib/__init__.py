@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.explain import explain, replan
-    from splitlib.spark.freeze import freeze
+    from splitlib.spark.kept_rows import freeze
     from splitlib.spark.read.reader import TableReader, read
     from splitlib.spark.sql import optimize, sql
 
@@ -48,7 +48,7 @@ _SPARK = {
     "audit": "splitlib.spark.audit",
     "condition": "splitlib.spark.condition",
     "explain": "splitlib.spark.explain",
-    "freeze": "splitlib.spark.freeze",
+    "freeze": "splitlib.spark.kept_rows",
     "merge_condition": "splitlib.spark.condition",
     "optimize": "splitlib.spark.sql",
     "read": "splitlib.spark.read.reader",

@@ -59,7 +59,7 @@ _BUILT_IN = {
 }
 # Connectors that list files themselves. They need the storage settings of the Spark session.
 _ON_STORAGE = frozenset({"delta", _DIRECTORIES, "glue", "hive"})
-_STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
+_STORAGE_OF_SESSION = "splitlib.spark.session:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
 # Errors about the arguments of the caller, whose message is all that matters.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_c
 import pyarrow as pa
 
 from splitlib.arrow.parquet_footer import footer
-from splitlib.arrow.time_zones import in_zone
+from splitlib.arrow.values import in_zone
 from splitlib.config import SplitConfig
 from splitlib.connector_checks import (
     PartitionsOnce,

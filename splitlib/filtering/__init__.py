@@ -1,8 +1,8 @@
 """Join keys, and the partitions and files that match them.
 
 ``collector`` gathers keys into ``data``, which consists of ``domains``: values or ranges of some
-fields. ``coercion`` converts keys to the types of a table's columns, ``matchers`` compare them with
-partition values and file statistics. ``predicate`` combines all filters of a table and decides
+fields. ``matchers`` convert keys to the types of a table's columns, and compare them with partition
+values and file statistics. ``predicate`` combines all filters of a table and decides
 which partitions and files match. ``mismatches`` detects filters that cannot prune, and
 ``partition_names`` computes the names of matching partitions. ``filter_bytes`` serializes filters.
 """

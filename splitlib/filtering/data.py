@@ -15,8 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from splitlib.arrow.ipc import Unreadable
-from splitlib.arrow.time_zones import in_zone
-from splitlib.arrow.values import normal_floats
+from splitlib.arrow.values import in_zone, normal_floats
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.domains import (
     BRACKETS,

@@ -15,8 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.time_zones import is_instant, is_known
-from splitlib.arrow.values import have_same_ordinals, normal_floats, ordinals, shown
+from splitlib.arrow.values import (
+    have_same_ordinals,
+    is_instant,
+    is_known,
+    normal_floats,
+    ordinals,
+    shown,
+)
 from splitlib.errors import InvalidFilter
 
 # Arrow's errors for types that it cannot hash or sort.

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from splitlib.errors import InvalidFilter, did_you_mean
-from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, ValueDomain
+from splitlib.filtering.matchers import coerce
 from splitlib.filtering.predicate import same_order
 from splitlib.model import TableMetadata
 

@@ -14,12 +14,10 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.time_zones import is_instant
-from splitlib.arrow.values import try_cast
-from splitlib.filtering.coercion import coerce
+from splitlib.arrow.values import is_instant, try_cast
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
-from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
+from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 from splitlib.report import FilterUse

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow import values as texts
-from splitlib.arrow.time_zones import is_instant, local_to_instant
-from splitlib.arrow.values import normal_floats, try_cast
+from splitlib.arrow.values import is_instant, local_to_instant, normal_floats, try_cast
 from splitlib.errors import SourceError, UnsupportedTable
 from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 

@@ -1,5 +1,5 @@
 """Calls to catalogs and storage, which may fail, hang or need a retry.
 
-``calls`` runs calls in worker threads with deadlines, ``retry`` repeats a call while its source is
-unavailable, and ``pace`` limits the number of parallel calls while a source throttles.
+``calls`` runs calls in worker threads with deadlines, and fewer at once while a source throttles.
+``retry`` repeats a call while its source is unavailable.
 """

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError, LocationNotAllowed
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
+from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.named_files import leaves_that_read, named_files
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan

@@ -1,30 +1,238 @@
-"""``splitlib.audit``: which joins of a workload can be pruned, and what would fix the others."""
+"""``splitlib.audit``: which joins of a workload can be pruned, and what would fix the others.
+
+The audited tables are not read. The passes are those of the planner. Keys are collected from
+dimensions that read no prunable table. Partitions are counted by their names in the catalog.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.errors import ConfigError, SplitlibError
 from splitlib.redaction import get_logger
-from splitlib.report import size_text
+from splitlib.report import Count, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_query, refuse_statement
-from splitlib.spark.jvm.active_session import in_its_session
-from splitlib.spark.jvm.errors import readable
+from splitlib.spark.jvm.active_session import in_its_session, readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import is_query_plan, parsed_statement
-from splitlib.spark.logical_plan import UnknownPlan
-from splitlib.spark.named_tables import named_tables
-from splitlib.spark.planner.audited import AuditedTable, audited_tables
-from splitlib.spark.planner.remedies import with_remedy
+from splitlib.spark.logical_plan import Expression, Node, Path, UnknownPlan
+from splitlib.spark.named_tables import NamedTable, named_tables
+from splitlib.spark.planner.decide import Costs, Decisions, decide
+from splitlib.spark.planner.join_graph import Dimension, JoinFilter
+from splitlib.spark.planner.optimize import planner_threads, query_of
+from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
+from splitlib.spark.planner.query import Query
+from splitlib.spark.planner.remedies import column_names, filters_by_other_columns, with_remedy
+from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
+from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
+from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
+from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
 _log = get_logger(__name__)
+
+_NOT_RUN: Final = "the keys come from a partitioned table, which the audit does not read."
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedJoin:
+    """A join of a query, and whether it can prune a table.
+
+    Attributes:
+        condition: The condition of the join, as SQL; empty if it is unknown.
+        can_prune: Whether the keys of the other side can prune the table.
+        reason: Why, as a sentence.
+        fix: Columns by which the table would have to be partitioned or clustered; empty if that
+            would not help, or is not needed.
+    """
+
+    condition: str
+    can_prune: bool
+    reason: str
+    fix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedTable:
+    """A table of a query, and how much of it joins could leave out.
+
+    Attributes:
+        table: Name of the table.
+        partition_keys: Names of its partition columns.
+        joins: The joins that can prune it, and those that cannot.
+        partitions: Number of partitions that the joins need, and that the query reads without
+            them; unknown without partitions. The first is unknown if keys were not collected.
+        files: Number of files that the joins need; unknown unless files were listed.
+        nbytes: Bytes that the joins need, and that the query reads without them; None if unknown.
+        is_estimated: Whether bytes are a share of the table's size in the catalog, by the number of
+            partitions.
+    """
+
+    table: str
+    partition_keys: tuple[str, ...]
+    joins: tuple[AuditedJoin, ...]
+    partitions: Count = Count()
+    files: Count = Count()
+    nbytes: Count = Count()
+    is_estimated: bool = False
+
+    @property
+    def can_be_pruned(self) -> bool:
+        """Whether a join can prune the table."""
+        return any(join.can_prune for join in self.joins)
+
+
+def audited_tables(
+    df: DataFrame, named: Mapping[str, NamedTable], *, lists_files: bool
+) -> tuple[AuditedTable, ...] | str:
+    """Audit a query. The result is a reason, as a sentence, if splitlib leaves it to Spark.
+
+    Args:
+        df: The query. It does not run.
+        named: Tables of named catalogs in the query.
+        lists_files: Whether to list the files of the partitions that joins need.
+    """
+    with planner_threads(df.sparkSession) as executor:
+        query = query_of(df, named, executor, fixes=False)
+        if isinstance(query, str):
+            return query
+        return tuple(_Audit(query, executor).tables(lists_files=lists_files))
+
+
+class _Audit:
+    def __init__(self, query: Query, executor: Executor) -> None:
+        self._query = query
+        self._decisions: Decisions[Scan] = decide(query)
+        self._executor = executor
+
+    def tables(self, *, lists_files: bool) -> Iterator[AuditedTable]:
+        query, plan = self._query, self._query.optimized
+        sites = unpruned(query, self._decisions.sites)
+        quick = {path: one for path, one in sites.items() if not self._reads_facts(one.site)}
+        sites = {**sites, **pruned_by_keys(query, plan, quick, sites, self._executor)}
+        others = self._others()
+        for scan in query.scans:
+            own = {path: one for path, one in sites.items() if one.scan is scan}
+            joins = tuple(dict.fromkeys(self._joins(scan, own, others)))
+            if not joins:
+                continue
+            keys = scan.table.partition_keys if isinstance(scan, ListedScan) else ()
+            table = AuditedTable(scan.name, keys, joins)
+            if isinstance(scan, ListedScan) and scan.is_listed:
+                listed = [one for one in own.values() if isinstance(one, PrunedSite)]
+                table = self._measured(table, scan, listed, lists_files=lists_files)
+            yield table
+
+    def _reads_facts(self, site: ScanSite) -> bool:
+        """Return whether the keys of a site come from a table whose partitions splitlib lists."""
+        leaves = (leaf for dimension in site.dimensions for leaf in _leaves(dimension))
+        scans = (self._query.scan_of(leaf) for leaf in leaves)
+        return any(scan is not None and scan.is_listed for scan in scans)
+
+    def _others(self) -> Mapping[Path, Collection[JoinFilter]]:
+        """Return the joins that would prune by other columns, by path in the optimized plan."""
+        query, root = self._query, self._query.optimized_tree
+        leaves = [node for node in root.walk() if node.is_leaf and query.scan_of(node) is not None]
+        costs = Costs(lambda leaf: query.size_of(leaf, ()), query.dimension_bytes)
+        return filters_by_other_columns(root, leaves, query.partition_columns, costs)
+
+    def _joins(
+        self,
+        scan: Scan,
+        sites: Mapping[Path, Site],
+        others: Mapping[Path, Collection[JoinFilter]],
+    ) -> Iterator[AuditedJoin]:
+        """Yield the joins of a scan: those that prune first, then the reasons of the others."""
+        is_copied = scan in self._decisions.copied
+        for path, one in sites.items():
+            site = self._decisions.sites[path]
+            failed = {reason.parts for reason in one.site.reasons}
+            for join_filter in (*site.filters, *site.from_sites):
+                parts = parts_of(join_filter)
+                if is_copied:
+                    yield self._join(scan, Reason(COPIED, parts))
+                elif parts not in failed:
+                    yield self._pruning(scan, one, join_filter)
+            for reason in one.site.reasons:
+                yield self._join(scan, reason)
+            if not one.site.may_have_keys and any(s.site.may_have_keys for s in sites.values()):
+                yield self._join(scan, Reason(ALSO_WITHOUT_KEYS))
+            for join_filter in others.get(path, ()):
+                yield self._by_other_columns(scan, one, join_filter)
+
+    def _pruning(self, scan: Scan, one: Site, join_filter: JoinFilter) -> AuditedJoin:
+        columns = column_names(one.site.leaf, join_filter)
+        by = f"its keys prune by {', '.join(columns)}" if columns else "its keys prune"
+        if self._reads_facts(replace(one.site, filters=(join_filter,))):
+            by = f"{by}; {_NOT_RUN.removesuffix('.')}"
+        return AuditedJoin(self._quoted(scan, parts_of(join_filter)), True, f"{by}.")
+
+    def _by_other_columns(self, scan: Scan, one: Site, join_filter: JoinFilter) -> AuditedJoin:
+        columns = column_names(one.site.leaf, join_filter)
+        shown = ", ".join(columns)
+        keys = scan.table.partition_keys if isinstance(scan, ListedScan) else ()
+        of = f"partitioned by {', '.join(keys)}" if keys else "not partitioned"
+        reason = f"the table is {of}, and not by {shown}." if keys else f"the table is {of}."
+        remedy = f"Partition or cluster it by {shown} if such queries are frequent."
+        return AuditedJoin(
+            self._quoted(scan, parts_of(join_filter)), False, f"{reason} {remedy}", columns
+        )
+
+    def _join(self, scan: Scan, reason: Reason) -> AuditedJoin:
+        return AuditedJoin(self._quoted(scan, reason.parts), False, with_remedy(reason.text))
+
+    def _quoted(self, scan: Scan, parts: tuple[Expression | str, ...]) -> str:
+        return reason_text(scan, self._query.optimized, Reason("", parts)).removesuffix(": ")
+
+    def _measured(
+        self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool
+    ) -> AuditedTable:
+        """Add the numbers of partitions, files and bytes, as far as they are known."""
+        kept, read, total = matched(scan, sites)
+        if table.can_be_pruned and not any(site.has_keys for site in sites):
+            return replace(table, partitions=Count(None, read))  # the keys were not collected
+        table = replace(table, partitions=Count(kept, read))
+        if table.can_be_pruned and not scan.is_placeholder:
+            if total <= scan.config.planner_small_fact_partitions:
+                table = _without_pruning(table, f"the table has only {total} partitions.")
+            elif not all(site.site.may_have_keys for site in sites):
+                table = _without_pruning(table, ALSO_WITHOUT_KEYS)
+            elif kept == read:
+                table = _without_pruning(table, MATCH_ALL)
+        size = None if scan.is_placeholder else self._size_of(scan)
+        whole = None if size is None or not total else size * read // total
+        if lists_files and table.can_be_pruned:
+            files, nbytes = files_of(scan, sites)
+            return replace(table, files=Count(files), nbytes=Count(nbytes, whole))
+        if size is None or not total:
+            return table
+        return replace(table, nbytes=Count(size * kept // total, whole), is_estimated=True)
+
+    def _size_of(self, scan: Scan) -> int | None:
+        """Return the size of a table in the catalog, in bytes; None if unknown."""
+        tree = self._query.analyzed_tree
+        leaf = next(node for node in tree.walk() if node.path in scan.paths)
+        return self._query.size_in_analyzed(leaf)
+
+
+def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
+    """Return the table with the reason why its keys leave out no partition."""
+    why = with_remedy(reason)
+    joins = (replace(j, can_prune=False, reason=why) if j.can_prune else j for j in table.joins)
+    return replace(table, joins=tuple(joins))
+
+
+def _leaves(dimension: Dimension) -> Iterator[Node]:
+    yield from (node for node in dimension.node.walk() if node.is_leaf)
+    for other, _ in dimension.narrowed_by:
+        yield from _leaves(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +323,10 @@ class Audit:
         rows = ""
         for query in self.queries:
             if query.reason is not None:
-                cells = (query.name, "", "", query.reason)
-                rows += _row(map(escape, cells))
+                rows += _row(map(escape, (query.name, "", "", query.reason)))
             for table in query.tables:
                 joins = "<br>".join(map(escape, _lines(table)))
-                rows += _row(
-                    [escape(query.name), escape(table.table), escape(_saved(table)), joins]
-                )
+                rows += _row([*map(escape, (query.name, table.table, _saved(table))), joins])
         head = "<tr><th>query</th><th>table</th><th>saves</th><th>joins</th></tr>"
         summary = "<br>".join(map(escape, self._summary()))
         return f"<div><table>{head}{rows}</table><p>{summary}</p></div>"

@@ -12,6 +12,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.spark.allowed_scans import refuse_query
 from splitlib.spark.arguments import given_dataframe, given_pairs
+from splitlib.spark.conversion import char_length, column_text, has_variable
 from splitlib.spark.join_condition import (
     ConditionWriter,
     JoinCondition,
@@ -21,9 +22,7 @@ from splitlib.spark.join_condition import (
 )
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys, key_columns
-from splitlib.spark.schema import char_length
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import column_text, has_variable
 
 # A part of a name: either in backticks, or up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")

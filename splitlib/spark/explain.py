@@ -12,10 +12,10 @@ from splitlib.report import Count, Report
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.pinned_relation import planned_files
-from splitlib.spark.planned import plan_again_by, reports
 from splitlib.spark.planner.optimize import plan
+from splitlib.spark.session import plan_again_by, reports
 
 
 @in_its_session

@@ -32,7 +32,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
-from splitlib.spark.sql_text import collation_of, sql_literal
+from splitlib.spark.conversion import collation_of, sql_literal
 
 _NO_LITERALS = (
     *(ArrayType, MapType, StructType, *VARIANT),

@@ -12,11 +12,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.redaction import get_logger
+from splitlib.spark.allowed_scans import allowed_by, refuse_query
+from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.compat import local_checkpoint
-from splitlib.spark.jvm.active_session import interruptibly
+from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.probe import internals_unavailable
 
 _log = get_logger(__name__)
@@ -76,3 +77,23 @@ def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFra
         return stored
     catalyst.execution.forget(leaf)
     return kept
+
+
+@in_its_session
+def freeze(df: DataFrame) -> DataFrame:
+    """Compute ``df`` now and return a DataFrame of exactly these rows.
+
+    Use this for a dimension that is not deterministic: its join keys are collected first and the
+    join runs later, and both must see the same rows.
+
+    Up to 8 MiB of rows are kept on the driver. More rows are written to the checkpoint directory,
+    if ``spark.sparkContext.setCheckpointDir`` has set one. Otherwise, and always over Spark
+    Connect, two executors keep a copy of each row. If both executors are lost, the query fails; it
+    never returns different rows.
+
+    Raises:
+        LocationNotAllowed: if ``df`` reads outside of ``allowed_locations``.
+    """
+    df = given_dataframe(df)
+    refuse_query(df, allowed_by(df.sparkSession))
+    return kept_rows(df)

@@ -27,17 +27,15 @@ from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.registry import named_catalogs, open_table
 from splitlib.report import Report
+from splitlib.spark.conversion import quoted, session_time_zone, spark_schema
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.jvm.dataframes import dataframe_of_relation
 from splitlib.spark.jvm.file_index import PINNED_ROOT
+from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import can_be_parsed, is_statement
 from splitlib.spark.read.pruned_rows import pruned_rows
-from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import quoted
-from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 _PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"

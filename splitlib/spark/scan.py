@@ -38,14 +38,12 @@ from pyspark.sql.types import (
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.compat import NULL_STRUCTS, if_empty, metadata_column, setting_of
+from splitlib.spark.conversion import char_length, quoted, typed_columns
 from splitlib.spark.file_scan import FILE_ITSELF, FileScan, canonical_paths
 from splitlib.spark.jvm.active_session import hadoop_settings
-from splitlib.spark.jvm.dataframes import dataframe_of_relation
+from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.local_rows import typed_columns
-from splitlib.spark.schema import char_length
-from splitlib.spark.sql_text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

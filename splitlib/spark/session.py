@@ -1,25 +1,30 @@
-"""Read splitlib's settings from a session, and detect changes of the session between plannings."""
+"""Read settings from a session: splitlib's own, those of storage, and changes between plannings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
+from splitlib.report import Report
 from splitlib.spark import compat
 from splitlib.spark.jvm.active_session import (
     all_settings,
+    hadoop_settings,
     name_path,
     setting_names,
     temporary_names,
 )
+from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.storage import CLOUDS, OptionsByProtocol
 
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
@@ -163,3 +168,66 @@ def _changes_meaning(name: str, text: str) -> bool:
 
 def _different(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
+    """Return the fsspec options that correspond to the session's Hadoop settings.
+
+    The options for S3 come from ``fs.s3a.*``, for Azure from ``fs.azure.*``, and for Google from
+    ``fs.gs.*``. Options that are not set are omitted, so that the client applies its defaults. S3
+    buckets and Azure accounts with their own settings get their own options.
+
+    For schemes that fsspec does not support, such as HDFS without Hadoop's libraries, a classic
+    session provides its Hadoop filesystems.
+    """
+    clouds = tuple(dict.fromkeys(CLOUDS.values()))
+    names = [name for cloud in clouds for name in cloud.hadoop_names]
+    prefixes = tuple(prefix for cloud in clouds for prefix in cloud.hadoop_prefixes)
+    if internals_unavailable(spark) is None:
+        settings = hadoop_settings(spark, names, prefixes)
+        filesystem = HadoopFileSystem(spark)
+    else:
+        given = _set_in_spark(spark).items()
+        settings = {k: v for k, v in given if k in names or k.startswith(prefixes)}
+        filesystem = None
+    found = {
+        store: own.to_fsspec()
+        for cloud in clouds
+        for store, own in cloud.from_hadoop(settings).items()
+    }
+    # Options of a bucket or account replace the general ones, even if they are empty.
+    found = {store: options for store, options in found.items() if options or "://" in store}
+    return OptionsByProtocol(found, filesystem=filesystem)
+
+
+def _set_in_spark(spark: SparkSession) -> dict[str, str]:
+    """Return the settings of a session. Names with "spark.hadoop." are also present without it."""
+    known = compat.all_settings(spark)
+    prefix = "spark.hadoop."
+    return {k.removeprefix(prefix): v for k, v in known.items() if k.startswith(prefix)} | known
+
+
+plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
+"""Function that plans a DataFrame again, for each planned DataFrame. Results of commands are
+missing."""
+reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
+"""Report of each planned DataFrame."""
+
+
+def remember(
+    df: DataFrame,
+    report: Report,
+    plan_again: Callable[[DataFrame], DataFrame] | None = None,
+) -> None:
+    """Keep the report for :func:`splitlib.explain` and the function for :func:`splitlib.replan`.
+
+    Args:
+        df: The planned DataFrame.
+        report: Report on its planning.
+        plan_again: Function that plans the same query again and receives ``df``; None if the query
+            cannot be planned again. The function must not hold a reference to ``df``, which would
+            keep both in memory forever.
+    """
+    reports[df] = report
+    if plan_again is not None:
+        plan_again_by.setdefault(df, plan_again)

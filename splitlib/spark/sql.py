@@ -1,27 +1,211 @@
-"""``splitlib.sql`` and ``splitlib.optimize``: find the joins of a query and prune its scans."""
+"""``splitlib.sql`` and ``splitlib.optimize``: find the joins of a query and prune its scans.
+
+The query inside a MERGE, UPDATE, DELETE, INSERT or CREATE TABLE AS is planned like any other query,
+before the command runs. In MERGE, UPDATE and DELETE, the joins of the condition also imply a filter
+on the changed table. Every row that the command changes meets this filter. So the filter is added
+to the condition, and Spark reads less of the table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.config import SplitConfig
+from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
+from splitlib.report import Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
-from splitlib.spark.jvm.dataframes import dataframe_of_plan
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import analyzed_plan, dataframe_of_plan
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.named_tables import named_tables
-from splitlib.spark.planned import remember
-from splitlib.spark.planner.commands import planned_command
-from splitlib.spark.planner.optimize import plan
+from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.sql_parser import ParsedCommand
+from splitlib.spark.kept_rows import kept_rows
+from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.named_tables import NamedTable, named_tables
+from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.planner.query import is_command, refresh
-from splitlib.spark.session import SessionState
+from splitlib.spark.session import SessionState, remember, settings_of
+
+_TAKES_NONE: Final = "the table to change does not accept conditions."
+_NOT_COMPUTED: Final = (
+    "the source of the MERGE is too large, or of unknown size, so its keys are not collected."
+)
+_READS_METADATA: Final = (
+    "the MERGE reads columns of its source, such as metadata columns, that are not available after "
+    "its rows are computed once for their keys."
+)
+_READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of the table."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedCommand:
+    """A command that was planned but has not run."""
+
+    plan: LogicalPlan | None
+    """Unresolved plan to run instead of the command; None if the command stays unchanged."""
+    report: Report
+    """Report on the planning of the command."""
+
+
+def planned_command(
+    spark: SparkSession, text: str, named: Mapping[str, NamedTable]
+) -> PlannedCommand | None:
+    """Plan a statement; return None if it is not a command that splitlib can plan.
+
+    A statement that cannot be planned stays unchanged, so that Spark reports its errors.
+
+    Args:
+        spark: Session in which the statement runs.
+        text: One SQL statement.
+        named: Tables of named catalogs in the statement, by the root directory of their
+            placeholder scans.
+
+    Raises:
+        SplitlibError: in the same cases as :func:`splitlib.spark.planner.optimize.plan`.
+    """
+    if internals_unavailable(spark) is not None:
+        return None
+    catalyst = Catalyst(spark)
+    try:
+        command = ParsedCommand.of(catalyst, text)
+        if command is None or not _config(spark).dynamic_filtering_enabled:
+            return None
+        match command.kind:
+            case "query":
+                return _of_query(catalyst, command, named)
+            case "change":
+                return _of_condition(catalyst, command)
+            case "merge":
+                return _of_merge(catalyst, command)
+    except (LocationNotAllowed, TooManyPartitions, MissingPartition):
+        raise
+    except Exception as error:
+        if named and isinstance(error, SplitlibError):
+            raise
+        return PlannedCommand(None, left_to_spark(error))
+
+
+def _of_query(
+    catalyst: Catalyst, command: ParsedCommand, named: Mapping[str, NamedTable]
+) -> PlannedCommand:
+    planned, report = _planned(catalyst, command.query, named)
+    return PlannedCommand(None if planned is None else command.with_query(planned), report)
+
+
+def _of_condition(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
+    rows = command.within(catalyst.plans.filtered(command.target, command.condition))
+    implied, report = _implied(catalyst, rows, command)
+    if implied is None:
+        return PlannedCommand(None, report)
+    return PlannedCommand(command.with_also(implied).plan, report)
+
+
+def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
+    planned, of_source = _planned(catalyst, command.source, {})
+    new = command if planned is None else command.with_source(planned)
+    implied, of_target = _implied_by_source(catalyst, new)
+    if implied is not None:
+        new = implied
+        if command.changes_rows_without_partner:
+            scans = tuple(scan.because(_READS_ALL) for scan in of_target.scans)
+            of_target = replace(of_target, scans=scans)
+    report = replace(
+        of_target,
+        scans=(*of_source.scans, *of_target.scans),
+        seconds=of_source.seconds + of_target.seconds,
+        catalog_requests=of_source.catalog_requests + of_target.catalog_requests,
+        storage_requests=of_source.storage_requests + of_target.storage_requests,
+    )
+    return PlannedCommand(None if new is command else new.plan, report)
+
+
+def _implied_by_source(
+    catalyst: Catalyst, merge: ParsedCommand
+) -> tuple[ParsedCommand | None, Report]:
+    """Return the MERGE with a filter on its target that follows from the keys of its source.
+
+    The command is None if there is no such filter. Then the report contains the reason.
+    """
+    leaves = catalyst.plans.leaves(
+        catalyst.execution.analyzed(catalyst.execution.dataframe(merge.target))
+    )
+    if len(leaves) != 1 or catalyst.relations.source_of(leaves[0]) is None:
+        return None, Report(reasons=(_TAKES_NONE,))
+    source = _computed(catalyst, merge.source)
+    if source is None:
+        return None, Report(reasons=(_NOT_COMPUTED,))
+    pairs = merge.within(catalyst.plans.joined(merge.target, source, merge.condition))
+    implied, report = _implied(catalyst, pairs, merge)
+    if implied is None:
+        return None, report
+    new = merge.with_source(source).with_also(implied)
+    if not catalyst.execution.can_be_analyzed(new.plan):
+        return None, replace(report, scans=(), reasons=(_READS_METADATA,))
+    return new, report
+
+
+def _planned(
+    catalyst: Catalyst, query: LogicalPlan, named: Mapping[str, NamedTable]
+) -> tuple[LogicalPlan | None, Report]:
+    """Plan a query; return its new analyzed plan (None if it is unchanged) and the report."""
+    df = catalyst.execution.dataframe(query)
+    planned, report = plan(df, named)
+    return None if planned is df else analyzed_plan(planned), report
+
+
+def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | None:
+    """Compute the rows of a MERGE's source now, and return a plan that reads these rows.
+
+    Otherwise, a row could appear in the source after the keys are collected. Its match could be in
+    a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return None
+    if the source is too large to compute.
+    """
+    analyzed = catalyst.execution.analyzed(catalyst.execution.dataframe(source))
+    # The MERGE condition qualifies the source's columns with its alias, so the alias must stay.
+    # If there is no alias, the condition uses the names of the source's tables.
+    path = (0,) if catalyst.plans.kind(analyzed) == "SubqueryAlias" else ()
+    rows = catalyst.plans.node(analyzed, path)
+    leaves = catalyst.plans.leaves(catalyst.execution.optimized(rows))
+    limit = _config(catalyst.spark).planner_dimension_bytes
+    if sum(catalyst.plans.size_of(leaf) for leaf in leaves) > limit:
+        return None
+    kept = analyzed_plan(kept_rows(catalyst.execution.dataframe(rows), is_opaque=True))
+    if not path:
+        kept = catalyst.plans.qualified_like(kept, catalyst.plans.output(rows))
+    return catalyst.plans.replaced(analyzed, {path: kept})
+
+
+def _config(spark: SparkSession) -> SplitConfig:
+    return SplitConfig.resolve(spark_conf=settings_of(spark))
+
+
+def _implied(
+    catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
+) -> tuple[str | None, Report]:
+    """Return the filter that a query's joins imply for its first child, the table to change."""
+    df = catalyst.execution.dataframe(query)
+    leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])
+    if leaf is None:
+        return None, Report(reasons=(_TAKES_NONE,))
+    return target_condition(df, leaf, command.qualifier)
+
+
+def _leaf_below(node: Node) -> Path | None:
+    while len(node.children) == 1:
+        (node,) = node.children
+    return node.path if node.is_leaf else None
+
 
 _log = get_logger(__name__)
 _warned: WeakSet[SparkSession] = WeakSet()

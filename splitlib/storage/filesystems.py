@@ -16,11 +16,16 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
-from splitlib.storage.confirmed import KEYS_PER_PAGE, confirm_end, no_next_page
 from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
-from splitlib.storage.received import limit_adlfs, within_limits
+from splitlib.storage.received import (
+    KEYS_PER_PAGE,
+    confirm_end,
+    limit_adlfs,
+    no_next_page,
+    within_limits,
+)
 
 # Maximum number of symbolic links to the same directory in one listing. Each path is listed again.
 _MOST_LINKS = 100

@@ -19,9 +19,8 @@ from xml.parsers import expat
 import pyarrow as pa
 
 from splitlib.errors import SourceError, SourceUnavailable, SplitlibError
-from splitlib.storage.confirmed import no_listing, no_next_page
 from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, error_of
-from splitlib.storage.received import too_large
+from splitlib.storage.received import no_listing, no_next_page, too_large
 
 _MOST_BYTES: Final = 16 << 20
 """Maximum size of a response in bytes: 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""

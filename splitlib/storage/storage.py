@@ -19,7 +19,6 @@ from splitlib.errors import (
 )
 from splitlib.redaction import get_logger
 from splitlib.storage.azure import AzureSettings
-from splitlib.storage.confirmed import confirm_end
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
@@ -39,6 +38,7 @@ from splitlib.storage.pages import (
     OtherRegion,
     PagedListing,
 )
+from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)

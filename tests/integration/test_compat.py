@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from splitlib.spark import compat
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.kept_rows import kept_rows
 
 pytestmark = pytest.mark.spark

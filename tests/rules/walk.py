@@ -15,7 +15,7 @@ READ = {
     "splitlib/spark/read/reader.py": "load",
     "splitlib/spark/read/pruned_rows.py": "pruned_scan",
     "splitlib/enumeration/pipeline.py": "selected_files",
-    "splitlib/spark/session_catalog/catalog_table.py": "list_files",
+    "splitlib/spark/session_catalog/connector.py": "list_files",
     "splitlib/spark/jvm/pinned_relation.py": "pinned_leaf",
 }
 SQL = {"splitlib/spark/planner/prune.py": "scan_of_sites", **dict(list(READ.items())[1:])}

@@ -24,8 +24,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator, ReceivedFilte
 from splitlib.enumeration.neighbours import MatchedPartitions
 from splitlib.enumeration.pipeline import ScanPipeline
 from splitlib.remote import retry
-from splitlib.remote.calls import BoundedCalls, Call, Task, Workers
-from splitlib.remote.pace import Pace
+from splitlib.remote.calls import BoundedCalls, Call, Pace, Task, Workers
 from splitlib.table import Table
 from splitlib_hive import client
 from splitlib_hive.client import MetastoreClient

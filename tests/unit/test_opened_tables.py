@@ -135,7 +135,7 @@ def test_no_table_is_opened_anywhere_else():
         "loading.py",
         "registry.py",
         "spark/analyze.py",
-        "spark/datasource/options.py",
+        "spark/datasource/plan.py",
         "spark/named_tables.py",
         "spark/read/reader.py",
     }

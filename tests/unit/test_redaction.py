@@ -18,7 +18,7 @@ from splitlib.errors import error_context
 from splitlib.model import DeleteFile
 from splitlib.redaction import get_logger, redact, remember, without_credentials, without_login
 from splitlib.registry import named_catalogs
-from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.plan import ReadOptions
 from splitlib.spark.read.reader import TableReader
 from tests.support.memory_connector import MemoryConnector, enumerator_of
 

@@ -27,8 +27,13 @@ from splitlib.errors import ConfigError, SourceError
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import refuse_unreadable
 from splitlib.redaction import get_logger
-from splitlib.spark.datasource.options import ReadOptions, wanted_schema
-from splitlib.spark.datasource.plan import LOAD_AGAIN, SplitPlanner, SplitsPartition
+from splitlib.spark.datasource.plan import (
+    LOAD_AGAIN,
+    ReadOptions,
+    SplitPlanner,
+    SplitsPartition,
+    wanted_schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

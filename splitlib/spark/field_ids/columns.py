@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 from splitlib.spark.compat import NULL_STRUCTS, setting_of
-from splitlib.spark.sql_text import default_literal
+from splitlib.spark.conversion import default_literal
 
 # Metadata key that holds the field id by which Spark's Parquet reader finds a column.
 _SPARK_FIELD_ID: Final = "parquet.field.id"

@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id, spark_type
-from splitlib.spark.field_ids.deletes import POSITION, Deletes
-from splitlib.spark.field_ids.reader import MappedReader
+from splitlib.spark.field_ids.deletes import POSITION, Deletes, MappedReader
 from splitlib.spark.scan import FileGroup
 from splitlib.table import Table
 

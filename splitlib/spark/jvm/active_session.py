@@ -1,4 +1,4 @@
-"""Set the active session of a thread, and run Spark jobs in threads of a session.
+"""Set the active session of a thread, run its Spark jobs, and convert errors of its JVM.
 
 Spark's parser, expressions and optimizer read their settings from the *active* session of the JVM
 thread. Without an active session they use the default settings. Each Python thread has its own JVM
@@ -18,8 +18,16 @@ from itertools import count
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeGuard, TypeVar
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from splitlib.errors import (
+    AccessDenied,
+    SourceError,
+    SourceUnavailable,
+    SplitlibError,
+    TableNotFound,
+)
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
 from splitlib.spark.jvm.java_handles import ForeignObject, Items, JavaObject, Option, Seq
@@ -342,3 +350,85 @@ def name_path(spark: SparkSession) -> str:
         return str(session_of(spark).sessionState().catalogManager().currentPathString())
     except JVM_ERRORS:
         return ""
+
+
+_MOST_CHARACTERS: Final = 300
+_MOST_CAUSES: Final = 20
+# Keyed by the simple name of the Java class, since each storage client has its own packages.
+_KINDS: Final[dict[str, type[SplitlibError]]] = {
+    name: kind
+    for kind, names in (
+        (
+            AccessDenied,
+            "AccessControlException|AccessDeniedException|AuthorizationException|"
+            "HiveAccessControlException|HiveAuthzPluginException|SaslException|SecurityException",
+        ),
+        (
+            SourceUnavailable,
+            "AWSServiceThrottledException|AWSStatus500Exception|ConnectException|"
+            "ConnectTimeoutException|InterruptedIOException|NoRouteToHostException|"
+            "PortUnreachableException|RetriableException|SafeModeException|SocketException|"
+            "SocketTimeoutException|StandbyException|TTransportException|TimeoutException|"
+            "UnknownHostException",
+        ),
+        (TableNotFound, "NoSuchDatabaseException|NoSuchNamespaceException|NoSuchTableException"),
+    )
+    for name in names.split("|")
+}
+
+
+@contextmanager
+def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
+    """Convert errors raised by calls to the JVM to a :class:`SplitlibError`.
+
+    Args:
+        spark: Session to make active during the calls; None if they do not depend on a session.
+    """
+    try:
+        with active(spark):
+            yield
+    except JVM_ERRORS as error:
+        raise _translated(error) from error
+
+
+def readable(error: Exception) -> Exception:
+    """Convert py4j's error to a splitlib error, and return any other error unchanged.
+
+    The splitlib error has the message of the Java exception, which is missing in the first line of
+    py4j's own message.
+    """
+    return _translated(error) if isinstance(error, Py4JJavaError) else error
+
+
+def classes_of(error: Exception) -> list[str]:
+    """Return the simple class names of a Java exception and its causes, the outermost first."""
+    return [name for name, _ in _causes(error)]
+
+
+def _translated(error: Exception) -> SplitlibError:
+    """Convert a Java exception to the error that ``_KINDS`` has for its class.
+
+    If several causes have an error, the outermost one applies. If none has one, the result is a
+    :class:`SourceError`.
+    """
+    causes = list(_causes(error))
+    kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
+    messages = [(name, text) for name, text in causes if text] or [
+        (type(error).__name__, str(error))
+    ]
+    name, text = messages[-1]
+    first = text.strip().partition("\n")[0]
+    return next(kinds, SourceError)(f"{name}: {first[:_MOST_CHARACTERS]}")
+
+
+def _causes(error: Exception) -> Iterator[tuple[str, str]]:
+    """Yield class name and message of a Java exception and its causes, the outermost first."""
+    # PySpark's own error classes keep the Java exception in ``_origin``.
+    cause: ForeignObject | None = getattr(error, "java_exception", None) or getattr(
+        error, "_origin", None
+    )
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return
+        yield cause.getClass().getSimpleName(), str(cause.getMessage() or "")
+        cause = cause.getCause()

@@ -9,12 +9,16 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from splitlib.spark.jvm.dataframes import analyzed_plan, dataframe_of_plan, execution_of
-from splitlib.spark.jvm.expressions import CATALYST, Expressions
-from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
+from splitlib.spark.jvm.gateway import (
+    JVM_ERRORS,
+    analyzed_plan,
+    dataframe_of_plan,
+    execution_of,
+    session_of,
+)
 from splitlib.spark.jvm.java_handles import HadoopConf
 from splitlib.spark.jvm.listing import hadoop_path
-from splitlib.spark.jvm.plans import Plans
+from splitlib.spark.jvm.plans import CATALYST, Expressions, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
 from splitlib.spark.jvm.scala import Scala, each, scala_of
 from splitlib.spark.jvm.spark_handles import (

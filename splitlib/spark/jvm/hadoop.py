@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from splitlib.arrow.parquet_footer import footer
-from splitlib.spark.jvm.errors import classes_of, errors_of_the_jvm
+from splitlib.spark.jvm.active_session import classes_of, errors_of_the_jvm
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, session_of
 from splitlib.spark.jvm.java_handles import (
     FileStatus,

@@ -15,10 +15,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from splitlib.spark.conversion import session_time_zone, typed_columns
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import dataframe_of_relation, execution_of, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
-from splitlib.spark.jvm.gateway import JVM_ERRORS, session_of
+from splitlib.spark.jvm.gateway import (
+    JVM_ERRORS,
+    dataframe_of_relation,
+    execution_of,
+    internal_rows,
+    session_of,
+)
 from splitlib.spark.jvm.hadoop import scan_options
 from splitlib.spark.jvm.java_handles import (
     FileStatus,
@@ -37,8 +43,6 @@ from splitlib.spark.jvm.spark_handles import (
     JvmSession,
     LogicalPlan,
 )
-from splitlib.spark.local_rows import typed_columns
-from splitlib.spark.time_zones import session_time_zone
 
 if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan

@@ -8,12 +8,11 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from splitlib.spark.jvm.expressions import CATALYST
 from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaArray, JavaObject, Seq
 from splitlib.spark.jvm.listing import Listing, files_of, hadoop_path
-from splitlib.spark.jvm.plans import Plans
+from splitlib.spark.jvm.plans import CATALYST, Plans
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
     CatalogEntry,

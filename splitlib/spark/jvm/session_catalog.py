@@ -18,8 +18,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
 from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.java_handles import HadoopConf, HadoopPath, JavaArray, Seq
 from splitlib.spark.jvm.listing import hadoop_path, qualified

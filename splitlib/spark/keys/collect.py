@@ -23,11 +23,10 @@ from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, has_range, plain_schema
 from splitlib.spark.compat import to_arrow
+from splitlib.spark.conversion import char_length, collation_of, quoted, unquoted
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.jvm.expressions import plan_text
+from splitlib.spark.jvm.plans import plan_text
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.schema import char_length
-from splitlib.spark.sql_text import collation_of, quoted, unquoted
 
 # Operators whose rows depend on the order of their input. LIMIT after ORDER BY is included, because
 # the order may have ties. A sample that keeps all rows is excluded.

@@ -20,8 +20,8 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse, Report
-from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.conversion import session_time_zone
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.hadoop import read_footer
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
@@ -32,18 +32,16 @@ from splitlib.spark.planner.clustering import (
     GroupBounds,
     StoredFile,
 )
-from splitlib.spark.planner.cost import Costs, worth_collecting
-from splitlib.spark.planner.decide import copied_leaves
+from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
-from splitlib.spark.planner.fixed_files import sampled_leaves, without_other_files
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
 from splitlib.spark.planner.keys import KeyQueries, Unusable
+from splitlib.spark.planner.materialize import sampled_leaves, without_other_files
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
 from splitlib.spark.predicates.row_filters import MANY_RANGES, row_conditions
-from splitlib.spark.time_zones import session_time_zone
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData

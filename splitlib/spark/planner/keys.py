@@ -21,8 +21,8 @@ from splitlib.filtering.domains import Domain, RangeDomain, Ranges, plain_rows, 
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.compat import condition_of, to_arrow
+from splitlib.spark.jvm.active_session import readable
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.errors import readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys.collect import (

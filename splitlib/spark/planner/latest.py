@@ -26,9 +26,9 @@ from splitlib.filtering.predicate import PartitionFilter
 from splitlib.hive.partition_values import is_char, is_collated, parse
 from splitlib.redaction import get_logger
 from splitlib.report import FilterUse, Report
+from splitlib.spark.conversion import quoted
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
 from splitlib.spark.planner.join_graph import partition_conditions
@@ -38,7 +38,6 @@ from splitlib.spark.planner.materialize import shown
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
-from splitlib.spark.sql_text import quoted
 
 _log = get_logger(__name__)
 

@@ -23,21 +23,24 @@ from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
-from splitlib.spark.jvm.active_session import SessionThreads
+from splitlib.spark.jvm.active_session import SessionThreads, readable
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import have_same_schema
-from splitlib.spark.jvm.errors import readable
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, have_same_schema
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.data_keys import with_data_keys
-from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
-from splitlib.spark.planner.fixed_files import fixed_scan, listed_later, with_fixed_files
+from splitlib.spark.planner.decide import Costs, dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
-from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
+from splitlib.spark.planner.materialize import (
+    Materialized,
+    checkpointed_inputs,
+    fixed_scan,
+    listed_later,
+    materialize,
+    with_fixed_files,
+)
 from splitlib.spark.planner.prune import (
     PrunedSites,
     named_tables,

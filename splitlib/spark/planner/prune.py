@@ -19,8 +19,7 @@ from splitlib.report import Report
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.planner.cost import Costs
-from splitlib.spark.planner.decide import decide
+from splitlib.spark.planner.decide import Costs, decide
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.query import Query

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
+from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, Path

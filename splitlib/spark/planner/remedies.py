@@ -16,7 +16,7 @@ from typing import Final
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.report import Report
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.planner.cost import Costs, worth_collecting
+from splitlib.spark.planner.decide import Costs, worth_collecting
 from splitlib.spark.planner.join_graph import JoinFilter, discover
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite

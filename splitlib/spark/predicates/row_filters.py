@@ -20,22 +20,26 @@ from pyspark.sql.types import DataType, StructType, TimestampNTZType, YearMonthI
 
 from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.errors import InvalidFilter
-from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Ranges, ValueDomain, has_range
-from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
+from splitlib.filtering.matchers import RangeMatcher, ValueMatcher, coerce
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
+from splitlib.spark.conversion import (
+    arrow_literal,
+    column_text,
+    is_char_or_varchar,
+    local_rows,
+    quoted,
+    text_literal,
+)
 from splitlib.spark.join_condition import all_of, any_of
 from splitlib.spark.jvm.catalyst import rows_that_may_match
-from splitlib.spark.jvm.dataframes import bloom_filter
+from splitlib.spark.jvm.gateway import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys.collect import in_months
-from splitlib.spark.local_rows import local_rows
 from splitlib.spark.predicates.where import StaticCondition
-from splitlib.spark.schema import is_char_or_varchar
-from splitlib.spark.sql_text import arrow_literal, column_text, quoted, text_literal
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

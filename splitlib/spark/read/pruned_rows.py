@@ -23,15 +23,19 @@ from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA, ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
+from splitlib.spark.conversion import (
+    jvm_time_zone,
+    partition_fields,
+    session_time_zone,
+    spark_schema,
+)
 from splitlib.spark.field_ids.deletes import as_file_batch
 from splitlib.spark.field_ids.scan import scan_mapped
 from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
-from splitlib.spark.formats.hive_csv import hive_csv_columns
-from splitlib.spark.formats.hive_text import hive_text_columns
+from splitlib.spark.formats.hive_text import hive_csv_columns, hive_text_columns
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
@@ -44,9 +48,7 @@ from splitlib.spark.predicates.row_filters import (
     undecided_columns,
 )
 from splitlib.spark.scan import FileGroup, scan_files, verified
-from splitlib.spark.schema import partition_fields, spark_schema
 from splitlib.spark.session_catalog.connector import relation_of, session_connector
-from splitlib.spark.time_zones import jvm_time_zone, session_time_zone
 from splitlib.table import Table
 
 _log = get_logger(__name__)

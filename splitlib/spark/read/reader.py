@@ -24,9 +24,9 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.report import FilterUse
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
+from splitlib.spark.conversion import session_time_zone, spark_schema, unquoted
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys, key_columns
-from splitlib.spark.planned import remember
 from splitlib.spark.predicates.row_filters import (
     checked_condition,
     compared_by_spark,
@@ -40,10 +40,7 @@ from splitlib.spark.read.pruned_rows import (
     relation_of_table,
     saying_its_table,
 )
-from splitlib.spark.schema import spark_schema
-from splitlib.spark.session import SessionState, settings_of
-from splitlib.spark.sql_text import unquoted
-from splitlib.spark.time_zones import session_time_zone
+from splitlib.spark.session import SessionState, remember, settings_of
 from splitlib.table import Table
 
 if TYPE_CHECKING:

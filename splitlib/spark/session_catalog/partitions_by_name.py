@@ -25,6 +25,7 @@ from splitlib.hive.partition_values import (
     partition_name,
     split_names,
 )
+from splitlib.spark.conversion import bare_literals, column_text, has_variable
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
@@ -43,7 +44,6 @@ from splitlib.spark.jvm.spark_handles import (
     InternalRow,
     LogicalPlan,
 )
-from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 
 # Maximum number of values in one filter. Some metastores reject long filters. With Derby as its
 # database, a metastore rejects 200 values.

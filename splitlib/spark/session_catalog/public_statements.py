@@ -1,13 +1,21 @@
-"""Inspect tables of a session with Spark's public API: SQL statements and file listings."""
+"""Inspect tables of a session with Spark's public API: names, SQL statements and file listings.
+
+Listed files are assigned to the directories that contain them, without access to storage.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,14 +23,20 @@ from splitlib.errors import (
     AccessDenied,
     MissingPartition,
     SourceError,
+    SplitlibError,
     TableNotFound,
     UnsupportedTable,
+    nearest,
 )
 from splitlib.hive.partition_values import NULL_PARTITION
+from splitlib.model import FILE_SCHEMA
+from splitlib.registry import named_catalogs
 from splitlib.spark.compat import condition_of, to_arrow
+from splitlib.spark.conversion import quoted
+from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.scan import without_globs
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.session import settings_of
 from splitlib.storage import refuse_outside
 
 # Maximum number of tasks of a listing. By default Spark creates a task for every large file.
@@ -181,3 +195,184 @@ _NO_TABLE = (
 )
 _NEWER = ("NOT_SUPPORTED_COMMAND_FOR_V2_TABLE",)
 _DENIED = ("AccessControlException", "AccessDenied", "Permission denied")
+
+
+Below = Literal["ignored", "keys refused", "refused", "read"]
+
+_PARENT = "parent"
+# Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+# Locations with scheme and host. If one is missing, Hadoop adds its default when it lists the
+# location.
+_QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
+_LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
+
+
+def files_by_directory(
+    files: pa.Table,
+    directories: Sequence[str],
+    below: Below = "ignored",
+) -> pa.RecordBatch:
+    """Return the files of each directory, as a batch with the columns of :data:`FILE_SCHEMA`.
+
+    ``partition`` is the position of the file's directory in ``directories``.
+
+    Args:
+        files: All files in or below the directories, with columns ``path``, ``size``, ``modified``.
+        directories: The directories. A directory may occur several times.
+        below: Treatment of files in subdirectories. ``read`` assigns them to all directories above
+            them. ``ignored`` drops them. ``keys refused`` also drops them, but raises an error if
+            the name of the subdirectory contains ``=``. ``refused`` always raises an error.
+
+    Raises:
+        SourceError: if a file is in none of the directories.
+        UnsupportedTable: if a file in a subdirectory is refused.
+    """
+    paths = canonical_paths(files["path"])
+    parents = pc.replace_substring_regex(paths, r"/[^/]*$", "").dictionary_encode()
+    parents = parents.combine_chunks()
+    places = _Places(directories)
+    rows_of = places.rows_above if below == "read" else partial(places.rows_at, refused=below)
+    pairs = [
+        (number, row)
+        for number, parent in enumerate(parents.dictionary.to_pylist())
+        for row in rows_of(parent)
+    ]
+    rows = pa.table(
+        {
+            _PARENT: pa.array([number for number, _ in pairs], pa.int32()),
+            "partition": pa.array([row for _, row in pairs], pa.int64()),
+        }
+    )
+    paths = pc.replace_substring_regex(paths, r"^file:/", "/")  # local paths have no scheme
+    columns = {"path": paths, "size": files["size"], "modified": files["modified"]}
+    listed = pa.table({**columns, _PARENT: parents.indices})
+    joined = listed.join(rows, _PARENT, join_type="inner").select(FILE_SCHEMA.names)
+    joined = joined.cast(FILE_SCHEMA).combine_chunks()
+    batches = joined.to_batches()
+    return batches[0] if batches else FILE_SCHEMA.empty_table().to_batches()[0]
+
+
+class _Places:
+    """Looks up directories by path, even if their locations lack a scheme or host.
+
+    Args:
+        directories: Locations from a catalog.
+    """
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self._by_path: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
+        self._loose: set[str] = set()
+        spelled = canonical_paths(pa.array(directories, pa.string())).to_pylist()
+        for row, (given, text) in enumerate(zip(directories, spelled, strict=True)):
+            place = text.rstrip("/")
+            self._by_path[_path(place)].setdefault(place, []).append(row)
+            if not _QUALIFIED.match(given):
+                self._loose.add(place)
+
+    def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
+        """Return the positions of a directory in the request; empty for an ignored subdirectory."""
+        rows = self._rows(directory)
+        if rows or any(self._rows(above) for above in _above(directory)):
+            name = directory.rpartition("/")[2]
+            of_keys = refused == "keys refused" and ("=" in name or name == _LIST_BUCKET)
+            if not rows and (refused == "refused" or of_keys):
+                raise UnsupportedTable(f"The subdirectory {directory!r} may contain table rows.")
+            return rows
+        raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
+
+    def rows_above(self, directory: str) -> list[int]:
+        """Return the indexes of a directory and its parents among the requested directories."""
+        found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
+        if not found:
+            self.rows_at(directory)
+        return found
+
+    def _rows(self, directory: str) -> list[int]:
+        spelled = self._by_path.get(_path(directory), {})
+        if self._loose.isdisjoint(spelled):
+            return spelled.get(directory, [])
+        if len(spelled) > 1:
+            raise SourceError(f"These locations may be the same directory: {', '.join(spelled)}.")
+        (rows,) = spelled.values()
+        return rows
+
+
+def _path(place: str) -> str:
+    return _AUTHORITY.sub("", place)
+
+
+def _above(directory: str) -> Iterator[str]:
+    root = _AUTHORITY.match(directory)
+    shortest = len(root[0]) if root else 0
+    while (cut := directory.rfind("/")) >= shortest:
+        directory = directory[:cut]
+        yield directory
+
+
+_UNKNOWN: Final = "check the name."
+_MOST_SHOWN: Final = 20
+
+
+def similar_names(spark: SparkSession, name: str) -> str:
+    """Return a hint for the name of a table that a session does not have.
+
+    Args:
+        spark: The session. It lists catalogs, databases, and the tables of one database.
+        name: The name, as the user wrote it.
+    """
+    try:
+        return _hint(spark, name.split(".")) if "`" not in name else _UNKNOWN
+    except (PySparkException, SplitlibError, *JVM_ERRORS):
+        return _UNKNOWN  # the catalog cannot be listed
+
+
+def _hint(spark: SparkSession, parts: list[str]) -> str:
+    if len(parts) == 1:
+        parts = [spark.catalog.currentDatabase(), *parts]
+    catalogs = list(named_catalogs(settings_of(spark)))
+    if len(parts) > 2:
+        catalogs += [row[0] for row in spark.sql("SHOW CATALOGS").collect()]
+        return _of_part("catalog", parts[0], catalogs) or _UNKNOWN
+    databases = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
+    if parts[0].lower() not in databases:
+        kind = "database or catalog" if catalogs else "database"
+        return _of_part(kind, parts[0], [*databases, *catalogs]) or _UNKNOWN
+    rows = spark.sql("SHOW TABLES IN IDENTIFIER(:name)", args={"name": parts[0]}).collect()
+    near = nearest(parts[1], [row[1] for row in rows])
+    return _UNKNOWN if near is None else f"did you mean '{parts[0]}.{near}'?"
+
+
+def _of_part(kind: str, name: str, known: list[str]) -> str | None:
+    if name in known or not known:
+        return None
+    names = sorted(set(known))
+    near = nearest(name, names)
+    if near is not None:
+        return f"there is no {kind} {name!r}; did you mean {near!r}?"
+    more = ", …" if len(names) > _MOST_SHOWN else ""
+    return f"there is no {kind} {name!r}; there are {', '.join(names[:_MOST_SHOWN])}{more}."
+
+
+def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the database and name of each table in the current catalog, in sorted order.
+
+    Args:
+        spark: The session.
+        database: The database to list; None for all databases.
+
+    Raises:
+        TableNotFound: if the database does not exist.
+    """
+    databases = [database]
+    if database is None:
+        databases = sorted(row[0] for row in spark.sql("SHOW DATABASES").collect())
+    for name in databases:
+        try:
+            tables = spark.sql("SHOW TABLES IN IDENTIFIER(:name)", args={"name": name}).collect()
+        except AnalysisException as error:
+            if "NOT_FOUND" not in condition_of(error):
+                raise
+            raise TableNotFound(f"The session has no database {name}.") from error
+        found = [(row[0], row[1]) for row in tables if not row.isTemporary]
+        yield from sorted(found)

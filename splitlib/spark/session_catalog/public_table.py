@@ -23,9 +23,12 @@ from splitlib.hive.table_formats import (
     source_format,
 )
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spark.session_catalog.directory_files import Below, files_by_directory
-from splitlib.spark.session_catalog.public_statements import PublicStatements
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.conversion import quoted
+from splitlib.spark.session_catalog.public_statements import (
+    Below,
+    PublicStatements,
+    files_by_directory,
+)
 from splitlib.spi import Predicate, flag
 from splitlib.storage import refuse_outside
 

@@ -25,18 +25,17 @@ from splitlib.model import (
     TableMetadata,
 )
 from splitlib.spark.compat import to_arrow
+from splitlib.spark.conversion import quoted
 from splitlib.spark.file_scan import canonical_paths
-from splitlib.spark.jvm.active_session import active
+from splitlib.spark.jvm.active_session import active, errors_of_the_jvm
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import read_end
 from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import FileIndex, InternalRow, LogicalPlan, PartitionDirectory
 from splitlib.spark.scan import FileGroup
-from splitlib.spark.sql_text import quoted
 from splitlib.spi import Predicate
 
 _REF = "ref"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from splitlib.spark.formats.hive_csv import hive_csv_columns
+from splitlib.spark.formats.hive_text import hive_csv_columns
 from tests.integration.formats.hive_reader import Hive, collected, differences
 from tests.support.abilities import struct_of
 

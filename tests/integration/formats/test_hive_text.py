@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from splitlib.spark.conversion import jvm_time_zone
 from splitlib.spark.formats.hive_text import hive_text_columns
-from splitlib.spark.time_zones import jvm_time_zone
 from tests.integration.formats.hive_reader import Hive
 from tests.spark_session import JVM_ZONE
 from tests.support.abilities import struct_of

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from splitlib import ConfigError
-from splitlib.spark.audit import Audit, AuditedQuery
-from splitlib.spark.planner.audited import AuditedTable
+from splitlib.spark.audit import Audit, AuditedQuery, AuditedTable
 from tests.integration.planner.tables import INNER, TWICE, explained, planner_tables
 
 pytestmark = pytest.mark.spark

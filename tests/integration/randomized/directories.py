@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.conversion import quoted
 from tests.integration.randomized.choices import some_of
 
 KEY_NAMES: Final = (

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.errors import SplitlibError
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.conversion import quoted
 from splitlib.testing import HiveMetastore
 from tests.integration.randomized.directories import Directory, draw_directory, write
 from tests.support.hive_tables import way_of

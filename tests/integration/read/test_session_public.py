@@ -8,7 +8,7 @@ import pytest
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib import SourceError, TableNotFound, UnsupportedTable
-from splitlib.spark.session_catalog.directory_files import files_by_directory
+from splitlib.spark.session_catalog.public_statements import files_by_directory
 from splitlib.spark.session_catalog.public_table import refuse_guarded
 from splitlib_conformance.base import everything
 from tests.integration.read.public_session import (

@@ -8,7 +8,7 @@ import pytest
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.filtering.predicate import Predicate
-from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.active_session import errors_of_the_jvm
 from tests.integration.session.session_tables import values_of
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
-from splitlib.spark.storage_settings import storage_options_of
+from splitlib.spark.session import storage_options_of
 from splitlib.storage import Storage
 from tests.support.thrift_client import parquet_table, thrift_client
 

@@ -6,8 +6,7 @@ import pytest
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.spark import storage_settings
-from splitlib.spark.storage_settings import storage_options_of
+from splitlib.spark.session import storage_options_of
 from splitlib.storage import Storage
 from splitlib.storage.filesystems import Filesystems
 from splitlib.storage.locations import located
@@ -131,7 +130,7 @@ def test_buckets_have_options_of_their_own(session, s3):
 
 def test_without_a_jvm_the_settings_are_those_of_spark(session, monkeypatch):
     classic = storage_options_of(session)
-    monkeypatch.setattr(storage_settings, "internals_unavailable", lambda _: "no JVM")
+    monkeypatch.setattr("splitlib.spark.session.internals_unavailable", lambda _: "no JVM")
     more = {
         "spark.hadoop.fs.s3a.requester.pays.enabled": "true",
         "spark.hadoop.fs.s3a.endpoint.region": "overridden",

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.conversion import quoted
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 import splitlib
-from splitlib.spark.planner import commands, optimize
+from splitlib.spark.planner import optimize
 from tests.interop.sources.conftest import FORMATS, created
 
 MATCHED = st.lists(
@@ -140,7 +140,7 @@ def test_a_source_that_changes_meanwhile(
         spark.sql(f"INSERT INTO {source} {rows.format(7, 9)}")
         return found
 
-    monkeypatch.setattr(commands, "target_condition", and_then_more)
+    monkeypatch.setattr("splitlib.spark.sql.target_condition", and_then_more)
     returned = splitlib.sql(
         spark,
         f"MERGE INTO {target} t USING {source} s ON t.day = s.day "

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.compat import condition_of
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.conversion import quoted
 from tests.interop.sources.conftest import FORMATS
 from tests.interop.sources.random_commands import (
     Command,

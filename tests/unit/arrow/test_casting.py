@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from splitlib.arrow import values as casting
 from splitlib.arrow.values import try_cast
-from splitlib.filtering.coercion import coerce
+from splitlib.filtering.matchers import coerce
 
 
 def one(value, source, kind):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
-from splitlib.arrow.time_zones import arrow_zone, in_zone, is_east
+from splitlib.arrow.values import arrow_zone, in_zone, is_east
 
 # The short names of time zones in the documentation of ``java.time.ZoneId.SHORT_IDS``.
 DOCUMENTED = """

@@ -13,8 +13,7 @@ import pytest
 from splitlib.cli import audit as command
 from splitlib.cli import main
 from splitlib.report import Count
-from splitlib.spark.audit import Audit, AuditedQuery
-from splitlib.spark.planner.audited import AuditedJoin, AuditedTable
+from splitlib.spark.audit import Audit, AuditedJoin, AuditedQuery, AuditedTable
 
 PRUNES = AuditedJoin("f.day = d.id", True, "its keys prune by day.")
 BY_ITEM = AuditedJoin("f.item = i.id", False, "the table is not partitioned by item.", ("item",))

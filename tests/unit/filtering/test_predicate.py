@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData
-from splitlib.filtering.coercion import coerce
+from splitlib.filtering.matchers import coerce
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import pytest
 
 from splitlib.spark.logical_plan import Node, Path, parse_plan
-from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.decide import (
+    Costs,
     copied_leaves,
     copied_scans,
     dead_scans,
     sharing_broadcasts,
+    worth_collecting,
 )
 from splitlib.spark.planner.eligibility import blocked_joins
 from splitlib.spark.planner.join_graph import discover

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 import splitlib
-from splitlib.remote.calls import Call, working_on
-from splitlib.remote.pace import Limit, Pace
+from splitlib.remote.calls import Call, Limit, Pace, working_on
 from splitlib.remote.retry import retrying
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import splitlib
 from splitlib import ConfigError, InvalidFilter
-from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.conversion import spark_schema
+from splitlib.spark.datasource.plan import ReadOptions
 from splitlib.spark.datasource.source import StreamReader
-from splitlib.spark.schema import spark_schema
 from splitlib.spark.sql import warn_without_effect
 
 

@@ -9,7 +9,7 @@ import pytest
 from splitlib.cli.arguments import table_of
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError
-from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.plan import ReadOptions
 from splitlib.storage import nested_options, option_value
 
 FLAT = {"key": "k", "anon": "true", "client_kwargs.endpoint_url": "http://x", "a.b.c": "1"}

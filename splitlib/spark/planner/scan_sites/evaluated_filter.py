@@ -11,15 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from splitlib.spark.compat import to_arrow, try_cast
+from splitlib.spark.conversion import local_rows, quoted
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.spark_handles import CatalystAttribute, CatalystExpression, LogicalPlan
-from splitlib.spark.local_rows import local_rows
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.lineage import ChildColumn, Step
-from splitlib.spark.sql_text import quoted
 
 UNDECIDED: Final = "__splitlib_undecided"
 """Name of the column that is true if a condition could not be evaluated for a partition."""

@@ -11,12 +11,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
+from splitlib.arrow.values import is_east, is_instant, is_known
 from splitlib.config import SplitConfig
 from splitlib.report import FilterUse, Report
+from splitlib.spark.conversion import (
+    char_length,
+    column_text,
+    has_variable,
+    is_char_or_varchar,
+    session_time_zone,
+    sql_type,
+)
+from splitlib.spark.join_condition import ConditionWriter, Operand, all_of, any_of
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan
+from splitlib.spark.jvm.relations import Source
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter
@@ -183,3 +196,182 @@ class Site(ABC):
             comparisons: Comparisons whose keys come from this site only.
         """
         return None
+
+
+_COMPUTED: Final = "keys are compared with a computed value."
+_TOO_MANY_KEYS: Final = "too many keys."
+
+
+@dataclass(eq=False, kw_only=True)
+class FilteredScan(PlannedScan["FilteredSite"]):
+    """A scan that gets a condition."""
+
+    source: Source
+    """Kind of the data source: ``database``, ``table`` or ``files``."""
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.catalyst.relations.name_of(self.leaf)
+
+    @property
+    def is_database(self) -> bool:
+        """Whether a database evaluates the conditions."""
+        return self.source == "database"
+
+    @cached_property
+    def has_plain_strings(self) -> bool:
+        """Whether the data source is known to compare strings as Spark does."""
+        if self.source == "table":
+            return self.catalyst.relations.has_plain_strings(self.leaf)
+        return self.source == "files"
+
+    @property
+    def most_literals(self) -> int:
+        """Maximal number of literals in one condition.
+
+        For a database, this is the maximal number in all conditions on the table together.
+        """
+        config = self.config
+        return config.condition_literals_jdbc if self.is_database else config.condition_literals
+
+    @cached_property
+    def schema(self) -> StructType:
+        """Schema of the leaf."""
+        return self.catalyst.execution.dataframe(self.leaf).schema
+
+    def operand(self, column: str, kind: pa.DataType) -> Operand | None:
+        """Return the operand to compare a column with keys of a type.
+
+        Return None if the data source may compare such values differently than Spark.
+        """
+        if pa.types.is_floating(kind):
+            return None  # engines differ in the order of NaN and -0.0
+        of_table, parts = self.schema[column], (*self.qualifier, column)
+        if any(has_variable(part) for part in parts):
+            return None  # Spark would substitute a variable in the column name
+        if char_length(of_table) is not None:
+            return None  # settings decide whether CHAR is compared with padding
+        if is_instant(kind) and self._fails_on_instants(column):
+            return None
+        if self.is_database and not _has_standard_comparison(of_table, kind):
+            return None
+        name = column_text(self.catalyst.spark, *parts)
+        of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
+        if of_table.dataType == of_keys:
+            return Operand(name, of_keys)
+        # The join has the same cast. For integers, Spark's optimizer removes it.
+        return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
+
+    def _fails_on_instants(self, column: str) -> bool:
+        """Return whether the data source raises an error for a lower bound of such a column.
+
+        To skip files, Delta converts the largest possible TIMESTAMP to a local time. East of
+        Greenwich that overflows.
+        """
+        relations = self.catalyst.relations
+        if relations.metadata_source(self.leaf) != "delta":
+            return False
+        if self.source == "files" and column in relations.partition_schema(self.leaf).names():
+            return False
+        zone = session_time_zone(self.catalyst.spark)
+        return not is_known(zone) or is_east(zone)
+
+    def at(self, site: ScanSite, plan: LogicalPlan) -> FilteredSite:
+        """Return a site of the scan before any keys are collected."""
+        return FilteredSite(scan=self, site=site)
+
+    def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
+        """Return the outcome of the scan, with the condition for it in the report."""
+        keyed = [site for site in sites if site.has_keys]
+        if keyed and len(keyed) < len(sites):
+            report = report.because(ALSO_WITHOUT_KEYS)
+        elif self.is_database and sum(site.literals for site in keyed) > self.most_literals:
+            report = report.because(_TOO_MANY_KEYS)
+        elif keyed:
+            report = replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
+        return self.left_alone(report)
+
+
+def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
+    """Return whether every database compares a column with keys of a type as Spark does.
+
+    Timestamps are excluded, as the database's time zone is unknown. Strings other than CHAR and
+    VARCHAR, and bytes, are excluded too: the database type may be CLOB, UUID, JSON or BLOB. A
+    database cannot compare some of these types with a literal.
+    """
+    if pa.types.is_string(kind):
+        return is_char_or_varchar(column)
+    comparable = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
+    return any(is_one(kind) for is_one in comparable)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FilteredSite(Site):
+    """A site of a :class:`FilteredScan`, with the conditions from its keys.
+
+    Spark passes the query's own conditions to the data source. The values that are left at the site
+    are unknown until Spark reads the table.
+    """
+
+    scan: FilteredScan
+    conditions: tuple[str, ...] = ()
+    """SQL conditions that all rows needed at this site meet."""
+    literals: int = 0
+    """Number of literals in these conditions."""
+
+    def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
+        """Return the site with conditions for more keys."""
+        conditions, used, reasons = list(self.conditions), list(self.used), []
+        literals = self.literals
+        for one in collected:
+            written = self._written(one, literals)
+            if written is None:
+                reasons.append(_COMPUTED if one.keys.data.domains else _TOO_MANY_KEYS)
+                continue
+            condition, columns, number = written
+            literals += number
+            keys = one.keys
+            described = keys.data.describe()
+            conditions.append(condition)
+            used.append(FilterUse(columns, described, keys.data.nbytes, keys.seconds))
+        return replace(
+            self,
+            site=self.site.because(*reasons),
+            conditions=tuple(conditions),
+            literals=literals,
+            used=tuple(used),
+        )
+
+    def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
+        """Return an SQL condition for the keys, its columns, and its number of literals.
+
+        Return None if the condition would always be true.
+
+        Args:
+            one: Keys collected from the other side of the join.
+            before: Number of literals in the scan's other conditions. For a database, they count
+                towards its limit.
+        """
+        operands: dict[str, Operand] = {}
+        columns = []
+        for name, comparison in one.by_field.items():
+            column = self.scan.names.get(comparison.lineage.column)
+            if column is None:
+                continue
+            operand = self.scan.operand(column, one.keys.data.schema.field(name).type)
+            if operand is not None:
+                operands[name] = operand
+                columns.append(column)
+        if not operands:
+            return None
+        most = self.scan.most_literals - (before if self.scan.is_database else 0)
+        writer = ConditionWriter(
+            operands,
+            most,
+            for_database=self.scan.is_database,
+            plain_strings=self.scan.has_plain_strings,
+            for_command=bool(self.scan.qualifier),
+        )
+        condition = writer.of(one.keys.data.only(operands)).sql
+        return None if condition == "true" else (condition, tuple(columns), writer.literals)

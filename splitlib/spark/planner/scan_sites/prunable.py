@@ -13,20 +13,24 @@ from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.predicate import AnyOf
 from splitlib.report import Count, Report, strip
+from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
-from splitlib.spark.planner.scan_sites.filtered import FilteredScan
-from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.planned_scan import (
+    ALSO_WITHOUT_KEYS,
+    FilteredScan,
+    Scan,
+    ScanOutcome,
+)
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, Needed, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.spark.time_zones import session_time_zone
 
 NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
 """Reason why a scan is not pruned if no join could prune its partitions."""

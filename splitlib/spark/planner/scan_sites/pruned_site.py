@@ -23,7 +23,8 @@ from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.hive.partition_values import parse
 from splitlib.model import PartitionBatch
 from splitlib.report import Count, FilterUse, Report
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.conversion import session_time_zone, spark_schema
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
@@ -39,9 +40,7 @@ from splitlib.spark.planner.scan_sites.evaluated_filter import (
 from splitlib.spark.planner.scan_sites.planned_scan import PlannedScan, Site
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
-from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.relation import Relation
-from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 Needed: TypeAlias = tuple[

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from splitlib import ConfigError, DynamicFilteringData, InvalidFilter, SplitConfig
-from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.plan import ReadOptions
 
 KEYS = DynamicFilteringData.from_values({"k": [1, 2]})
 MORE = DynamicFilteringData.from_range({"a": (3, 4)})

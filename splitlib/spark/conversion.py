@@ -1,0 +1,405 @@
+"""Convert between Arrow, Python and Spark: literals in SQL, schemas, rows, time zones.
+
+Settings decide how the parser reads quotes and backslashes, and in which time zone it reads times.
+The SQL written here means the same in every session.
+
+Spark represents CHAR and VARCHAR as strings. Their metadata contains the declared type, such as
+``char(5)``, or a whole nested type such as ``struct<c:char(5)>``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from splitlib.errors import UnsupportedTable
+from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, has_char_or_varchar, parse
+from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD, TableMetadata
+from splitlib.spark.compat import dataframe_of_arrow, try_cast, type_of
+
+# Suffix that Spark's literals of each integer type have.
+_SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
+
+# Text that needs no escapes in a literal, for any parser or catalog. Without "$", since Spark
+# replaces variables such as ${name}.
+_PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
+_VARIABLE = re.compile(r"\$\{\S+?\}")
+_IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
+_QUOTED_NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^`.]+)(?:\.(?:`(?:[^`]|``)+`|[^`.]+))*")
+_COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def quoted(*parts: str) -> str:
+    """Quote the parts of a name with backticks."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def column_text(spark: SparkSession, *parts: str) -> str:
+    """Return a column as SQL text for the parser of a session.
+
+    With ``spark.sql.parser.quotedRegexColumnNames``, a name in backticks is a regular expression.
+    Spark replaces ``${…}`` even inside backticks.
+    """
+    is_pattern = str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false"))
+    if is_pattern.lower() == "true" or any(map(has_variable, parts)):
+        return f"IDENTIFIER({_string_literal(quoted(*parts))})"
+    return quoted(*parts)
+
+
+def has_variable(name: str) -> bool:
+    """Whether a name contains ``${…}``, which Spark may replace in SQL even inside backticks."""
+    return _VARIABLE.search(name) is not None
+
+
+def unquoted(name: str) -> str:
+    """Remove the backticks around the parts of a name. Return it unchanged if they are unpaired."""
+    if _QUOTED_NAME.fullmatch(name) is None:
+        return name
+    return _IN_BACKTICKS.sub(lambda found: found[1].replace("``", "`"), name)
+
+
+def default_literal(field: pa.Field) -> str | None:
+    """Return the initial default of ``field`` as SQL text of the column's type; None for null.
+
+    If a file lacks a column, Spark uses the default in the column's metadata, which is SQL text.
+
+    Raises:
+        UnsupportedTable: for a nested default.
+    """
+    metadata = field.metadata or {}
+    value = json.loads(metadata.get(INITIAL_DEFAULT, b"null"))
+    if value is None:
+        return None
+    kind = field.type
+    if pa.types.is_nested(kind):
+        raise UnsupportedTable(
+            f"The default of column {field.name!r} is a nested value, which is not supported."
+        )
+    if metadata.get(LOGICAL_TYPE) == b"uuid":
+        return f"X'{str(value).replace('-', '')}'"
+    if pa.types.is_binary(kind):
+        return f"X'{value}'"
+    if pa.types.is_boolean(kind):
+        return "true" if value else "false"
+    plain = _string_literal(str(value))
+    if pa.types.is_string(kind):
+        return plain
+    return f"CAST({plain} AS {sql_type(_spark_type(kind))})"
+
+
+def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
+    """Return literals that have the right type without a cast.
+
+    The result is None if one of the values has no such literal.
+
+    Used for conditions that a catalog passes on to a metastore, which does not accept casts.
+    """
+    found: list[str] = []
+    for value in values:
+        literal = _bare_literal(value, kind)
+        if literal is None:
+            return None
+        found.append(literal)
+    return found
+
+
+def sql_literal(value: pa.Scalar, kind: DataType) -> str:
+    """Return a non-null value as SQL text of exactly this type, for any session settings.
+
+    Args:
+        value: The value.
+        kind: Type that the SQL text must have in Spark.
+    """
+    bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
+    if bare is not None:
+        return bare
+    if pa.types.is_boolean(value.type):
+        return "true" if value.as_py() else "false"
+    if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+        return f"X'{value.as_py().hex()}'"
+    text = str(value.as_py()) if pa.types.is_floating(value.type) else _text_of(value)
+    plain = _string_literal(text)
+    return plain if kind == StringType() else f"CAST({plain} AS {sql_type(kind)})"
+
+
+def collation_of(kind: DataType) -> str | None:
+    """Return the collation of a string type; None if strings are compared by bytes."""
+    if isinstance(kind, StringType) and "collate" in kind.simpleString():
+        return kind.simpleString().split()[-1]
+    return None
+
+
+def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
+    if not value.is_valid:
+        return None
+    if kind in _SUFFIX:
+        return f"{value.as_py()}{_SUFFIX[kind]}"
+    if pa.types.is_date(kind):
+        text = _text_of(value)
+        return f"DATE'{text}'" if _COMMON_DATE.fullmatch(text) else None
+    if pa.types.is_string(kind) and _PLAIN.fullmatch(value.as_py()):
+        return f"'{value.as_py()}'"
+    return None
+
+
+def _string_literal(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return f"'{text}'"
+    # The text is written as bytes, because session settings affect how quotes are escaped.
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
+    """Return a non-null Arrow value as SQL text of type ``kind``, for any session settings."""
+    return sql_literal(value, _spark_type(kind))
+
+
+def _text_of(value: pa.Scalar) -> str:
+    """Format a value as text that Spark can parse."""
+    if pa.types.is_timestamp(value.type) and value.type.tz:
+        value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
+    # Do not convert to Python values: they end in the year 9999 and have no nanoseconds.
+    return str(pc.cast(value, pa.string()))
+
+
+def text_literal(text: str, kind: DataType) -> Column:
+    """Return a value as a literal column. Text as input preserves decimals and times exactly."""
+    plain = F.lit(text)
+    return plain if kind == StringType() else plain.cast(kind)
+
+
+def sql_type(kind: DataType) -> str:
+    """Return the SQL name of a type, which is the same type under all settings.
+
+    The name TIMESTAMP is not used, since a setting decides which type it means.
+    """
+    return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+# Packages of the user-defined types that Spark includes.
+_SPARKS_OWN = ("pyspark.ml.linalg.", "pyspark.mllib.linalg.")
+_MOST_DIGITS = 38
+_CHAR = re.compile(r"char\((\d+)\)")
+
+
+def spark_schema(metadata: TableMetadata) -> StructType:
+    """Return a table's columns, from Spark's schema in the catalog or from the Arrow schema."""
+    if metadata.spark_schema is not None:
+        fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
+        # Files may lack any column, even one that the table declares as required.
+        return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in fields])
+    return StructType([_field(field) for field in metadata.schema])
+
+
+def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
+    """Return the partition columns that ``spark.table`` would have. Some may be NOT NULL.
+
+    A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
+    null as 0, or fail.
+
+    Args:
+        metadata: Metadata of the table.
+        values: Values of the partitions to read, one column per key.
+    """
+    fields = {field.name: field for field in spark_schema(metadata)}
+    if metadata.spark_schema is not None:
+        fields = {f.name: f for f in StructType.fromJson(json.loads(metadata.spark_schema))}
+    keys = [fields[key] for key in metadata.partition_keys]
+    return StructType(
+        [key if _has_no_null(metadata, values, key) else nullable(key) for key in keys]
+    )
+
+
+def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) -> bool:
+    if key.nullable:
+        return True
+    field = metadata.schema.field(key.name)
+    if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
+        return False  # only Spark can parse this type
+    # parse() returns null for text that is not a value of the type.
+    return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)
+
+
+def nullable(field: StructField) -> StructField:
+    """Make a column nullable, with its nested fields, because files may lack required columns."""
+    return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
+
+
+def _with_nulls(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType([nullable(field) for field in kind])
+        case ArrayType():
+            return ArrayType(_with_nulls(kind.elementType), True)
+        case MapType():
+            return MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType), True)
+    return kind
+
+
+def _field(field: pa.Field) -> StructField:
+    found = field.metadata or {}
+    declared = found.get(SPARK_FIELD)
+    if declared is not None:
+        return _declared_field(field, json.loads(declared))
+    logical = found.get(LOGICAL_TYPE, b"").decode()
+    metadata = {SPARK_CHAR_VARCHAR: logical} if has_char_or_varchar(logical) else {}
+    return StructField(field.name, _type(field), True, metadata)
+
+
+def _type(field: pa.Field) -> DataType:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return StructType([_field(child) for child in kind])
+    if pa.types.is_map(kind):
+        return MapType(_field(kind.key_field).dataType, _field(kind.item_field).dataType, True)
+    if pa.types.is_list(kind):
+        return ArrayType(_field(kind.value_field).dataType, True)
+    if pa.types.is_decimal(kind) and kind.precision > _MOST_DIGITS:
+        raise _unknown(field.name, kind)
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except PySparkException as error:
+        raise _unknown(field.name, kind) from error
+
+
+def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
+    # PySpark imports the class of a user-defined type, and a file may name any class.
+    for python_class in _python_classes(declared):
+        if not python_class.startswith(_SPARKS_OWN):
+            raise _unknown(field.name, f"the user-defined type {python_class}")
+    try:
+        return nullable(StructField.fromJson(declared))
+    # PySpark 4.0 raises AssertionError while it formats its own error.
+    except (PySparkException, ValueError, KeyError, TypeError, AssertionError) as error:
+        raise _unknown(field.name, declared["type"]) from error
+
+
+def _python_classes(declared: Any) -> Iterator[str]:
+    """Yield the Python classes of user-defined types anywhere in Spark's JSON schema."""
+    match declared:
+        case {"type": "udt", **rest}:
+            yield str(rest.get("pyClass"))
+        case dict():
+            for value in declared.values():
+                yield from _python_classes(value)
+        case list():
+            for value in declared:
+                yield from _python_classes(value)
+
+
+def _unknown(name: str, kind: object) -> UnsupportedTable:
+    return UnsupportedTable(
+        f"Column {name!r} has a type that Spark cannot read: {kind}.",
+        hint="declare the other columns with schema=.",
+    )
+
+
+def char_length(field: StructField) -> int | None:
+    """Return the length of a CHAR column, in characters; None for any other type."""
+    found = _CHAR.fullmatch(_declared(field) or "")
+    return int(found[1]) if found else None
+
+
+def is_char_or_varchar(field: StructField) -> bool:
+    """Whether the column is CHAR or VARCHAR, which Spark compares with padding."""
+    return _declared(field) is not None
+
+
+def declared_type(field: StructField) -> DataType:
+    """Return the declared type of the column, including CHAR and VARCHAR."""
+    declared = _declared(field)
+    return field.dataType if declared is None else type_of(declared)
+
+
+def _declared(field: StructField) -> str | None:
+    declared: str | None = (field.metadata or {}).get(SPARK_CHAR_VARCHAR)
+    return declared
+
+
+def session_time_zone(spark: SparkSession) -> str:
+    """Return the time zone in which Spark reads and shows timestamps, and derives their dates."""
+    return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+def jvm_time_zone(spark: SparkSession) -> str:
+    """Return the default time zone of Spark's JVM.
+
+    Spark's Hive reader parses timestamps in this zone, regardless of the session's time zone.
+    """
+    row = spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')").first()
+    if row is None:
+        raise ValueError("Spark did not return the time zone of its JVM")
+    return str(row[0])
+
+
+def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a DataFrame with the rows of an Arrow table.
+
+    Timestamps without time zone keep their type. By default Spark would interpret them in the
+    session's time zone, and fail on times that daylight saving skips.
+    """
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    # One batch, since the server of Spark Connect 4.0 ignores all batches after the first.
+    return dataframe_of_arrow(spark, table.combine_chunks(), schema)
+
+
+def typed_columns(
+    spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
+) -> DataFrame:
+    """Return ``values`` as a DataFrame with the names and types of ``schema``, by position.
+
+    Spark casts text to the type of the field, in the session's time zone. Text that does not parse
+    becomes null. The rows stay in the same order.
+
+    Args:
+        spark: The session of the DataFrame.
+        values: A column for each field of ``schema``, as text or of the field's type.
+        schema: Names and types of the result.
+        more: Further columns, appended unchanged.
+
+    Raises:
+        ValueError: if a column is neither text nor of the field's type.
+    """
+    # Columns get numbered names, since keys may contain dots or differ only in case.
+    numbered = [f"c{i}" for i in range(len(schema))]
+    arrow = pa.table([*values.columns, *more.values()], names=[*numbered, *more])
+    frame = local_rows(spark, arrow)
+    columns = [
+        _typed(F.col(name), given.dataType, field)
+        for name, given, field in zip(numbered, frame.schema, schema, strict=False)
+    ]
+    return frame.select(*columns, *more)
+
+
+def _typed(column: Column, given: object, field: StructField) -> Column:
+    if isinstance(field.dataType, NullType):  # Spark has no cast to void
+        return F.lit(None).alias(field.name)
+    if given == field.dataType:
+        return column.alias(field.name)
+    if isinstance(given, (StringType, NullType)):
+        return try_cast(column, field.dataType).alias(field.name)
+    msg = f"Partition values of {field.name!r} are {given}, not text or {field.dataType}"
+    raise ValueError(msg)
