@@ -32,11 +32,7 @@ from splitlib.table import Table
 
 
 class ReceivedFilters:
-    """Filters by producer, and the predicate that combines them. Thread-safe.
-
-    Args:
-        build: Function that combines filters to a predicate.
-    """
+    """Filters by producer, and the predicate that combines them. Thread-safe."""
 
     def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
         self._build = build

@@ -307,12 +307,7 @@ class FooterStage:
         )
 
     def _count(self, matched: MatchedGroups, read: Sequence[int]) -> None:
-        """Count row groups and dropped files.
-
-        Args:
-            matched: The matching row groups.
-            read: Rows of the files whose footers were read now.
-        """
+        """Count row groups and dropped files."""
         total, matching = matched.total, matched.matched
         shares = np.divide(matching, total, where=total > 0, out=(matched.keeps).astype(float))
         self._saved += len(read) - float(shares[list(read)].sum())

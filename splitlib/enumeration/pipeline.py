@@ -322,12 +322,7 @@ class ScanPipeline:
             yield from self._finish(calls, one)
 
     def _pieces(self, uncovered: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
-        """Divide partitions that a listing did not cover into parts for further listings.
-
-        Args:
-            uncovered: The partitions that the listing did not cover.
-            before: Number of partitions that the listing did cover.
-        """
+        """Divide partitions that a listing did not cover into parts for further listings."""
         step = before  # the next page probably covers as many
         groups: Iterable[MatchedPartitions] = [uncovered]
         known = None if uncovered.partitions.has_gaps else self._neighbours(iter([uncovered]))

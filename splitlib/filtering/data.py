@@ -186,7 +186,7 @@ class DynamicFilteringData:
         if set(row) != set(self.fields):
             raise InvalidFilter(f"Expected the fields {self.fields}, got {tuple(row)}.")
         try:
-            scalars = {f.name: _scalar(row[f.name], f.type) for f in self.schema}
+            scalars = {f.name: normal_floats(pa.scalar(row[f.name], f.type)) for f in self.schema}
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise InvalidFilter(
                 f"The row does not have the types of the filter: {error}"
@@ -319,10 +319,6 @@ class DynamicFilteringEvent:
 
     data: DynamicFilteringData
     producer: Hashable = None
-
-
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return normal_floats(pa.scalar(value, kind))
 
 
 def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:

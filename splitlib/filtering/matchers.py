@@ -50,7 +50,7 @@ def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
     if is_instant(keys.type) and not is_instant(key.type):
         # Spark uses Java's time zone names, most of which Arrow accepts.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
-        if _has_unknown_clock(keys):
+        if pc.any(has_unknown_clock(keys, keys.type.tz)).as_py():
             return None
     converted = _convert(keys, key.type)
     if converted is None:
@@ -111,10 +111,6 @@ def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
     return try_cast(keys, target)
-
-
-def _has_unknown_clock(instants: pa.Array) -> bool:
-    return bool(pc.any(has_unknown_clock(instants, instants.type.tz)).as_py())
 
 
 def _wall_clock(keys: pa.Array) -> pa.Array:

@@ -90,10 +90,6 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
     Some catalogs treat ``.`` and ``_`` in a requested value as wildcards and return other
     partitions too.
-
-    Args:
-        values: The partition values as text.
-        leading: Requested values of the leading keys, as text.
     """
     exact = pa.repeat(True, values.num_rows)
     for column, value in zip(values.columns, leading, strict=False):

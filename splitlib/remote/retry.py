@@ -78,12 +78,6 @@ def _turn(call: Call) -> Iterator[None]:
 def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, table: str) -> T:
     """Run a connector's call with retries and error context.
 
-    Args:
-        call: The call, which may raise any exception.
-        config: Settings of retries.
-        connector: Name of the connector, for errors.
-        table: Name of the table, for errors.
-
     Raises:
         SplitlibError: for any exception of ``call``, with connector and table.
     """

@@ -19,7 +19,6 @@ from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError, LocationNotAllowed
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
-from splitlib.spark.jvm.named_files import leaves_that_read, named_files
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.jvm.sql_parser import (
@@ -28,7 +27,8 @@ from splitlib.spark.jvm.sql_parser import (
     only_reads_settings,
     parsed_statement,
 )
-from splitlib.spark.keys.collect import explained
+from splitlib.spark.jvm.table_plans import leaves_that_read, named_files
+from splitlib.spark.keys import explained
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.storage import AllowedLocations

@@ -21,7 +21,7 @@ from splitlib.spark.join_condition import (
     without_condition,
 )
 from splitlib.spark.jvm.active_session import in_its_session
-from splitlib.spark.keys.collect import collect_keys, key_columns
+from splitlib.spark.keys import collect_keys, key_columns
 from splitlib.spark.session import settings_of
 
 # A part of a name: either in backticks, or up to the next dot.

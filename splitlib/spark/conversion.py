@@ -123,12 +123,7 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """Return a non-null value as SQL text of exactly this type, for any session settings.
-
-    Args:
-        value: The value.
-        kind: Type that the SQL text must have in Spark.
-    """
+    """Return a non-null value as SQL text of exactly this type, for any session settings."""
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
@@ -219,10 +214,6 @@ def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
 
     A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
     null as 0, or fail.
-
-    Args:
-        metadata: Metadata of the table.
-        values: Values of the partitions to read, one column per key.
     """
     fields = {field.name: field for field in spark_schema(metadata)}
     if metadata.spark_schema is not None:

@@ -111,10 +111,6 @@ class FileGroup:
 def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     """Return a DataFrame of the scan's files. Only the tasks that read a file open it.
 
-    Args:
-        spark: A session with access to Spark's internals.
-        scan: The files to read.
-
     Raises:
         RuntimeError: if Spark would read other files than the given ones.
     """

@@ -60,13 +60,7 @@ def setting_names(spark: SparkSession) -> list[str]:
 def hadoop_settings(
     spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return Hadoop settings of the session, without the ones that are not set.
-
-    Args:
-        spark: The session.
-        names: Names of settings.
-        prefixes: Prefixes of further settings to return.
-    """
+    """Return Hadoop settings of the session, without the ones that are not set."""
     configuration = session_of(spark).sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     for prefix in prefixes:
@@ -244,10 +238,6 @@ def temporary_names(spark: SparkSession, text: str) -> dict[str, str]:
     """Return a fingerprint of each temporary view, function and variable that a query may name.
 
     Temporary names in the definitions of these views and functions are included.
-
-    Args:
-        spark: The session.
-        text: The text of a query or of conditions.
 
     Returns:
         Fingerprints by name. A new definition has a new fingerprint.

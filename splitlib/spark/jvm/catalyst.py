@@ -54,11 +54,7 @@ _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
 
 class Catalyst:
-    """Access to the plans of one session.
-
-    Args:
-        spark: A session with access to Spark's internals.
-    """
+    """Access to the plans of one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -162,13 +158,7 @@ def _why_later(catalyst: Catalyst, condition: CatalystExpression) -> str | None:
 
 
 class Execution:
-    """Analyzes and optimizes plans of one session, and turns them into DataFrames.
-
-    Args:
-        spark: A session with access to Spark's internals.
-        scala: Access to Scala's library in the session's JVM.
-        plans: Access to the nodes of plans.
-    """
+    """Analyzes and optimizes plans of one session, and turns them into DataFrames."""
 
     def __init__(self, spark: SparkSession, scala: Scala, plans: Plans) -> None:
         self._spark = spark

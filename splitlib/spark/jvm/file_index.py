@@ -17,7 +17,6 @@ from splitlib.model import FILE_SCHEMA
 from splitlib.spark.jvm.java_handles import (
     FileStatus,
     ForeignObject,
-    Function,
     HadoopPath,
     JavaArray,
     JavaField,
@@ -158,14 +157,12 @@ def _private_cache(scala: Scala) -> ForeignObject:
     return cache
 
 
-def _files_of(scala: Scala) -> Function[Seq[JavaObject]]:
-    """Return a Scala function from a ``PartitionDirectory`` to its files."""
-    return scala.functions.calling(_SPARK + "PartitionDirectory", "files")
-
-
 def _files_read(scala: Scala, index: FileIndex) -> int:
     """Return the number of files that Spark would read, counted once for each partition."""
-    return scala.flat_mapped(index.listFiles(scala.nil, scala.nil), _files_of(scala)).size()
+    return scala.flat_mapped(
+        index.listFiles(scala.nil, scala.nil),
+        scala.functions.calling(_SPARK + "PartitionDirectory", "files"),
+    ).size()
 
 
 def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[JavaObject]:

@@ -44,11 +44,7 @@ JVM_ERRORS: Final = (Py4JError, PySparkException)
 
 
 class Jvm:
-    """The JVM behind a py4j gateway.
-
-    Args:
-        gateway: The gateway of a Spark context.
-    """
+    """The JVM behind a py4j gateway."""
 
     def __init__(self, gateway: java_gateway.JavaGateway) -> None:
         self._gateway = gateway

@@ -110,9 +110,6 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     """Read-only fsspec filesystem over the session's Hadoop filesystems and credentials.
 
     Paths include scheme and host, for example ``hdfs://namenode/t``.
-
-    Args:
-        spark: The session whose Hadoop configuration is used.
     """
 
     cachable = False

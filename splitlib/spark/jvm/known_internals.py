@@ -360,11 +360,7 @@ class Member(NamedTuple):
 
 
 def known_classes(session: str) -> list[str]:
-    """Return the full names of all listed classes.
-
-    Args:
-        session: Package of the session's classes.
-    """
+    """Return the full names of all listed classes."""
     names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
     return [name.replace("SESSION.", f"{session}.") for name in names]
 

@@ -81,10 +81,6 @@ def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
     For this, Spark plans the scan as at the start of a query. If planning fails, number and size
     are None, and the query itself will raise the error.
-
-    Args:
-        catalyst: Access to the plans of the session.
-        df: A table, or a filter on a table.
     """
     try:
         return _planned_files(catalyst, df)

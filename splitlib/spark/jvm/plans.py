@@ -28,11 +28,7 @@ _TYPES = "org.apache.spark.sql.types"
 
 
 class Expressions:
-    """Builds expressions with constructors that exist in all supported versions of Spark.
-
-    Args:
-        scala: Access to Scala's library in the session's JVM.
-    """
+    """Builds expressions with constructors that exist in all supported versions of Spark."""
 
     def __init__(self, scala: Scala) -> None:
         self._scala = scala
@@ -174,12 +170,7 @@ LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 
 class Plans:
-    """Finds, builds and replaces nodes of plans.
-
-    Args:
-        scala: Access to Scala's library in the session's JVM.
-        expressions: Builder of conditions.
-    """
+    """Finds, builds and replaces nodes of plans."""
 
     def __init__(self, scala: Scala, expressions: Expressions) -> None:
         self._scala = scala
@@ -359,12 +350,7 @@ class Plans:
     def with_leaves(
         self, plan: LogicalPlan, new: Sequence[tuple[LogicalPlan, LogicalPlan]]
     ) -> LogicalPlan:
-        """Replace leaves of a plan and of its subqueries, wherever they are equal to the old ones.
-
-        Args:
-            plan: The plan.
-            new: Pairs of an old leaf and the new leaf.
-        """
+        """Replace leaves of a plan and of its subqueries that are equal to the old ones."""
         rule: Any = self._scala.map({})  # a map is a partial function
         for old, leaf in new:
             rule = rule.updated(old, leaf)

@@ -76,12 +76,7 @@ V1 that accepts filters."""
 
 
 class Relations:
-    """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables.
-
-    Args:
-        scala: Access to Scala's library in the session's JVM.
-        plans: Access to the nodes of plans.
-    """
+    """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables."""
 
     def __init__(self, scala: Scala, plans: Plans) -> None:
         self._scala = scala

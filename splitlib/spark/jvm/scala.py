@@ -44,11 +44,7 @@ _OBJECTS: Final = "java.lang.Object"
 
 
 class Scala:
-    """Creates objects of Scala's library.
-
-    Args:
-        jvm: The session's JVM.
-    """
+    """Creates objects of Scala's library."""
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
@@ -185,11 +181,7 @@ def _scala(jvm: Jvm) -> Scala:
 
 
 class Collections(ABC):
-    """Operations on Scala's collections.
-
-    Args:
-        jvm: The session's JVM.
-    """
+    """Operations on Scala's collections."""
 
     seq: str
     """Class of ``Seq`` in the signatures of Spark's methods."""

@@ -1,4 +1,4 @@
-"""Look up tables and partitions in the session's catalog.
+"""Request the partitions of a table from the session's catalog.
 
 Partitions stay in the JVM as a ``Seq[CatalogTablePartition]``, since a table may have many.
 """
@@ -6,32 +6,137 @@ Partitions stay in the JVM as a ``Seq[CatalogTablePartition]``, since a table ma
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 
-from splitlib.errors import UnsupportedTable
+from splitlib.hive.partition_values import stored_name
 from splitlib.redaction import get_logger
-from splitlib.spark.compat import condition_of
-from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
-from splitlib.spark.jvm.hive_client import HivePartitions
-from splitlib.spark.jvm.java_handles import HadoopConf, HadoopPath, JavaArray, Seq
-from splitlib.spark.jvm.listing import hadoop_path, qualified
-from splitlib.spark.jvm.pinned_relation import relation_of_directory
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.java_handles import (
+    ForeignObject,
+    HadoopConf,
+    HadoopPath,
+    JavaArray,
+    JavaClass,
+    JavaMethod,
+    JavaObject,
+    MethodHandle,
+    Seq,
+)
+from splitlib.spark.jvm.listing import qualified
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
     CatalogEntry,
     CatalogPartition,
     InternalRow,
     JvmSession,
-    LogicalPlan,
 )
-from splitlib.storage import is_restricted, refuse_outside
+
+_CATALOG = "org.apache.spark.sql.hive.HiveExternalCatalog"
+_SPARK = "org.apache.spark.sql.catalyst.catalog."
+_METRICS = "org.apache.spark.metrics.source.HiveCatalogMetrics"
+
+
+class HivePartitions:
+    """Requests partitions of one table by name, from the Hive client inside Spark's catalog.
+
+    Spark's catalog API returns one partition, all partitions, or the partitions that match a
+    filter. A metastore without direct SQL rejects filters on keys that are not strings. Every
+    metastore can return any number of partitions by name, through Hive's client. Spark does not
+    expose this client in its public API, so callers need a fallback.
+
+    Args:
+        scala: Access to Scala's library in the session's JVM.
+        catalog: The session's ``HiveExternalCatalog``.
+        table: The ``CatalogTable`` from the catalog.
+    """
+
+    def __init__(self, scala: Scala, catalog: ForeignObject, table: CatalogEntry) -> None:
+        self._scala = scala
+        self._client = client = catalog.client()
+        identifier = table.identifier()
+        raw = client.getRawHiveTable(identifier.database().get(), identifier.table()).rawTable()
+        methods = _methods(scala, catalog.getClass(), client.getClass(), raw.getClass())
+        hive = methods.hive.invoke(client, scala.jvm.array("java.lang.Object", 0))
+        self._request = methods.request.bindTo(hive).bindTo(raw)
+        self._restore = scala.functions.bound(methods.restore.bindTo(catalog), 1, table)
+
+    @classmethod
+    def of(cls, scala: Scala, session: JvmSession, table: CatalogEntry) -> Self | None:
+        """Create an instance; None if the catalog is not Hive's or the client is not accessible.
+
+        Args:
+            scala: Access to Scala's library in the session's JVM.
+            session: The JVM session.
+            table: The ``CatalogTable``.
+        """
+        try:
+            catalog = session.sharedState().externalCatalog().unwrapped()
+            if catalog.getClass().getName() == _CATALOG:
+                return cls(scala, catalog, table)
+        except JVM_ERRORS:
+            _log.debug("Spark's Hive client is not accessible.", exc_info=True)
+        return None
+
+    def by_name(self, names: Sequence[str]) -> Seq[CatalogPartition]:
+        """Return the partitions of these names, a ``Seq[CatalogTablePartition]`` in any order.
+
+        Args:
+            names: Names of partitions. Partitions that no longer exist are skipped.
+
+        Raises:
+            Py4JError: if the metastore raises an error, or Spark lacks one of the internal methods.
+        """
+        jvm, functions = self._scala.jvm, self._scala.functions
+        # Send all names in one call. Partition names escape line breaks.
+        lines = jvm.class_("java.util.regex.Pattern").compile("\n")
+        wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
+        # ``withHiveState`` sets Hive's class loader, takes the client's lock and retries.
+        requesting = functions.function(functions.bound(self._request, 0, wanted), 0)
+        found = self._client.withHiveState(requesting)
+        metrics = jvm.object_(_METRICS)
+        metrics.incrementFetchedPartitions(found.size())
+        metrics.incrementHiveClientCalls(1)
+        of_hive: Seq[JavaObject] = self._scala.seq_of_array(found.toArray())
+        if of_hive.isEmpty():
+            return self._scala.nil
+        to_spark = functions.declared(
+            self._client.getClass(), "fromHivePartition", of_hive.head().getClass()
+        )
+        restored = functions.then(functions.handle(to_spark), self._restore)
+        return self._scala.mapped(of_hive, functions.function(restored))
+
+
+class _Methods(NamedTuple):
+    """Private methods of Spark's Hive catalog and of its client."""
+
+    hive: JavaMethod
+    """Returns Hive's own client. It changes when the client reconnects."""
+    request: MethodHandle
+    """Requests partitions of a table by name."""
+    restore: MethodHandle
+    """Restores the table's spelling of partition keys, which Hive stores in lower case."""
+
+
+@lru_cache(maxsize=1)
+def _methods(scala: Scala, catalog: JavaClass, client: JavaClass, table: JavaClass) -> _Methods:
+    """Return the methods of these classes. They are kept, since each takes many JVM calls."""
+    functions = scala.functions
+    hive = functions.declared(client, "client")
+    request = functions.declared(
+        hive.getReturnType(), "getPartitionsByNames", table, "java.util.List"
+    )
+    restore = functions.declared(
+        catalog,
+        "restorePartitionMetadata",
+        _SPARK + "CatalogTablePartition",
+        _SPARK + "CatalogTable",
+    )
+    return _Methods(hive, functions.handle(request), functions.handle(restore))
+
 
 _log = get_logger(__name__)
 T = TypeVar("T")
@@ -42,14 +147,6 @@ _STRING: Final = "java.lang.String"
 _MAP: Final = "scala.collection.immutable.Map"
 _STRUCT: Final = "org.apache.spark.sql.types.StructType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
-
-_NO_SUCH_NAME: Final = (
-    "CATALOG_NOT_FOUND",
-    "REQUIRES_SINGLE_PART_NAMESPACE",
-    "SCHEMA_NOT_FOUND",
-    "TABLE_OR_VIEW_NOT_FOUND",
-    "PARSE_SYNTAX_ERROR",
-)
 
 
 class CatalogPartitions:
@@ -232,150 +329,3 @@ def _identity(table: CatalogEntry) -> tuple[str, ...]:
     """Return properties that change if a ``CatalogTable`` is dropped and created again."""
     parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
-
-
-class TableRead(NamedTuple):
-    """Spark's plan for a table name."""
-
-    plan: LogicalPlan
-    """Plan that reads the table's rows."""
-    leaf: LogicalPlan
-    """Relation that this plan reads; the plan itself if it does not read exactly one relation."""
-    alias: LogicalPlan | None = None
-    """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
-    there is none."""
-
-
-def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
-    """Return Spark's plan for a table name; None if there is no such table.
-
-    Args:
-        catalyst: Access to the plans of the session.
-        name: The name, as in ``spark.table(name)``.
-
-    Raises:
-        UnsupportedTable: if Spark does not have the table's data source.
-        LocationNotAllowed: if the table is outside of ``allowed_locations``.
-    """
-    _refuse_location(catalyst, name)
-    try:
-        # A clone of the session resolves the name, so that the table and its files do not enter the
-        # caches of the user's session.
-        plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
-    except JVM_ERRORS as error:
-        if isinstance(error, AnalysisException) and condition_of(error) in _NO_SUCH_NAME:
-            return None
-        provider = re.search(r"\[DATA_SOURCE_NOT_FOUND\] (.*?)\.\s", str(error))
-        if provider is None:
-            raise
-        hint = "add its packages to the session; spark.table needs them as well."
-        raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
-    alias = plan if catalyst.plans.kind(plan) == "SubqueryAlias" else None
-    while catalyst.plans.kind(plan) == "SubqueryAlias":
-        plan = plan.child()
-    if catalyst.relations.is_table(plan):
-        leaf = plan.newInstance()  # new attribute ids
-        return TableRead(leaf, leaf, alias)
-    return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
-
-
-def _refuse_location(catalyst: Catalyst, name: str) -> None:
-    """Check a table's location, before Spark lists its directory to resolve the table.
-
-    Raises:
-        LocationNotAllowed: if the table is outside of ``allowed_locations``.
-    """
-    if not is_restricted():
-        return
-    state = catalyst.execution.own_session.sessionState()
-    try:
-        identifier = state.sqlParser().parseTableIdentifier(name)
-        if not state.catalog().tableExists(identifier):
-            return
-        location = state.catalog().getTableMetadata(identifier).storage().locationUri()
-    except JVM_ERRORS:
-        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
-        return
-    if location.isDefined():
-        refuse_outside([hadoop_path(catalyst.scala.jvm, location.get()).toString()])
-
-
-def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
-    """Return the relation that a plan reads, if the plan does not change partition values.
-
-    The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
-    access control adds row filters and column masks. The result is None for any other plan.
-    """
-    shown = []
-    while catalyst.plans.kind(plan) in ("Project", "Filter"):
-        if catalyst.plans.kind(plan) == "Project":
-            shown.append(list(each(plan.projectList())))
-        plan = plan.child()
-    if not catalyst.relations.is_table(plan):
-        return None
-    keys = {str(name) for name in catalyst.relations.partition_schema(plan).fieldNames()}
-    changed = (
-        expression
-        for expressions in shown
-        for expression in expressions
-        if expression.name() in keys and expression.nodeName() != "AttributeReference"
-    )
-    return plan if all("readSidePadding(" in one.sql() for one in changed) else None
-
-
-def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
-    """Return a leaf for the session's table of this name, if its files are at this location.
-
-    The leaf is never read. It is added to plans because Spark searches them for tables, for example
-    before it overwrites a table. No files are listed. To create the relation of an unpartitioned
-    table, Spark would list it, so the leaf of such a table has no columns.
-
-    Args:
-        catalyst: Access to the plans of the session.
-        name: The name of the table.
-        location: The directory, in Hadoop's spelling.
-
-    Returns:
-        The leaf; None if there is no such table at this location.
-    """
-    state = catalyst.execution.own_session.sessionState()
-    try:
-        identifier = state.sqlParser().parseTableIdentifier(name)
-        if identifier.database().isEmpty() or not state.catalog().tableExists(identifier):
-            return None
-        metadata = state.catalog().getTableMetadata(identifier)
-        if not _is_at(catalyst.scala.jvm, metadata, location):
-            return None
-        if _is_listed(metadata):
-            leaf = analyzed_plan(relation_of_directory(catalyst.spark, location))
-            return catalyst.plans.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
-        read = read_of_table(catalyst, metadata.identifier().quotedString())
-        return read.leaf if read is not None and catalyst.relations.is_table(read.leaf) else None
-    except JVM_ERRORS:
-        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
-        return None
-
-
-def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
-    """Return whether a ``CatalogTable`` is at the location, with its partitions in the catalog."""
-    if metadata.storage().locationUri().isEmpty():
-        return False
-    partitioned = not metadata.partitionColumnNames().isEmpty()
-    if partitioned and not _is_by_hive(metadata) and not metadata.tracksPartitionsInCatalog():
-        return False
-    paths = [hadoop_path(jvm, place).toUri().getPath() for place in (metadata.location(), location)]
-    return paths[0] == paths[1]
-
-
-def _is_by_hive(metadata: CatalogEntry) -> bool:
-    provider = metadata.provider()
-    return provider.isEmpty() or provider.get().lower() == "hive"
-
-
-def _is_listed(metadata: CatalogEntry) -> bool:
-    """Return whether Spark lists the files of a ``CatalogTable`` to create its relation."""
-    if not metadata.partitionColumnNames().isEmpty():
-        return False
-    # Spark reads Hive tables in these formats with its own readers.
-    serde = metadata.storage().serde().toString()
-    return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

@@ -190,7 +190,13 @@ class ParsedCommand:
     def with_also(self, condition: str) -> Self:
         """Return the same command with an SQL condition added by AND to its own condition."""
         both = self.catalyst.expressions.all_of(
-            [self.condition, parsed_expression(self.catalyst.spark, condition)]
+            [
+                self.condition,
+                session_of(self.catalyst.spark)
+                .sessionState()
+                .sqlParser()
+                .parseExpression(condition),
+            ]
         )
         if self.kind == "merge":
             return self._with({"mergeCondition": both})
@@ -261,8 +267,3 @@ def parsed_statement(spark: SparkSession, text: str) -> ParsedPlan:
     if parsed is None:
         parsed = session_of(spark).sessionState().sqlParser().parsePlan(text)
     return parsed
-
-
-def parsed_expression(spark: SparkSession, text: str) -> CatalystExpression:
-    """Parse the SQL text of an expression, without resolving names."""
-    return session_of(spark).sessionState().sqlParser().parseExpression(text)

@@ -365,12 +365,7 @@ class PlanFacts(Protocol[S]):
         """Return the tables and directories that a leaf of the optimized plan reads."""
 
     def size_of(self, leaf: Node, copied: Collection[S]) -> int | None:
-        """Return the bytes that a leaf of the optimized plan reads; None if unknown.
-
-        Args:
-            leaf: The leaf.
-            copied: Scans that the leaf may be a copy of.
-        """
+        """Return the bytes that a leaf of the optimized plan reads; None if unknown."""
 
     def type_of(self, expression: Expression) -> TypeNames:
         """Return the type of an expression of the optimized plan."""

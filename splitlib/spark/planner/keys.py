@@ -25,7 +25,7 @@ from splitlib.spark.jvm.active_session import readable
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.keys.collect import (
+from splitlib.spark.keys import (
     FEW_ROWS,
     collect_distinct,
     rows_that_fit,
@@ -80,11 +80,6 @@ def collect_ranges(
 
     Each value is collected separately. The union is exact up to the threshold. Above it, one range
     covers all intervals.
-
-    Args:
-        rows: Rows of the dimension.
-        bounds: Bounds of one or more values.
-        config: Settings with the threshold.
 
     Returns:
         One field for each of ``bounds``.
@@ -171,11 +166,6 @@ def plan_of_dimension(
     """Return the plan of a dimension, semi-joined with the dimensions that narrow it.
 
     If the dimension is the value of a scalar subquery, return a plan with one row.
-
-    Args:
-        catalyst: Catalyst of the session.
-        optimized: The plan that contains the dimension.
-        dimension: The dimension.
     """
     if dimension.is_value:  # the key expression contains the subquery
         return catalyst.plans.one_row()

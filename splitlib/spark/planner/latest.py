@@ -73,13 +73,7 @@ def needs_extremes(tree: Node) -> bool:
 
 
 def extremes(root: Node, partition_columns: frozenset[int], leaves: Leaves) -> Iterator[Extreme]:
-    """Yield the tables from which an optimized plan needs only the greatest or least values.
-
-    Args:
-        root: The plan.
-        partition_columns: Ids of the partition columns.
-        leaves: Leaves of the plan.
-    """
+    """Yield the tables from which an optimized plan needs only the greatest or least values."""
     for node in root.walk():
         ordered = _ordered(node)
         if ordered is not None:
@@ -174,10 +168,6 @@ class _Found:
 
 def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Report, ...]]:
     """Replace the tables from which the query needs only the last or first rows.
-
-    Args:
-        query: The query.
-        executor: Executor that searches for these rows in parallel.
 
     Returns:
         The query, unchanged if there is no such table; and a report for each replaced table.

@@ -30,7 +30,7 @@ from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
 from splitlib.spark.kept_rows import kept_rows
-from splitlib.spark.keys.collect import why_not_deterministic
+from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
@@ -328,13 +328,6 @@ def without_other_files(
 
     The engine decides whether reading footers pays. The scan stays as it is if it does not, and if
     the files cannot be replaced.
-
-    Args:
-        catalyst: Access to the plans of the session.
-        node: A scan of a fixed list of Parquet files.
-        config: Settings.
-        keys: Join keys, under the names of the table's columns.
-        report: Report on the scan.
     """
     depth, leaf = 0, node
     while not leaf.children().isEmpty():

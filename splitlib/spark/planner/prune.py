@@ -155,11 +155,7 @@ def _by_others(scan: Scan, columns: str) -> str:
 
 
 def named_tables(sites: Collection[Site]) -> frozenset[str]:
-    """Return the names of the tables whose partitions can be requested by name at all their sites.
-
-    Args:
-        sites: Sites of a query whose partitions splitlib lists.
-    """
+    """Return the names of tables whose partitions can be requested by name at all their sites."""
     times = Counter(one.scan for one in sites)
     others = {
         one.scan.name

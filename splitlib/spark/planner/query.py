@@ -164,12 +164,7 @@ class Query:
         )
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
-        """Return the bytes that a leaf of the optimized plan reads; None if unknown.
-
-        Args:
-            leaf: The leaf.
-            copied: Scans that the leaf may be a copy of.
-        """
+        """Return the bytes that a leaf of the optimized plan reads; None if unknown."""
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
@@ -208,12 +203,7 @@ class Query:
         optimized_leaves: Mapping[Path, LogicalPlan],
         analyzed_leaves: Mapping[Path, LogicalPlan],
     ) -> Self:
-        """Return the query with new leaves in place of some scans, which are not pruned again.
-
-        Args:
-            optimized_leaves: New leaves by path in the optimized plan.
-            analyzed_leaves: New leaves by path in the analyzed plan.
-        """
+        """Return the query with new leaves in place of some scans, which are not pruned again."""
         catalyst = self.catalyst
         analyzed = catalyst.plans.replaced(self.analyzed, analyzed_leaves)
         optimized = catalyst.plans.replaced(self.optimized, optimized_leaves)

@@ -38,7 +38,7 @@ from splitlib.spark.join_condition import all_of, any_of
 from splitlib.spark.jvm.catalyst import rows_that_may_match
 from splitlib.spark.jvm.gateway import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.keys.collect import in_months
+from splitlib.spark.keys import in_months
 from splitlib.spark.predicates.where import StaticCondition
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.keys.collect import why_not_deterministic
+from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.predicates.domains import Known, known_of
 
 _log = get_logger(__name__)

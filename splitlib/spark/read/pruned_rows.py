@@ -38,8 +38,8 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_catalog import table_at
 from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.table_plans import table_at
 from splitlib.spark.predicates.row_filters import (
     MOST_KEYS,
     among,
@@ -61,12 +61,7 @@ _VERIFIED: Final = "each query first checks that the files have not changed (ver
 
 @in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> LogicalPlan | None:
-    """Return Spark's own relation of the table; None if Spark has no such relation.
-
-    Args:
-        spark: Session that reads the table.
-        table: The table.
-    """
+    """Return Spark's own relation of the table; None if Spark has no such relation."""
     if table.metadata.location is None or internals_unavailable(spark) is not None:
         return None
     try:

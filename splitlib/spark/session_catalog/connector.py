@@ -25,8 +25,8 @@ from splitlib.spark.jvm.active_session import active, errors_of_the_jvm
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_catalog import read_of_table
 from splitlib.spark.jvm.spark_handles import InternalRow, LogicalPlan
+from splitlib.spark.jvm.table_plans import read_of_table
 from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_statements import names_of_tables, similar_names

@@ -67,13 +67,7 @@ class _Fetched:
 
 
 class PartitionsByName:
-    """Requests and caches the partitions and files of one table. Thread-safe.
-
-    Args:
-        catalyst: Access to the plans of the session.
-        catalog: Access to the partitions in the catalog.
-        threads: Number of directories listed concurrently.
-    """
+    """Requests and caches the partitions and files of one table. Thread-safe."""
 
     def __init__(self, catalyst: Catalyst, catalog: CatalogPartitions, threads: int) -> None:
         self._catalyst = catalyst
@@ -228,11 +222,7 @@ class PartitionsByName:
             return [self._files[name] for name in names], self.listings - before
 
     def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
-        """Return Spark's index of the files of all partitions, listed once for all scans.
-
-        Args:
-            leaf: A scan of the table.
-        """
+        """Return Spark's index of the files of all partitions, listed once for all scans."""
         with self._lock:
             if self._whole is None:
                 self._whole = self._catalyst.relations.listed_by_spark(leaf)

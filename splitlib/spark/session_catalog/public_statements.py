@@ -44,11 +44,7 @@ _TASKS = 64
 
 
 class PublicStatements:
-    """Runs statements about tables, in a classic or Spark Connect session.
-
-    Args:
-        spark: The session.
-    """
+    """Runs statements about tables, in a classic or Spark Connect session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -254,11 +250,7 @@ def files_by_directory(
 
 
 class _Places:
-    """Looks up directories by path, even if their locations lack a scheme or host.
-
-    Args:
-        directories: Locations from a catalog.
-    """
+    """Looks up directories by path, even if their locations lack a scheme or host."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._by_path: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)

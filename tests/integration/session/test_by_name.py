@@ -15,8 +15,7 @@ import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.filtering.partition_names import CANONICAL_VALUES
 from splitlib.spark import session
-from splitlib.spark.jvm.hive_client import HivePartitions
-from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.jvm.session_catalog import CatalogPartitions, HivePartitions
 from splitlib.spark.session_catalog import connector
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.spark.keys.collect import collect_distinct
+from splitlib.spark.keys import collect_distinct
 from splitlib.spark.planner import keys
 from tests.interop.sources.conftest import created
 

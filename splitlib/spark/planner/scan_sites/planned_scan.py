@@ -165,21 +165,12 @@ class Site(ABC):
         return False
 
     def with_conditions(self, plan: LogicalPlan) -> Self:
-        """Return the site with the query's own conditions, if Spark does not apply them by itself.
-
-        Args:
-            plan: The optimized plan that contains the conditions.
-        """
+        """Return the site with those of the query's own conditions that Spark does not apply."""
         return self
 
     @abstractmethod
     def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
-        """Return the site pruned by more keys.
-
-        Args:
-            plan: The optimized plan that contains the comparisons.
-            collected: Keys to add. Later calls may add more.
-        """
+        """Return the site pruned by more keys."""
 
     def without_keys(self, reason: Unusable, join_filter: JoinFilter) -> Self:
         """Return the site with the reason why the keys for a join filter cannot prune it."""

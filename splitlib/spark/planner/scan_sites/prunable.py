@@ -158,10 +158,6 @@ def _read(sites: Sequence[PrunedSite]) -> Needed:
 def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, int]:
     """Count the partitions of a scan with the names in its catalog, without listing files.
 
-    Args:
-        scan: The scan.
-        sites: All sites of the scan in the optimized plan.
-
     Returns:
         The number of partitions that the sites need, that the query's own conditions keep, and of
         all partitions.

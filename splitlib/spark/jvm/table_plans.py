@@ -1,0 +1,312 @@
+"""Look up Spark's plan for a table by name, and the files that a table's metadata names.
+
+Delta and Iceberg tables have such metadata, and so do the file sinks of streaming queries. These
+files may be outside of the table's directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pyspark.errors import AnalysisException
+
+from splitlib.errors import UnsupportedTable
+from splitlib.redaction import get_logger
+from splitlib.spark.compat import condition_of
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
+from splitlib.spark.jvm.java_handles import (
+    Items,
+    JavaArray,
+    JavaClass,
+    MethodHandle,
+)
+from splitlib.spark.jvm.listing import PATH, hadoop_path
+from splitlib.spark.jvm.pinned_relation import relation_of_directory
+from splitlib.spark.jvm.relations import SCANNED_TABLE
+from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import (
+    CatalogEntry,
+    FileIndex,
+    LogicalPlan,
+)
+from splitlib.storage import is_restricted, refuse_outside
+
+_DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."
+_LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
+_LOCAL_SCAN: Final = "org.apache.spark.sql.connector.read.LocalScan"
+_PREPARED: Final = "PreparedDeltaFileIndex"
+_OBJECT: Final = "java.lang.Object"
+_BETWEEN: Final = "\0"
+
+
+def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
+    """Yield the leaves of a plan and of its subqueries that read data.
+
+    In a plan, a command of Delta is a leaf itself. The leaves of the command's target and source
+    are yielded instead.
+    """
+    for leaf in catalyst.plans.all_leaves(plan):
+        if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
+            match catalyst.plans.kind(leaf):
+                case "DeleteCommand" | "UpdateCommand":
+                    parts = [leaf.target()]
+                case "MergeIntoCommand":
+                    parts = [leaf.target(), leaf.source()]
+                case _:
+                    parts = []
+            for part in parts:
+                yield from leaves_that_read(catalyst, part)
+            if parts:
+                continue
+        yield leaf
+
+
+def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
+    """Return the files that a leaf reads, if they are listed in the metadata of its table.
+
+    Args:
+        catalyst: Access to the plans of the session.
+        leaf: A leaf for which ``kind_of_source`` returns ``located``. In an optimized plan, a leaf
+            may read fewer files than its table has.
+
+    Returns:
+        The paths of the files; None for a leaf that reads directories of the catalog.
+
+    Raises:
+        RuntimeError: if the files cannot be determined.
+    """
+    try:
+        source = catalyst.relations.metadata_source(leaf)
+        if source == "iceberg":
+            return _files_of_iceberg(catalyst, leaf)
+        index = catalyst.relations.index_of(leaf)
+        if index is None:
+            return None
+        if source == "delta":
+            return _files_of_delta(catalyst, index)
+        if catalyst.scala.jvm.is_a(index, _LISTED_BY_SPARK):
+            listed = catalyst.relations.files_of(catalyst.relations.directories_of(index)).files
+            return [str(path) for path in listed["path"].to_pylist()]
+    except JVM_ERRORS as error:
+        raise RuntimeError("The files of a table cannot be determined.") from error
+    return None
+
+
+def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
+    """Return the files of a ``TahoeFileIndex`` and the files of their deletion vectors."""
+    scala, functions = catalyst.scala, catalyst.scala.functions
+    # A prepared index already has the files that the conditions of the query selected.
+    if str(index.getClass().getSimpleName()) == _PREPARED:
+        files = index.preparedScan().files()
+    else:
+        files = index.matchingFiles(scala.nil, scala.nil)
+    if files.isEmpty():
+        return []
+    found = _texts(scala, scala.seq_of_array(index.inputFiles()))
+    vector = _method(scala, files.head().getClass(), "deletionVector")
+    is_there = functions.function(functions.method("java.util.Objects", "nonNull", _OBJECT))
+    vectors = scala.mapped(files, functions.function(vector)).filter(is_there)
+    if vectors.isEmpty():
+        return found
+    class_ = vectors.head().getClass()
+    vectors = vectors.filter(functions.function(_method(scala, class_, "isOnDisk")))
+    absolute = functions.handle(functions.declared(class_, "absolutePath", PATH))
+    absolute = functions.bound(absolute, 1, index.path())
+    return found + _texts(scala, scala.mapped(vectors, functions.function(absolute)))
+
+
+def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
+    """Return the data and delete files of an Iceberg table. This plans a scan of the table."""
+    scala, functions = catalyst.scala, catalyst.scala.functions
+    if catalyst.plans.kind(leaf) == SCANNED_TABLE:
+        scan = leaf.scan()
+    else:
+        scan = leaf.table().newScanBuilder(leaf.options()).build()
+    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # an aggregate computed from metadata
+        return []
+    tasks = scala.jvm.class_("java.util.ArrayList")()
+    for partition in scan.toBatch().planInputPartitions():
+        tasks.addAll(partition.taskGroup().tasks())
+    # The jars of the session have their own class loader.
+    loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
+    of_iceberg = "org.apache.iceberg.{}".format
+    of_task = loader.loadClass(of_iceberg("FileScanTask"))
+    # Other kinds of tasks raise an error here.
+    planned = scala.seq_of_array(tasks.toArray())
+    files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
+    to_array = functions.method("java.util.Collection", "toArray")
+    deletes = functions.then(_method(scala, of_task, "deletes"), to_array)
+    deletes = functions.then(deletes, scala.collections.array_to_seq(functions))
+    files = scala.joined(files, scala.flat_mapped(planned, functions.function(deletes)))
+    location = _method(scala, loader.loadClass(of_iceberg("ContentFile")), "location")
+    return _texts(scala, scala.mapped(files, functions.function(location)))
+
+
+def _method(scala: Scala, class_: JavaClass, name: str) -> MethodHandle:
+    """Return a handle of a public method without arguments. The method may be inherited."""
+    nothing: JavaArray[JavaClass] = scala.jvm.array("java.lang.Class", 0)
+    return scala.functions.handle(class_.getMethod(name, nothing))
+
+
+def _texts(scala: Scala, items: Items[object]) -> list[str]:
+    return [] if items.isEmpty() else scala.text(items, _BETWEEN).split(_BETWEEN)
+
+
+_log = get_logger(__name__)
+_NO_SUCH_NAME: Final = (
+    "CATALOG_NOT_FOUND",
+    "REQUIRES_SINGLE_PART_NAMESPACE",
+    "SCHEMA_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "PARSE_SYNTAX_ERROR",
+)
+
+
+class TableRead(NamedTuple):
+    """Spark's plan for a table name."""
+
+    plan: LogicalPlan
+    """Plan that reads the table's rows."""
+    leaf: LogicalPlan
+    """Relation that this plan reads; the plan itself if it does not read exactly one relation."""
+    alias: LogicalPlan | None = None
+    """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
+    there is none."""
+
+
+def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
+    """Return Spark's plan for a table name; None if there is no such table.
+
+    Args:
+        catalyst: Access to the plans of the session.
+        name: The name, as in ``spark.table(name)``.
+
+    Raises:
+        UnsupportedTable: if Spark does not have the table's data source.
+        LocationNotAllowed: if the table is outside of ``allowed_locations``.
+    """
+    _refuse_location(catalyst, name)
+    try:
+        # A clone of the session resolves the name, so that the table and its files do not enter the
+        # caches of the user's session.
+        plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
+    except JVM_ERRORS as error:
+        if isinstance(error, AnalysisException) and condition_of(error) in _NO_SUCH_NAME:
+            return None
+        provider = re.search(r"\[DATA_SOURCE_NOT_FOUND\] (.*?)\.\s", str(error))
+        if provider is None:
+            raise
+        hint = "add its packages to the session; spark.table needs them as well."
+        raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
+    alias = plan if catalyst.plans.kind(plan) == "SubqueryAlias" else None
+    while catalyst.plans.kind(plan) == "SubqueryAlias":
+        plan = plan.child()
+    if catalyst.relations.is_table(plan):
+        leaf = plan.newInstance()  # new attribute ids
+        return TableRead(leaf, leaf, alias)
+    return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
+
+
+def _refuse_location(catalyst: Catalyst, name: str) -> None:
+    """Check a table's location, before Spark lists its directory to resolve the table.
+
+    Raises:
+        LocationNotAllowed: if the table is outside of ``allowed_locations``.
+    """
+    if not is_restricted():
+        return
+    state = catalyst.execution.own_session.sessionState()
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        if not state.catalog().tableExists(identifier):
+            return
+        location = state.catalog().getTableMetadata(identifier).storage().locationUri()
+    except JVM_ERRORS:
+        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
+        return
+    if location.isDefined():
+        refuse_outside([hadoop_path(catalyst.scala.jvm, location.get()).toString()])
+
+
+def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
+    """Return the relation that a plan reads, if the plan does not change partition values.
+
+    The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
+    access control adds row filters and column masks. The result is None for any other plan.
+    """
+    shown = []
+    while catalyst.plans.kind(plan) in ("Project", "Filter"):
+        if catalyst.plans.kind(plan) == "Project":
+            shown.append(list(each(plan.projectList())))
+        plan = plan.child()
+    if not catalyst.relations.is_table(plan):
+        return None
+    keys = {str(name) for name in catalyst.relations.partition_schema(plan).fieldNames()}
+    changed = (
+        expression
+        for expressions in shown
+        for expression in expressions
+        if expression.name() in keys and expression.nodeName() != "AttributeReference"
+    )
+    return plan if all("readSidePadding(" in one.sql() for one in changed) else None
+
+
+def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
+    """Return a leaf for the session's table of this name, if its files are at this location.
+
+    The leaf is never read. It is added to plans because Spark searches them for tables, for example
+    before it overwrites a table. No files are listed. To create the relation of an unpartitioned
+    table, Spark would list it, so the leaf of such a table has no columns.
+
+    Args:
+        catalyst: Access to the plans of the session.
+        name: The name of the table.
+        location: The directory, in Hadoop's spelling.
+
+    Returns:
+        The leaf; None if there is no such table at this location.
+    """
+    state = catalyst.execution.own_session.sessionState()
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        if identifier.database().isEmpty() or not state.catalog().tableExists(identifier):
+            return None
+        metadata = state.catalog().getTableMetadata(identifier)
+        if not _is_at(catalyst.scala.jvm, metadata, location):
+            return None
+        if _is_listed(metadata):
+            leaf = analyzed_plan(relation_of_directory(catalyst.spark, location))
+            return catalyst.plans.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
+        read = read_of_table(catalyst, metadata.identifier().quotedString())
+        return read.leaf if read is not None and catalyst.relations.is_table(read.leaf) else None
+    except JVM_ERRORS:
+        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
+        return None
+
+
+def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
+    """Return whether a ``CatalogTable`` is at the location, with its partitions in the catalog."""
+    if metadata.storage().locationUri().isEmpty():
+        return False
+    partitioned = not metadata.partitionColumnNames().isEmpty()
+    if partitioned and not _is_by_hive(metadata) and not metadata.tracksPartitionsInCatalog():
+        return False
+    paths = [hadoop_path(jvm, place).toUri().getPath() for place in (metadata.location(), location)]
+    return paths[0] == paths[1]
+
+
+def _is_by_hive(metadata: CatalogEntry) -> bool:
+    provider = metadata.provider()
+    return provider.isEmpty() or provider.get().lower() == "hive"
+
+
+def _is_listed(metadata: CatalogEntry) -> bool:
+    """Return whether Spark lists the files of a ``CatalogTable`` to create its relation."""
+    if not metadata.partitionColumnNames().isEmpty():
+        return False
+    # Spark reads Hive tables in these formats with its own readers.
+    serde = metadata.storage().serde().toString()
+    return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

@@ -1,1 +1,0 @@
-"""Collect the join keys of a deterministic DataFrame: distinct values, or intervals."""
