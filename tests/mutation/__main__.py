@@ -31,8 +31,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 # The planner's modules that run without Spark. The passes are listed in
 # splitlib/spark/planner/decide.py.
 PLANNER = (
-    "broadcast_reuse", "casts", "comparable", "copied_scans", "cost", "dead_scans", "decide",
-    "eligibility", "join_graph", "lineage", "materializable", "scan_sites/scan_site",
+    "decide", "eligibility", "join_graph", "lineage", "materializable", "scan_sites/scan_site",
 )  # fmt: skip
 MUTATED = (
     *(f"splitlib/{room}/*.py" for room in ("arrow", "hive", "remote", "filtering", "enumeration")),

@@ -41,7 +41,6 @@ WITH_REASONS = [
     *(ROOT / "splitlib" / "enumeration").glob("*.py"),
     *(ROOT / "splitlib" / "spark").glob("*.py"),
     *(ROOT / "splitlib" / "spark" / "jvm").glob("*.py"),
-    *(ROOT / "splitlib" / "spark" / "keys").glob("*.py"),
     *(ROOT / "splitlib" / "spark" / "predicates").glob("*.py"),
     *(ROOT / "splitlib" / "spark" / "read").glob("*.py"),
 ]

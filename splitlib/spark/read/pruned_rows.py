@@ -29,8 +29,7 @@ from splitlib.spark.conversion import (
     session_time_zone,
     spark_schema,
 )
-from splitlib.spark.field_ids.deletes import as_file_batch
-from splitlib.spark.field_ids.scan import scan_mapped
+from splitlib.spark.field_ids.scan import as_file_batch, scan_mapped
 from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
 from splitlib.spark.formats.hive_text import hive_csv_columns, hive_text_columns
 from splitlib.spark.jvm.active_session import in_its_session
