@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -58,43 +59,53 @@ class SavedColumn:
         self._kind = key.kind
         self._schema = pa.schema([*_IDENTITY, ("groups", group_type(key.kind))])
 
-    def load(self, known: set[str]) -> Iterator[pa.Table]:
-        """Yield the content of each file that is not in ``known``, and add its name.
+    def load(self, known: Collection[str] = ()) -> Iterator[tuple[str, pa.Table | None]]:
+        """Yield the path and the content of each file whose path is not in ``known``.
 
-        Files that cannot be read, and those that splitlib has not written, are ignored.
+        The content is None if splitlib has not written the file. Large files, and files that cannot
+        be read now, are left out.
         """
         total = 0
         for path, size in self._files():
             if path in known:
                 continue
-            known.add(path)
             total += size
             if size > MOST_FILE_BYTES or total > _MOST_BYTES:
                 _log.warning("Statistics in %s are ignored: they are too large.", path)
                 continue
+            rows = None
             try:
-                yield self.read(path)
+                rows = self.read(path)
             except FileNotFoundError:
                 continue  # merged into another file in the meantime
-            except Exception as error:  # foreign bytes
+            except Exception as error:  # foreign bytes, or the storage
                 _log.warning("Statistics in %s are ignored: %s", path, error)
+                if not isinstance(error, pa.ArrowException):
+                    continue
+            yield path, rows
 
-    def save(self, rows: pa.Table) -> str:
-        """Write a new file, merge files if there are many, and return the new file's path."""
-        old = [path for path, _ in self._files()]
-        if len(old) >= MOST_FILES:
-            parts = [*self.load(set()), rows]
-            rows = _latest(pa.concat_tables(parts))
-        else:
-            old = []
-        path = f"{self._directory}/{uuid.uuid4().hex}{_SUFFIX}"
-        self._write(path, rows)
-        for merged in old:
+    def save(self, rows: pa.Table) -> list[str]:
+        """Write new files, merge small files if there are many, and return the new files' paths."""
+        merged: list[str] = []
+        if len(files := self._files()) >= MOST_FILES:
+            # A file that is too large is never read again, so only small files are merged.
+            of_size = sorted((size, path) for path, size in files)
+            ends = accumulate(size for size, _ in of_size)
+            small = {
+                one[1]
+                for one, end in zip(of_size, ends, strict=True)
+                if end <= MOST_FILE_BYTES // 2
+            }
+            old = list(self.load({path for path, _ in files} - small))
+            merged = [path for path, _ in old]
+            rows = _latest(pa.concat_tables([*(part for _, part in old if part), rows]))
+        paths = list(self._write(rows))
+        for path in merged:
             try:
-                self._fs.rm_file(merged)
+                self._fs.rm_file(path)
             except FileNotFoundError:
                 continue  # another process has merged it too
-        return path
+        return paths
 
     def _files(self) -> list[tuple[str, int]]:
         try:
@@ -112,29 +123,42 @@ class SavedColumn:
         from pyarrow import parquet  # slow to import
 
         content = self._fs.cat_file(path)
-        table = parquet.read_table(pa.BufferReader(content), use_threads=False)
+        try:
+            table = parquet.read_table(pa.BufferReader(content), use_threads=False)
+        except OSError as error:  # Arrow's error for damaged pages
+            raise pa.ArrowInvalid(str(error)) from error
         if table.schema.remove_metadata() != self._schema:
             raise pa.ArrowInvalid("the file has other columns")
         table.validate(full=True)
-        if any(table[name].null_count for name in _IDENTITY.names):
+        places = pc.list_flatten(table["groups"].combine_chunks())
+        required = [table[name] for name in _IDENTITY.names]
+        required += [places, places.field("start"), places.field("end")]
+        if any(values.null_count for values in required):
             raise pa.ArrowInvalid("the file has nulls")
         return table
 
-    def _write(self, path: str, rows: pa.Table) -> None:
+    def _write(self, rows: pa.Table) -> Iterator[str]:
+        """Write rows to a new file, or to several if it would be too large; yield their paths."""
         from pyarrow import parquet
 
         content = pa.BufferOutputStream()
         parquet.write_table(rows.cast(self._schema), content, compression="zstd")
         data = content.getvalue().to_pybytes()
+        if len(data) > MOST_FILE_BYTES and rows.num_rows > 1:
+            yield from self._write(rows[: rows.num_rows // 2])
+            yield from self._write(rows[rows.num_rows // 2 :])
+            return
+        path = f"{self._directory}/{uuid.uuid4().hex}{_SUFFIX}"
         if not getattr(self._fs, "local_file", False):
             self._fs.pipe_file(path, data)  # object stores write an object as a whole
-            return
-        # Only the owner may read bounds of values, or write statistics that others believe.
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        hidden = f"{self._directory}/.{uuid.uuid4().hex}"
-        with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        os.replace(hidden, path)
+        else:
+            # Only the owner may read bounds of values, or write statistics that others believe.
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            hidden = f"{self._directory}/.{uuid.uuid4().hex}"
+            with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(hidden, path)
+        yield path
 
 
 def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:
@@ -208,27 +232,28 @@ class KnownStatistics:
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
 
-            def save(key: ColumnKey = key, rows: pa.Table = rows) -> str:
+            def save(key: ColumnKey = key, rows: pa.Table = rows) -> list[str]:
                 assert self._location is not None
                 return SavedColumn(self._location, self._table, key).save(rows)
 
             try:
-                LEARNED.loaded.add(run_bounded(save, self._config))
+                LEARNED.add_loaded(key, run_bounded(save, self._config))
             except Exception as error:  # the storage may raise anything
                 _log.warning("Statistics of %s are not saved: %s", self._table, error)
 
     def _load(self, location: str, column: pa.Field) -> None:
         key = ColumnKey.of(column)
 
-        def load() -> list[pa.Table]:
-            return list(SavedColumn(location, self._table, key).load(LEARNED.loaded))
+        def load() -> list[tuple[str, pa.Table | None]]:
+            return list(SavedColumn(location, self._table, key).load(LEARNED.loaded(key)))
 
         try:
             parts = run_bounded(load, self._config)
         except Exception as error:  # the storage may raise anything
             _log.warning("Statistics of %s are not loaded: %s", self._table, error)
             return
-        for part in parts:
-            for batch in part.to_batches():
+        for _, part in parts:
+            for batch in () if part is None else part.to_batches():
                 groups = {key.name: batch["groups"]}
                 LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups)
+        LEARNED.add_loaded(key, [path for path, _ in parts])

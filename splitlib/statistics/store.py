@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -81,8 +81,7 @@ class StatisticsStore:
         # Nobody can construct two paths with the same hash if the hashes of the process are random.
         is_random = os.environ.get("PYTHONHASHSEED", "random") == "random"
         self._secret = "" if is_random else secrets.token_hex(8)
-        self.loaded: set[str] = set()
-        """Files of saved statistics that were added. Their names are never used twice."""
+        self._loaded: dict[ColumnKey, frozenset[str]] = {}
         self._columns: OrderedDict[ColumnKey, list[_Chunk]] = OrderedDict()
         self._renew()
         in_forks_of_this(self, StatisticsStore._renew)
@@ -145,6 +144,19 @@ class StatisticsStore:
                 self._keep(ColumnKey.of(column), chunk)
         return old
 
+    def loaded(self, column: ColumnKey) -> frozenset[str]:
+        """Return the files of saved statistics of a column that need not be added again.
+
+        Their names are never used twice.
+        """
+        with self.lock:
+            return self._loaded.get(column, frozenset())
+
+    def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
+        """Add to :meth:`loaded`, until the store forgets the column."""
+        with self.lock:
+            self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
+
     def _keep(self, key: ColumnKey, chunk: _Chunk) -> None:
         with self.lock:
             chunks = self._columns.setdefault(key, [])
@@ -156,6 +168,7 @@ class StatisticsStore:
                 chunks.append(_merged(older, newer))
             while self._nbytes() > self._most_bytes and self._columns:
                 least = next(iter(self._columns))
+                self._loaded.pop(least, None)
                 if len(self._columns) > 1 or len(self._columns[least]) < 2:
                     del self._columns[least]
                 else:

@@ -8,13 +8,14 @@ import stat
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib import DynamicFilteringData
+from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.cli.app import main
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.errors import InvalidFilter, UnsupportedTable
@@ -123,7 +124,31 @@ def other_type(file: Path) -> None:
     pq.write_table(rows.set_column(1, "size", rows["size"].cast(pa.int32())), file)
 
 
-@pytest.mark.parametrize("damage", [truncated, other_columns, with_nulls, empty, other_type])
+def without_places(file: Path) -> None:
+    rows = pq.read_table(file)
+    groups = [[{**group, "start": None} for group in groups.as_py()] for groups in rows["groups"]]
+    changed = pa.array(groups, rows["groups"].type)
+    pq.write_table(rows.set_column(3, "groups", changed), file)
+
+
+def damaged_pages(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4:200] = bytes(196)
+    file.write_bytes(content)
+
+
+DAMAGES = [
+    truncated,
+    other_columns,
+    with_nulls,
+    empty,
+    other_type,
+    without_places,
+    damaged_pages,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_broken_files_are_ignored(
     table: splitlib.Table,
     tmp_path: Path,
@@ -138,6 +163,9 @@ def test_broken_files_are_ignored(
     another_process(monkeypatch)
     with caplog.at_level(logging.WARNING, "splitlib"):
         assert find(table, place, 5) == ({"00.parquet"}, 20)
+        table_of_more = opened(tmp_path / "t", SCHEMA)
+        write(tmp_path / "t/20.parquet", pa.table({"item": [1000]}))
+        assert find(table_of_more, place, 5)[1] == 1
     assert caplog.text.count("are ignored") == 1
 
 
@@ -178,6 +206,51 @@ def test_files_may_be_deleted(
     assert find(table, place, 5) == ({"00.parquet"}, 20)
 
 
+def test_files_that_could_not_be_read_are_read_later(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    another_process(monkeypatch)
+    with monkeypatch.context() as slow:
+        slow.setattr(saved.SavedColumn, "read", Mock(side_effect=TimeoutError))
+        config = splitlib.SplitConfig(statistics_location=str(place))
+        statistics = saved.KnownStatistics(table, config)
+        files = next(DynamicFileEnumerator(table, config).select_files()).files.files
+        found = statistics.get(pa.schema([SCHEMA.field("item")]), files)
+        assert found.columns["item"].null_count == 20
+    assert find(table, place, 5) == ({"00.parquet"}, 0)
+
+
+def test_forgotten_statistics_are_loaded_again(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    config = splitlib.SplitConfig(statistics_location=str(place))
+    analyze_table(table, ["item"], config=config)
+    monkeypatch.setattr(saved, "LEARNED", StatisticsStore(most_bytes=3000))
+    for _ in range(2):
+        assert find(table, place, 5) == ({"00.parquet"}, 0)
+        analyze_table(table, ["name"])  # there is no space for both
+    assert len(files_in(place)) == 1
+
+
+def test_no_file_becomes_too_large(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    column = saved.SavedColumn(str(place), "t", ColumnKey("item", pa.int64()))
+    find(table, tmp_path / "other", 5)
+    (file,) = files_in(tmp_path / "other")
+    rows = pq.read_table(file)
+    monkeypatch.setattr(saved, "MOST_FILES", 4)
+    monkeypatch.setattr(saved, "MOST_FILE_BYTES", file.stat().st_size)
+    for number in range(12):
+        paths = pa.array([f"{path}{number}" for path in rows["path"].to_pylist()])
+        column.save(rows.set_column(0, "path", paths))
+    assert sum(part.num_rows for _, part in column.load() if part) == 12 * 20
+
+
 def test_many_files_are_merged(
     table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +280,7 @@ def test_several_processes_at_once(
         for _ in range(5):
             try:
                 column.save(rows)
-                assert all(part.num_rows == 20 for part in column.load(set()))
+                assert all(part.num_rows == 20 for _, part in column.load() if part)
             except Exception as error:
                 errors.append(error)
 
