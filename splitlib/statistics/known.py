@@ -217,14 +217,15 @@ class KnownStatistics:
 
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
-    ) -> None:
-        """Keep the row groups of files."""
+    ) -> pa.BooleanArray:
+        """Keep the row groups of files, as :meth:`StatisticsStore.add` does."""
         old = LEARNED.add(columns, files, groups)
         if self._location is not None and pc.any(old).as_py():
             for column in columns:
                 rows = rows_to_save(files, groups[column.name.lower()], old)
                 if rows.num_rows:
                     self._new.setdefault(ColumnKey.of(column), []).append(rows)
+        return old
 
     def save(self) -> None:
         """Write new statistics to ``statistics_location``, if it is set."""
@@ -254,6 +255,6 @@ class KnownStatistics:
             return
         for _, part in parts:
             for batch in () if part is None else part.to_batches():
-                groups = {key.name: batch["groups"]}
+                groups = {key.name.lower(): batch["groups"]}
                 LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups)
         LEARNED.add_loaded(key, [path for path, _ in parts])

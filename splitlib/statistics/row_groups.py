@@ -105,7 +105,7 @@ class FileGroups:
             rows = np.flatnonzero(known == pattern)
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
-            if any(len(other[1]) != len(of_groups) for other in parts.values()):
+            if not all(np.array_equal(other, parents) for other, _ in parts.values()):
                 continue  # the file has changed in between
             mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]

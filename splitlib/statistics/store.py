@@ -28,7 +28,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class ColumnKey(NamedTuple):
-    """Name of a column, in lower case, and its type."""
+    """Name of a column, and its type.
+
+    A file whose column has the name in other case counts as one without the column in sessions that
+    compare names exactly. So what is known of ``Item`` does not hold for ``item``.
+    """
 
     name: str
     kind: pa.DataType
@@ -36,7 +40,7 @@ class ColumnKey(NamedTuple):
     @classmethod
     def of(cls, column: pa.Field) -> ColumnKey:
         """Return the key of a column of a table."""
-        return cls(column.name.lower(), stored_type(column.type))
+        return cls(column.name, stored_type(column.type))
 
 
 class _Chunk(NamedTuple):

@@ -393,6 +393,17 @@ def test_a_character_that_was_cut() -> None:
     assert (row.lower, row.upper) == ("a", None)
 
 
+def test_columns_of_different_versions_of_files_are_not_compared() -> None:
+    def of(*files: list[int]) -> pa.ListArray:
+        rows = [[GroupRow(n, n, False, True, 0, 1) for n in numbers] for numbers in files]
+        return groups_array(rows, pa.int64())
+
+    groups = FileGroups({"a": of([1, 5], [1]), "b": of([1], [5, 1])})
+    both = DynamicFilteringData.from_values({"a": [5], "b": [1]})
+    predicate = Predicate(pa.schema([("a", pa.int64()), ("b", pa.int64())]), [both])
+    assert groups.match(predicate).keeps.all()
+
+
 def test_overlap() -> None:
     def of(*bounds: tuple[int, int]) -> float:
         rows = [GroupRow(low, high, False, True, 0, 1) for low, high in bounds]

@@ -102,6 +102,15 @@ def test_files_replaced_within_the_precision_of_their_time_are_read_again(tmp_pa
     assert selected(table, items(205))[0] == {"000.parquet"}
 
 
+def test_a_column_that_may_be_null_because_of_its_case_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", pa.table({"item": pa.array([1, 2], pa.int64())}))
+    null = DynamicFilteringData.from_arrow(pa.table({"ITEM": pa.nulls(1, pa.int64())}))
+    same, other = (opened(tmp_path, pa.schema([(name, pa.int64())])) for name in ("item", "ITEM"))
+    assert selected(same, null)[0] == set()
+    # A session that compares names exactly reads null.
+    assert selected(other, null)[0] == {"a.parquet"}
+
+
 def test_a_file_that_changes_after_its_listing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,11 +86,13 @@ def test_files_that_could_be_replaced_within_the_same_second_are_not_kept() -> N
     assert get(store, [new, old, ("unknown", 1, 0)]) == [None, 2, None]
 
 
-def test_columns_of_one_name_and_other_types_are_apart() -> None:
+@pytest.mark.parametrize("other", [("ITEM", pa.int64()), ("Item", pa.int32())])
+def test_columns_of_other_types_or_names_in_other_case_are_apart(
+    other: tuple[str, pa.DataType],
+) -> None:
     store = store_of()
     add(store, [("a", 1, 1)], [7])
-    assert get(store, [("a", 1, 1)], pa.schema([pa.field("ITEM", pa.int64())])) == [7]
-    assert get(store, [("a", 1, 1)], pa.schema([pa.field("item", pa.int32())])) == [None]
+    assert get(store, [("a", 1, 1)], pa.schema([pa.field(*other)])) == [None]
 
 
 def test_instants_are_the_same_in_every_time_zone() -> None:
