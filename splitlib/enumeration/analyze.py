@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import FOOTER_SECONDS, arrays, learnable_columns, read_rows
-from splitlib.errors import SourceUnavailable, UnsupportedTable
+from splitlib.errors import InvalidFilter, SourceUnavailable, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.remote.calls import BoundedCalls
@@ -36,6 +36,8 @@ class Analysis:
         columns: The columns whose statistics were learned.
         files: Number of files of the table, or of the partitions that filters keep.
         learned: Number of files whose statistics are known now.
+        young: Number of files that were written a moment ago. Another file of the same size and
+            time could still replace them, so their statistics are not kept.
         footers_read: Number of footers read; the others were known before.
         row_groups: Number of row groups in the known files.
         seconds: Duration in seconds.
@@ -44,15 +46,17 @@ class Analysis:
     columns: tuple[str, ...]
     files: int = 0
     learned: int = 0
+    young: int = 0
     footers_read: int = 0
     row_groups: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
+        young = f"; analyze {self.young:,} new files again in a moment" if self.young else ""
         return (
             f"statistics of {', '.join(self.columns)}: {self.learned:,} of {self.files:,} files, "
             f"{self.row_groups:,} row groups ({self.footers_read:,} footers read in "
-            f"{self.seconds:.1f} s)"
+            f"{self.seconds:.1f} s){young}"
         )
 
 
@@ -70,13 +74,13 @@ def analyze_table(
     Args:
         table: The table.
         columns: Names of columns; by default all columns with statistics that can be trusted.
-        filters: Filters on partition keys; files of other partitions are left out.
+        filters: Filters on partition keys. Files of other partitions are left out.
         config: Settings; by default those of the environment.
         progress: Function that is called with the counts so far.
 
     Raises:
         UnsupportedTable: if statistics of the table, or of a given column, cannot be learned.
-        InvalidFilter: if a column does not exist.
+        InvalidFilter: if a column does not exist, or a filter is not on partition keys.
         SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
     """
     config = config or SplitConfig.resolve()
@@ -84,19 +88,24 @@ def analyze_table(
     enumerator = DynamicFileEnumerator(table, config)
     keys = {key.lower() for key in table.partition_keys}
     for data in filters:
-        of_keys = [name for name in data.fields if name.lower() in keys]
-        if of_keys:
-            enumerator.set_dynamic_filtering_data(data.only(of_keys))
+        others = [name for name in data.fields if name.lower() not in keys]
+        if others:
+            raise InvalidFilter(
+                f"{', '.join(others)} cannot select files to analyze.",
+                hint=f"the partition keys are {', '.join(table.partition_keys) or 'none'}.",
+            )
+        enumerator.set_dynamic_filtering_data(data)
     known, found = KnownStatistics(table, config), Analysis(tuple(wanted.names))
     started, saved = time.perf_counter(), 0
     with BoundedCalls(config, Future()) as calls:
         for selected in enumerator.select_files():
             for files in _pieces(selected.files.files):
-                learned, groups, read = _learn(table, wanted, files, known, config, calls)
+                learned, young, groups, read = _learn(table, wanted, files, known, config, calls)
                 found = Analysis(
                     found.columns,
                     found.files + files.num_rows,
                     found.learned + learned,
+                    found.young + young,
                     found.footers_read + read,
                     found.row_groups + groups,
                     time.perf_counter() - started,
@@ -121,7 +130,7 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
         raise UnsupportedTable(f"There is nothing to learn: {why}.", **context)
     if columns is None:
         return possible
-    names = [column_named(name, table.schema.names) for name in columns]
+    names = dict.fromkeys(column_named(name, table.schema.names) for name in columns)
     for name in names:
         if name not in possible.names:
             raise UnsupportedTable(
@@ -144,8 +153,12 @@ def _learn(
     known: KnownStatistics,
     config: SplitConfig,
     calls: BoundedCalls,
-) -> tuple[int, int, int]:
-    """Learn some files. Return the number of known files, their row groups, and footers read."""
+) -> tuple[int, int, int, int]:
+    """Learn some files.
+
+    Return the number of known files, of files too young to be kept, of the known files' row groups,
+    and of footers read.
+    """
     before = known.get(columns, files)
     unknown = [pc.is_null(lists) for lists in before.columns.values()]
     mask = np.logical_or.reduce([one.to_numpy(zero_copy_only=False) for one in unknown])
@@ -164,8 +177,9 @@ def _learn(
             calls.check_deadline()
             read.append(None)
     groups = arrays(columns, read)
-    known.add(columns, missing, groups)
+    old = known.add(columns, missing, groups)
     first = columns.names[0].lower()
-    had = before.columns[first].filter(pa.array(~mask))
-    count = sum(len(one.flatten()) for one in (had, groups[first]))
-    return files.num_rows - groups[first].null_count, count, len(rows)
+    had, learned = before.columns[first].filter(pa.array(~mask)), groups[first].filter(old)
+    count = sum(len(one.flatten()) for one in (had, learned))
+    number = len(had) + len(learned) - learned.null_count
+    return number, old.false_count, count, len(rows)

@@ -323,6 +323,27 @@ def test_analyze_refuses_what_it_cannot_learn(table: splitlib.Table, tmp_path: P
         analyze_table(orc)
 
 
+@pytest.mark.parametrize("fields", [["item"], ["day", "item"]])
+def test_analyze_refuses_filters_on_other_columns(tmp_path: Path, fields: list[str]) -> None:
+    write(tmp_path / "day=1/0.parquet", pa.table({"item": range(10)}))
+    table = splitlib.load_table(str(tmp_path), "files")
+    data = DynamicFilteringData.from_values({name: [1] for name in fields})
+    with pytest.raises(InvalidFilter, match=r"^item cannot select files .* keys are day"):
+        analyze_table(table, filters=[data])
+
+
+def test_analyze_counts_no_files_that_are_too_young(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved, "LEARNED", StatisticsStore(clock=lambda: OLD_SECONDS + 1.0))
+    found = analyze_table(table)
+    assert (found.files, found.learned, found.young, found.row_groups) == (20, 0, 20, 0)
+    assert "; analyze 20 new files again in a moment" in str(found)
+    monkeypatch.setattr(saved, "LEARNED", StatisticsStore())
+    assert "new files" not in str(analyze_table(table, ["item", "Item"]))
+    assert analyze_table(table, ["item", "Item"]).columns == ("item",)
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for day in (1, 2):
         rows = pa.table({"item": range(10), "name": ["x"] * 10})
@@ -335,5 +356,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert found == 0
     assert "statistics of item: 1 of 1 files" in capsys.readouterr().out
     assert main([*arguments, "--json", str(tmp_path / "t")]) == 0
-    assert '"files": 2, "learned": 2, "footers_read": 2' in capsys.readouterr().out
+    assert '"files": 2, "learned": 2, "young": 0, "footers_read": 2' in capsys.readouterr().out
     assert len(files_in(place)) == 4
