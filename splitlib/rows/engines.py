@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -72,4 +73,28 @@ def relation(
             "to_duckdb needs DuckDB.", hint="pip install 'splitlib[duckdb]'"
         ) from error
     used = duckdb.connect() if connection is None else connection
-    return used.from_arrow(dataset).limit(_ALL_ROWS)
+    return used.from_arrow(_ForDuckDB(dataset)).limit(_ALL_ROWS)
+
+
+class _ForDuckDB(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types
+    """A dataset whose scans never block a thread that holds Python's global lock.
+
+    DuckDB calls ``to_reader`` of a scanner. PyArrow's own starts the scan with the global lock held
+    (PyArrow 26), and may wait there for a thread that needs the lock to open a file.
+    """
+
+    def __init__(self, source: ds.Dataset) -> None:
+        super().__init__([], source.schema)
+        self._source = source
+
+    def scanner(self, **options: Any) -> _Scan:
+        return _Scan(self._source.scanner(**options))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    _scanner: ds.Scanner
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        schema, batches = self._scanner.projected_schema, self._scanner.to_batches()
+        return pa.RecordBatchReader.from_batches(schema, batches)

@@ -78,6 +78,9 @@ class ReadableTable(Table):
         files with deleted rows (by position or vector), and files whose columns have another name
         or case, or a type that Arrow would cast differently.
 
+        Do not call ``to_reader`` of the dataset's scanners, which may block forever (PyArrow 26).
+        DuckDB calls it, so use :meth:`to_duckdb`.
+
         Raises:
             InvalidFilter: for a filter that cannot be compared with the columns exactly.
             UnsupportedTable: for files whose rows might differ from those that Spark reads, such as

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import dataset
 
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.errors import ConnectorNotInstalled
+from splitlib.rows.engines import relation
 from tests.unit.rows import drawn_tables as drawn
 
 ENGINES = {
@@ -90,6 +92,26 @@ def test_duckdb_evaluates_conditions_itself(table):
     scan = plan[plan.index("ARROW_SCAN") :]
     assert "Filters" not in scan
     assert "v" in scan
+
+
+def test_duckdb_starts_scans_without_the_global_lock():
+    """PyArrow's ``to_reader`` holds the lock while it waits for threads that open files."""
+
+    class Scanner:
+        def __init__(self, scanner):
+            self.projected_schema, self.to_batches = scanner.projected_schema, scanner.to_batches
+
+        def to_reader(self):
+            raise AssertionError("to_reader holds the global lock")
+
+    class Watched(dataset.InMemoryDataset):
+        def scanner(self, **options):
+            return Scanner(super().scanner(**options))
+
+    rows = pa.table({"id": [1, 2], "v": [0.5, 1.5]})
+    found = relation(Watched(rows), duckdb.connect())
+    assert found.project("id").fetchall() == [(1,), (2,)]
+    assert found.filter("v > 1").fetchall() == [(2, 1.5)]
 
 
 def test_columns_of_a_query_are_read_alone(table):
