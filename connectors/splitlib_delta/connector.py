@@ -176,9 +176,9 @@ class DeltaConnector(Connector):
         """Convert values to the type of their key, unless only Spark knows their meaning.
 
         That is the case for timestamps without a time zone, and texts of unusual form. Then the
-        values remain texts.
+        values remain texts. So do floats: :func:`parse` does not preserve the sign of -0.0.
         """
-        if pa.types.is_string(key.type):
+        if pa.types.is_string(key.type) or pa.types.is_floating(key.type):
             return texts
         if pa.types.is_binary(key.type):
             return texts.cast(key.type)

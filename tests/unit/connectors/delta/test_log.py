@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib import DynamicFileEnumerator, SplitConfig, Table
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig, Table
 from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 from tests.unit.connectors.delta.tables import MAPPED, names, opened, simple, splits
@@ -64,6 +65,19 @@ def test_timestamps_without_a_time_zone_are_left_to_spark(root: Path) -> None:
     commit(root, [remove("f0")])
     assert splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]}) == []
     assert names(splits(root, {"p": [datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]})) == ["f1"]
+
+
+def test_the_sign_of_zero_is_preserved(root: Path) -> None:
+    commit(root, [protocol(), metadata([field("c", "long"), field("p", "double")], ["p"])])
+    path = root / "f"
+    pq.write_table(pa.table({"c": [1]}), path)
+    size = path.stat().st_size
+    commit(root, [add("f", size=size, partitionValues={"p": "-0.0"})])
+    with opened(root) as table:
+        found = table.to_arrow_dataset().to_table()["p"][0].as_py()
+        every = DynamicFilteringData.from_values({"p": [0.0]})
+        assert len(table.files(every)) == 1
+    assert math.copysign(1, found) == -1
 
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "variantShredding-preview", "x"])
