@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.parquet_footer import names_by_id, read_schema
+from splitlib.arrow.values import try_cast
 from splitlib.errors import ConfigError, MissingFile, UnsupportedTable
 from splitlib.hive.partition_values import parse
 from splitlib.model import (
@@ -183,9 +184,10 @@ class DeltaConnector(Connector):
         if pa.types.is_binary(key.type):
             return texts.cast(key.type)
         if pa.types.is_timestamp(key.type) and key.type.tz:
-            if pc.all(pc.match_substring_regex(texts, _INSTANT)).as_py() in (True, None):
-                return texts.cast(key.type)
-            return texts
+            if pc.all(pc.match_substring_regex(texts, _INSTANT)).as_py() is False:
+                return texts
+            moments = try_cast(texts, key.type)
+            return texts if moments.null_count > texts.null_count else moments
         found = parse(texts, key)
         return texts if found.undecided is not None else found.values
 

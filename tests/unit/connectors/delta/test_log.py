@@ -62,7 +62,9 @@ def test_timestamps_without_a_time_zone_are_left_to_spark(root: Path) -> None:
     commit(root, [add(f"f{i}", partitionValues={"p": text}) for i, text in enumerate(texts)])
     found = splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]})
     assert names(found) == ["f1"]  # cannot be decided beside a time without a time zone
-    commit(root, [remove("f0")])
+    commit(root, [remove("f0"), add("f2", partitionValues={"p": "2024-02-30T24:00:00Z"})])
+    assert names(splits(root)) == ["f1", "f2"]  # opened, although f2 has no time
+    commit(root, [remove("f2")])
     assert splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]}) == []
     assert names(splits(root, {"p": [datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]})) == ["f1"]
 
