@@ -232,6 +232,8 @@ class TableMetadata:
             column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
             and :attr:`filter_schema` contains only those. By default true if
             :attr:`filter_schema` is given.
+        requests: Number of requests that loaded the snapshot when the table was opened, in place of
+            those of listings. Zero if listings send requests of their own.
     """
 
     schema: pa.Schema
@@ -243,6 +245,7 @@ class TableMetadata:
     filter_schema: pa.Schema = _FILLED_IN
     dropped_schema: pa.Schema | None = None
     has_statistics: bool = _FILLED_IN
+    requests: Requests = Requests()
 
     def __post_init__(self) -> None:
         given: Any = self.has_statistics

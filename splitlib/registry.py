@@ -35,7 +35,7 @@ from splitlib.redaction import remember
 from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.rows.table import ReadableTable
-from splitlib.spi import Connector
+from splitlib.spi import VERSION, Connector
 from splitlib.storage import only_within
 
 if TYPE_CHECKING:
@@ -155,10 +155,11 @@ def connector_class(name: str) -> type[Connector]:
 
     Raises:
         ConnectorNotFound: if no connector has this name.
-        ConnectorNotInstalled: if the connector cannot be imported.
+        ConnectorNotInstalled: if the connector cannot be imported, or was written for another
+            version of :mod:`splitlib.spi`.
     """
     if name in _registered:
-        return _registered[name]
+        return _of_this_version(name, _registered[name])
     target = _BUILT_IN.get(name) or {e.name: e.value for e in _entry_points()}.get(name)
     if target is None:
         hint = did_you_mean(name, connector_names(), otherwise="available:")
@@ -173,7 +174,18 @@ def connector_class(name: str) -> type[Connector]:
             if is_missing
             else f"report it to the authors of {target.partition(':')[0]}.",
         ) from error
-    return found
+    return _of_this_version(name, found)
+
+
+def _of_this_version(name: str, connector: type[Connector]) -> type[Connector]:
+    if connector.spi_version != VERSION:
+        newer = "splitlib" if connector.spi_version > VERSION else f"the package of {name!r}"
+        raise ConnectorNotInstalled(
+            f"Connector {name!r} needs version {connector.spi_version} of splitlib.spi. This "
+            f"splitlib has version {VERSION}.",
+            hint=f"install a newer release of {newer}.",
+        )
+    return connector
 
 
 def open_table(

@@ -3,8 +3,9 @@
 A connector is a class with four methods and, if it holds resources, ``close``. An entry point of
 the group ``splitlib.connectors`` gives it a name. Optional abilities are protocols, detected by
 ``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough to copy, and
-``splitlib_conformance`` is the test kit. The types in the signatures are defined here, in
-:mod:`splitlib.model` and in :mod:`splitlib.errors`.
+``splitlib_conformance`` is the test kit. All names that a connector needs can be imported from
+here, including those of :mod:`splitlib.model` and :mod:`splitlib.errors`. ``docs/stability.md``
+says what may change.
 
 The engine turns every exception into an error of splitlib that names connector and table: a
 ``ConnectionError``, a ``TimeoutError`` or a status such as 503 becomes ``SourceUnavailable``, a
@@ -18,17 +19,66 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
-from splitlib.errors import ConfigError
+from splitlib.errors import (
+    AccessDenied,
+    ConfigError,
+    CorruptMetadata,
+    MissingFile,
+    MissingPartition,
+    SnapshotNotFound,
+    SourceError,
+    SourceUnavailable,
+    TableNotFound,
+    UnsupportedTable,
+)
 from splitlib.filtering.predicate import Predicate
-from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
+from splitlib.model import (
+    FIELD_ID,
+    FILE_SCHEMA,
+    INITIAL_DEFAULT,
+    LOGICAL_TYPE,
+    SPARK_FIELD,
+    ColumnStatistics,
+    DeleteFile,
+    FileBatch,
+    Manifests,
+    PartitionBatch,
+    PartitionField,
+    ReadFormat,
+    Requests,
+    TableMetadata,
+    Transform,
+)
 
 __all__ = [
+    "FIELD_ID",
+    "FILE_SCHEMA",
+    "INITIAL_DEFAULT",
+    "LOGICAL_TYPE",
+    "SPARK_FIELD",
+    "VERSION",
+    "AccessDenied",
+    "ColumnStatistics",
+    "ConfigError",
     "Connector",
+    "CorruptMetadata",
+    "DeleteFile",
+    "FileBatch",
+    "Manifests",
+    "MissingFile",
+    "MissingPartition",
+    "PartitionBatch",
+    "PartitionField",
     "Predicate",
+    "ReadFormat",
+    "Requests",
+    "SnapshotNotFound",
+    "SourceError",
+    "SourceUnavailable",
     "SupportsDeletionVectors",
     "SupportsHosts",
     "SupportsIdentityCheck",
@@ -36,8 +86,16 @@ __all__ = [
     "SupportsPhysicalNames",
     "SupportsStorageOptions",
     "SupportsTableNames",
+    "TableMetadata",
+    "TableNotFound",
+    "Transform",
+    "UnsupportedTable",
     "check_options",
+    "deleted_positions",
 ]
+
+VERSION: Final = 1
+"""Version of this interface. It changes only if a connector that worked would no longer work."""
 
 
 class Connector(ABC):
@@ -57,15 +115,22 @@ class Connector(ABC):
             between, probably fit in a page. If file counts or the partitions in between are
             unknown, a call gets more partitions. A call may always stop after the first
             page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
+        spi_version: The :data:`VERSION` for which the connector was written. Write it as a number
+            in your class. A splitlib with another version then refuses the connector by name.
     """
 
     partitions_per_listing: int = 1
     files_per_page: int = 0
+    spi_version: int = VERSION
 
     @classmethod
     @abstractmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name`` without listing files. On an error, close all resources.
+        """Open the table ``name``. On an error, close all resources.
+
+        Do not list files, unless the table has a snapshot: :attr:`TableMetadata.snapshot_id`. Then
+        all metadata of that snapshot may be loaded here. Count these requests in
+        :attr:`TableMetadata.requests`.
 
         Raises:
             ConfigError: for a missing, unknown or malformed option.
@@ -137,6 +202,31 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
             f"Unknown option {', '.join(sorted(unknown))}.",
             hint=f"the options of this connector are {', '.join(sorted(known))}.",
         )
+
+
+def deleted_positions(vector: bytes, expected: int | None = None) -> pa.Int64Array:
+    """Return the positions in a 64-bit roaring bitmap, ascending, as Iceberg and Delta store it.
+
+    The bitmap follows its magic bytes, with or without the frame of length and checksum that it has
+    in files. Needs the package ``pyroaring``.
+
+    Args:
+        vector: The bytes.
+        expected: Expected number of positions; None if unknown.
+
+    Raises:
+        CorruptMetadata: if the bytes are not such a vector, or have another number of positions.
+    """
+    # imported here because few connectors need pyroaring
+    from splitlib.arrow.deletion_vectors import bitmap_in, bitmap_in_frame, positions_of
+
+    bitmap = bitmap_in(vector) or bitmap_in_frame(vector)
+    if bitmap is None:
+        raise CorruptMetadata("The bytes are not a deletion vector.")
+    try:
+        return pa.array(positions_of(bitmap, expected))
+    except ValueError as error:
+        raise CorruptMetadata(f"The bytes are not a deletion vector: {error}") from error
 
 
 def flag(options: Mapping[str, Any], name: str) -> bool:

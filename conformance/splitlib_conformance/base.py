@@ -24,6 +24,7 @@ from splitlib.spi import Connector, Predicate, SupportsPartitionDetails
 from splitlib_conformance.expectations import FrozenValues, frozen
 from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile
 from splitlib_conformance.key_cases import KEY_CASES, KeyCase
+from splitlib_conformance.time_limit import time_limit
 
 DATA_SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 ONE_KEY = pa.schema([("k", pa.int32())])
@@ -88,10 +89,18 @@ class KitBase:
         connector: Name under which ``splitlib.load_table`` finds the connector.
         capabilities: Protocols of :mod:`splitlib.spi` that the connector must implement. A test
             fails if it does not. Other protocols that the connector implements are tested too.
+        time_limit_seconds: Time limit of each test. A test that takes longer fails, and shows where
+            the connector was.
     """
 
     connector: ClassVar[str]
     capabilities: ClassVar[frozenset[type]] = frozenset()
+    time_limit_seconds: ClassVar[float] = 300
+
+    @pytest.fixture(autouse=True)
+    def _limited(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        with time_limit(self.time_limit_seconds, request.node.name):
+            yield
 
     @pytest.fixture
     def harness(self) -> Harness:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -110,10 +111,13 @@ class Harness(ABC):
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
         """Route every call to the source through ``calls`` until the ``with`` block ends.
 
-        Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and no
-        others. This implementation is nearly always enough, with the methods of your client::
+        Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and
+        those of ``open``, but no others. This implementation is nearly always enough, with the
+        methods of your clients::
 
-            return calls.patched((MyClient, "list_partitions"), (LocalFileSystem, "ls"))
+            return calls.patched(
+                catalog=[(MyClient, "list_partitions")], storage=[(LocalFileSystem, "ls")]
+            )
         """
         not_tried("count the calls of the source, or make them fail (watch)")
 
@@ -132,11 +136,22 @@ class Harness(ABC):
         return None
 
     def open_connections(self) -> int:
-        """Return the number of open connections to the source."""
-        not_tried("count open connections (open_connections)")
+        """Return the number of open connections to the source.
+
+        By default all open files and sockets of this process count. Override this if connections
+        are something else.
+        """
+        try:
+            return len(os.listdir("/dev/fd"))
+        except FileNotFoundError:
+            not_tried("count open connections (open_connections)")
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
-        """Return an address of the same table that lists at most ``partitions`` per request."""
+        """Return an address of the same table that lists at most ``partitions`` per request.
+
+        Tests without this method list a table of some thousand partitions. Override it if your
+        pages are larger.
+        """
         not_tried("list partitions in small pages (in_pages)")
 
     def drop_table(self, table: TableAddress) -> None:

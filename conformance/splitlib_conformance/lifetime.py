@@ -53,7 +53,6 @@ class LifetimeTests(KitBase):
 
     def test_connections_are_given_back(self, harness: Harness, simple: Subject) -> None:
         """``close`` releases all connections, regardless of how the table was used."""
-        before = harness.open_connections()
 
         def half_read(table: Table) -> None:
             listing = enumerator(table, listing_threads=1).select_files()
@@ -68,9 +67,16 @@ class LifetimeTests(KitBase):
             ),
             "partly read": half_read,
         }
-        for use, of in uses.items():
+
+        def open_and_close(of: Callable[[Table], object]) -> None:
             with self.open(simple.address) as table:
                 of(table)
+
+        for of in uses.values():  # so that pools of connections have their size
+            open_and_close(of)
+        before = harness.open_connections()
+        for use, of in uses.items():
+            open_and_close(of)
             _expect_given_back(harness, before, f"a table was opened, {use} and closed")
 
     def test_failed_opening_gives_connections_back(self, harness: Harness) -> None:

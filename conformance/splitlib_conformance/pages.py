@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from splitlib import DynamicFilteringData
 from splitlib.spi import Predicate
-from splitlib_conformance.base import KitBase, Subject, enumerator, everything, listed_values
+from splitlib_conformance.base import (
+    ONE_KEY,
+    KitBase,
+    Subject,
+    enumerator,
+    everything,
+    listed_values,
+    partition,
+)
 from splitlib_conformance.expectations import expect, expect_files, expect_partitions
 from splitlib_conformance.harness import Harness
 
@@ -12,6 +20,9 @@ _MANY = 64
 # Real pages are far larger. With one request per partition, pruned partitions would cost requests.
 _LEAST_PARTITIONS_PER_PAGE = 4
 _SMALL_PAGE = 3
+# A full page and a part of one, if a page has 1,000 partitions, as in many sources. The last
+# partition is added later: without it, the last page is full.
+_SEVERAL_PAGES = (1000, 1)
 
 
 class PagesTests(KitBase):
@@ -61,6 +72,18 @@ class PagesTests(KitBase):
         expect(requests <= most, f"listed {_MANY} partitions in {requests} requests", rule)
         expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
 
+    def test_large_pages_join_up(self, harness: Harness) -> None:
+        """No partition of a large table is lost or repeated between the pages of the source."""
+        subject = self.create(harness, ONE_KEY, [])
+        for number in _SEVERAL_PAGES:
+            there = len(subject.files)
+            subject.add(*(partition({"k": k}) for k in range(there, there + number)))
+            with self.open(subject.address) as table:
+                # Read from the connector, because the table removes duplicates.
+                batches = table.connector.list_partitions(everything(table))
+                listed = listed_values(table, batches)
+            expect_partitions(listed, [f.values for f in subject.files], "list_partitions")
+
     def test_small_pages_join_up(self, harness: Harness) -> None:
         """Small pages lose or repeat no partition, and each page counts as a request."""
         subject = self.create_numbered(harness, 3 * _SMALL_PAGE + 1)
@@ -79,12 +102,13 @@ class PagesTests(KitBase):
                 subject.files,
                 f"in pages of {_SMALL_PAGE} partitions",
             )
+            opening = sum(table.metadata.requests)
         expect(
             listed == whole,
             "listed partitions in another order in small pages than in a large one",
             "the same order",
         )
-        requests = sum(sum(batch.requests) for batch in batches)
+        requests = sum(sum(batch.requests) for batch in batches) + opening
         expect(
             requests > _SMALL_PAGE,
             f"reports {requests} requests for {len(listed)} partitions in pages of {_SMALL_PAGE}",

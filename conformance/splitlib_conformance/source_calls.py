@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
+from splitlib.spi import Requests
+
 Call = Callable[[], Any]
+Kind = Literal["catalog", "storage"]
 
 
 class SourceCalls:
@@ -18,7 +22,6 @@ class SourceCalls:
     :meth:`Harness.watch` routes all calls through this object.
 
     Attributes:
-        made: Number of calls.
         struck: Number of calls that were replaced.
 
     Args:
@@ -34,37 +37,66 @@ class SourceCalls:
         *,
         from_then_on: bool = False,
     ) -> None:
-        self.made = 0
         self.struck = 0
+        self._made = Counter[Kind]()
         self._instead, self._at, self._from_then_on = instead, at, from_then_on
         self._lock = threading.Lock()
 
-    def through(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """Make the call and return its result, or the result of its replacement."""
-        whole = partial(call, *args, **named)
+    @property
+    def requests(self) -> Requests:
+        """Number of calls of each kind."""
         with self._lock:
-            self.made += 1
-            later = self._from_then_on and self.made > self._at
-            instead = self._instead if later or self.made == self._at else None
+            return Requests(self._made["catalog"], self._made["storage"])
+
+    @property
+    def made(self) -> int:
+        """Number of calls."""
+        return sum(self.requests)
+
+    def catalog(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Make a call to the catalog and return its result, or the result of its replacement."""
+        return self._through("catalog", partial(call, *args, **named))
+
+    def storage(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Make a call to the storage and return its result, or the result of its replacement."""
+        return self._through("storage", partial(call, *args, **named))
+
+    @contextmanager
+    def patched(
+        self,
+        *,
+        catalog: Sequence[tuple[Any, str]] = (),
+        storage: Sequence[tuple[Any, str]] = (),
+    ) -> Iterator[None]:
+        """Route functions of the source's clients through this object until the block ends.
+
+        Each pair is a class or module and the name of a function in it. If one of the functions
+        calls another one of them, that call is counted twice.
+
+        Args:
+            catalog: Functions that call the catalog.
+            storage: Functions that list directories, or read files for planning.
+        """
+        with ExitStack() as stack:
+            for passing, methods in ((self.catalog, catalog), (self.storage, storage)):
+                for owner, name in methods:
+                    method = _passing(passing, getattr(owner, name))
+                    stack.enter_context(mock.patch.object(owner, name, method))
+            yield
+
+    def _through(self, kind: Kind, whole: Call) -> Any:
+        with self._lock:
+            self._made[kind] += 1
+            made = self._made.total()
+            later = self._from_then_on and made > self._at
+            instead = self._instead if later or made == self._at else None
             self.struck += instead is not None
         return whole() if instead is None else instead(whole)
 
-    @contextmanager
-    def patched(self, *methods: tuple[Any, str]) -> Iterator[None]:
-        """Route functions of the source's client through this object until the block ends.
 
-        Args:
-            methods: Pairs of a class or module and the name of a function in it. If one of the
-                functions calls another one of them, that call is counted twice.
-        """
-        with ExitStack() as stack:
-            for owner, name in methods:
-                passing = self._passing(getattr(owner, name))
-                stack.enter_context(mock.patch.object(owner, name, passing))
-            yield
+def _passing(through: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
+    # A plain function, so that it becomes a method of the class that it is set in.
+    def passing(*args: Any, **named: Any) -> Any:
+        return through(method, *args, **named)
 
-    def _passing(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def passing(*args: Any, **named: Any) -> Any:
-            return self.through(method, *args, **named)
-
-        return passing
+    return passing

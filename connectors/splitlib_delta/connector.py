@@ -52,7 +52,9 @@ class DeltaConnector(Connector):
 
     partitions_per_listing = 10_000
 
-    def __init__(self, storage: Storage, root: str, snapshot: Snapshot, columns: Columns) -> None:
+    def __init__(
+        self, storage: Storage, root: str, snapshot: Snapshot, columns: Columns, requests: Requests
+    ) -> None:
         self._storage = storage
         self._root = root
         self._snapshot = snapshot
@@ -69,6 +71,7 @@ class DeltaConnector(Connector):
             columns.spark_schema,
             filter_schema=pa.schema(filterable),
             has_statistics=True,
+            requests=requests,
         )
         self._partitions = self._grouped(keys)
 
@@ -101,7 +104,8 @@ class DeltaConnector(Connector):
             return found[0].names_of_keys
 
         snapshot = Snapshot(reader, version, keys)
-        return cls(storage, root, snapshot, found[0])
+        requests = Requests(storage=reader.requests)
+        return cls(storage, root, snapshot, found[0], requests)
 
     def describe(self) -> TableMetadata:
         """Return the schema, partition columns and version of the table."""

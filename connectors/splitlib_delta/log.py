@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -140,9 +141,18 @@ class LogReader:
         self._storage = storage
         self.root = root
         self.directory = f"{root.rstrip('/')}/_delta_log"
+        self._requests = 0
+        self._lock = Lock()
+
+    @property
+    def requests(self) -> int:
+        """Number of requests to the storage so far."""
+        with self._lock:
+            return self._requests
 
     def log(self) -> Log:
         """List the log."""
+        self._count()
         return Log.listed(self._storage, self.directory)
 
     def read(self, file: LogFile) -> bytes:
@@ -164,6 +174,7 @@ class LogReader:
             return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
 
     def _read(self, name: str) -> bytes:
+        self._count()
         fs, path = self._storage.filesystem(f"{self.directory}/{name}")
         try:
             with fs.open(path, "rb") as stream:
@@ -176,6 +187,10 @@ class LogReader:
         if len(data) > _MOST_BYTES:
             raise UnsupportedTable(f"{name} in the log of the table has more than 2 GiB.")
         return data
+
+    def _count(self) -> None:
+        with self._lock:
+            self._requests += 1
 
 
 class _Checkpoint:

@@ -216,6 +216,8 @@ class ScanTally:
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
         notes += self._how_listed()
+        if opening := sum(table.metadata.requests):
+            notes.append(f"{opening} requests loaded the snapshot when the table was opened")
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         metrics, asked_for = self.metrics(), self._plan()

@@ -1,8 +1,8 @@
 """The table of capabilities in docs/connectors.md, from the results of the kit.
 
 ``python -m tests.conformance.capabilities`` runs the kit on all connectors and writes the table;
-with names of connectors, it replaces only their columns. Each run of the kit compares its results
-with the table, see ``conftest.py``.
+with names of connectors, such as ``delta``, it replaces only their columns. Each run of the kit
+compares its results with the table, see ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from typing import Final
 
 import pytest
 
-CONNECTORS: Final = ("files", "hive", "iceberg")
+COLUMNS: Final = {
+    "TestFiles": "files",
+    "TestHive": "hive",
+    "TestIceberg": "iceberg",
+    "TestDelta": "delta",
+    "TestDeltaByFieldId": "delta by id",
+    "TestGlue": "glue",
+}
+"""The column of each test class. Other classes, such as those with one key case, have none."""
+CONNECTORS: Final = tuple(COLUMNS.values())
 GUIDE: Final = Path(__file__).parents[2] / "docs" / "connectors.md"
 YES, LACKS, NOT_TRIED = "yes", "–", "not tried"
 PROPERTY: Final = "capability"
@@ -27,7 +36,7 @@ Table = dict[str, dict[str, str]]
 
 
 def scenario_of(item: pytest.Item) -> tuple[str, str, bool] | None:
-    """Return connector and scenario of a test of the kit, and whether the test has parameters.
+    """Return column and scenario of a test of the kit, and whether the test has parameters.
 
     The result is None for another test.
     """
@@ -37,13 +46,8 @@ def scenario_of(item: pytest.Item) -> tuple[str, str, bool] | None:
     if not isinstance(item, pytest.Function) or item.cls is None:
         return None
     name = item.originalname
-    connector = getattr(item.cls, "connector", None)
-    module = item.path.stem.removeprefix("test_")
-    if (
-        connector not in CONNECTORS
-        or connector != module
-        or not hasattr(ConnectorConformance, name)
-    ):
+    connector = COLUMNS.get(item.cls.__name__)
+    if connector is None or not hasattr(ConnectorConformance, name):
         return None
     callspec = getattr(item, "callspec", None)
     parameters = {} if callspec is None else callspec.params
@@ -110,7 +114,7 @@ class Collector:
 def main(connectors: list[str]) -> int:
     """Run the kit on connectors, and write their columns of the table."""
     collector = Collector()
-    chosen = connectors or list(CONNECTORS)
+    chosen = connectors or sorted({column.partition(" ")[0] for column in CONNECTORS})
     files = [str(Path(__file__).parent / f"test_{connector}.py") for connector in chosen]
 
     class Named:
@@ -122,7 +126,10 @@ def main(connectors: list[str]) -> int:
     code = pytest.main(["-q", *files], plugins=[Named()])
     if code != pytest.ExitCode.OK:
         return int(code)
-    table = read()
+    table = {
+        scenario: {each: cells.get(each, YES) for each in CONNECTORS}
+        for scenario, cells in read().items()
+    }
     for connector, scenario, cell in collector.results():
         known = table.setdefault(scenario, dict.fromkeys(CONNECTORS, YES))
         known[connector] = cell

@@ -99,7 +99,7 @@ class DeltaHarness(Harness):
         delta_log.commit(Path(table.name), gone)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        return calls.patched((LocalFileSystem, "ls"), (LocalFileSystem, "open"))
+        return calls.patched(storage=[(LocalFileSystem, "ls"), (LocalFileSystem, "open")])
 
     def delete_rows(self, table: TableAddress, path: str, positions: Sequence[int]) -> None:
         root = Path(table.name)

@@ -50,7 +50,7 @@ class FilesHarness(Harness):
         return TableAddress(str(self._root / "missing"))
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        return calls.patched((LocalFileSystem, "ls"))
+        return calls.patched(storage=[(LocalFileSystem, "ls")])
 
     def drop_table(self, table: TableAddress) -> None:
         shutil.rmtree(table.name)

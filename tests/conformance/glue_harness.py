@@ -87,7 +87,9 @@ class GlueHarness(Harness):
         return TableAddress("default.missing", self._server.options)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        return calls.patched((BaseClient, "_make_api_call"), (LocalFileSystem, "ls"))
+        return calls.patched(
+            catalog=[(BaseClient, "_make_api_call")], storage=[(LocalFileSystem, "ls")]
+        )
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
         return replace(table, options={**table.options, "partitions_per_request": partitions})

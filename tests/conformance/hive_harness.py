@@ -116,7 +116,7 @@ class HiveHarness(Harness):
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
         asked = [(Client, name) for name in _ASKED]
-        return calls.patched(*asked, (LocalFileSystem, "ls"))
+        return calls.patched(catalog=asked, storage=[(LocalFileSystem, "ls")])
 
     def failure(self, fault: Literal["unavailable", "refused"]) -> Exception:
         if fault == "unavailable":

@@ -120,7 +120,7 @@ class IcebergHarness(Harness):
         self._catalog.load_table(table.name).delete(condition)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        return calls.patched((PyArrowFile, "open"))
+        return calls.patched(storage=[(PyArrowFile, "open")])
 
     def delete_rows(self, table: TableAddress, path: str, positions: Sequence[int]) -> None:
         iceberg = self._catalog.load_table(table.name)

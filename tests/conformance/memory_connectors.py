@@ -1,12 +1,13 @@
-"""Two connectors of a source in memory, with no optional protocol of the SPI and with all of them.
+"""Connectors of a source in memory, with no optional protocol of the SPI and with all of them.
 
-Both are correct and small, so that a planted bug replaces just one method.
+They are correct and small, so that a planted bug replaces just one method.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -116,6 +117,33 @@ class PlainConnector(Connector):
         self.client.close()
 
 
+class PinnedConnector(PlainConnector):
+    """A connector of a table with a snapshot, which ``open`` loads completely."""
+
+    def __init__(self, client: Client, name: str, table: StoredTable, page: int) -> None:
+        super().__init__(client, name, table, page)
+        everything = Predicate(self.metadata.partition_schema)
+        self.partitions = list(super().list_partitions(everything))
+        self.files: dict[str, FileBatch] = {}
+        for each in self.partitions:
+            of_each = super().list_files(each, everything)
+            self.files |= zip(each.refs.to_pylist(), of_each, strict=True)
+        pages = -(-max(1, len(self.files)) // page)
+        requests = Requests(catalog=1 + pages, storage=len(self.files))
+        self.metadata = replace(self.metadata, snapshot_id="1", requests=requests)
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        for batch in self.partitions:
+            yield replace(batch, requests=Requests())
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        for row, ref in enumerate(partitions.refs.to_pylist()):
+            loaded = self.files[ref]
+            column = pa.repeat(pa.scalar(row, pa.int64()), len(loaded))
+            moved = loaded.files.set_column(3, FILE_SCHEMA.field(3), column)
+            yield replace(loaded, files=moved, requests=Requests())
+
+
 class AbleConnector(PlainConnector):
     """A connector with all optional protocols, and with statistics of every column.
 
@@ -146,15 +174,14 @@ class AbleConnector(PlainConnector):
 
     def files_of(self, row: int, found: Sequence[Mapping[str, Any]]) -> FileBatch:
         batch = super().files_of(row, found)
-        sets = tuple(
-            (DeleteFile("vector", f"{file['path']}.vector", 10, "puffin"),)
-            for file in found
-            if file["deleted"]
-        )
+        sets = tuple((self.vector_of(file["path"]),) for file in found if file["deleted"])
         numbers = iter(range(len(sets)))
         deletes = pa.array([next(numbers) if f["deleted"] else None for f in found], pa.int64())
         statistics = self.statistics_of([file["statistics"] for file in found])
         return FileBatch(batch.files, self.form, batch.requests, statistics, deletes, sets)
+
+    def vector_of(self, path: str) -> DeleteFile:
+        return DeleteFile("vector", f"{path}.vector", 10, "json")
 
     def statistics_of(self, found: Sequence[Mapping[str, Any]]) -> dict[str, ColumnStatistics]:
         """Return the statistics of each data column, with a row per file."""
@@ -222,3 +249,22 @@ class AbleConnector(PlainConnector):
             return pa.array(json.loads(read), pa.int64())
         except ValueError as error:
             raise CorruptMetadata(f"{delete.path!r} is no vector.") from error
+
+
+class InlineConnector(AbleConnector):
+    """A connector whose catalog has the deletion vectors, and the names of columns in files."""
+
+    def files_of(self, row: int, found: Sequence[Mapping[str, Any]]) -> FileBatch:
+        names = [*self.metadata.data_schema.names]
+        form = ReadFormat.of("parquet", columns=dict(enumerate(names, start=1)))
+        return replace(super().files_of(row, found), read_format=form)
+
+    def vector_of(self, path: str) -> DeleteFile:
+        vector = self.client.read(f"{path}.vector").decode()
+        return DeleteFile("vector", path, 0, "json", inline=vector)
+
+    def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
+        try:
+            return pa.array(json.loads(delete.inline), pa.int64())
+        except ValueError as error:
+            raise CorruptMetadata(f"{delete.path!r} has no vector.") from error

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,9 +85,9 @@ class Source:
         with self._lock:
             self.connections += connections
 
-    def answer(self, answer: Callable[[], T]) -> T:
+    def answer(self, answer: Callable[[], T], kind: Literal["catalog", "storage"]) -> T:
         """Run a call of a client. Every call goes through this method."""
-        found: T = answer() if self.calls is None else self.calls.through(answer)
+        found: T = answer() if self.calls is None else getattr(self.calls, kind)(answer)
         return found
 
 
@@ -137,14 +137,14 @@ class Client:
                 for file in self.source.tables[name].partitions[below]
             ]
 
-        return self._ask(answer)
+        return self._ask(answer, "storage")
 
     def hosts(self, path: str) -> list[str]:
         return self._ask(lambda: [f"host{sum(map(ord, path)) % 7}"])
 
     def footer(self, path: str) -> list[str]:
         """Return the column names of a file."""
-        return self._ask(lambda: list(self.source.files[path].rows.column_names))
+        return self._ask(lambda: list(self.source.files[path].rows.column_names), "storage")
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file, or of the deletion vector stored next to it."""
@@ -153,17 +153,17 @@ class Client:
             file = self.source.files[path.removesuffix(VECTOR)]
             return json.dumps(file.deleted).encode() if path.endswith(VECTOR) else b"PAR1"
 
-        return self._ask(answer)
+        return self._ask(answer, "storage")
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self.source.count(-1)
 
-    def _ask(self, answer: Callable[[], T]) -> T:
+    def _ask(self, answer: Callable[[], T], kind: Literal["catalog", "storage"] = "catalog") -> T:
         if self._closed:
             raise RuntimeError("the connection is closed")
-        return self.source.answer(answer)
+        return self.source.answer(answer, kind)
 
 
 def _statistics(rows: pa.Table) -> dict[str, Mapping[str, Any]]:

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import splitlib
 import splitlib_conformance
-from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_connectors import (
+    AbleConnector,
+    InlineConnector,
+    PinnedConnector,
+    PlainConnector,
+)
 from tests.conformance.memory_harness import PlainHarness
-from tests.conformance.planted_bugs.plant import ABILITIES, kit_on
+from tests.conformance.planted_bugs.plant import ABILITIES, FEW_TYPES, kit_on
 
 splitlib.register("plain", PlainConnector)
 splitlib.register("able", AbleConnector)
+splitlib.register("pinned", PinnedConnector)
+splitlib.register("inline", InlineConnector)
 TestPlain = kit_on("plain", harness=PlainHarness)
 TestAble = kit_on("able", ABILITIES)
+TestPinned = kit_on("pinned", types=FEW_TYPES)
+TestInline = kit_on("inline", ABILITIES, FEW_TYPES)
 
 
 def test_a_failure_is_told_in_words() -> None:

@@ -79,6 +79,61 @@ def test_every_test_of_the_kit_catches_something() -> None:
     assert {test for tests in CAUGHT_BY.values() for test in tests} == TESTS
 
 
+_LOOPS = """
+import splitlib
+from tests.conformance.memory_connectors import PlainConnector
+from tests.conformance.planted_bugs.plant import FEW_TYPES, kit_on
+
+class RepeatsItsFirstPage(PlainConnector):
+    def list_partitions(self, predicate):
+        while True:
+            yield self.batch_of(self.names(0))
+
+class WaitsForAPage(PlainConnector):
+    def list_partitions(self, predicate):
+        yield from ()
+        while True:
+            self.names(0)
+
+splitlib.register("repeats", RepeatsItsFirstPage)
+splitlib.register("waits", WaitsForAPage)
+TestRepeats, TestWaits = kit_on("repeats", types=FEW_TYPES), kit_on("waits", types=FEW_TYPES)
+TestRepeats.time_limit_seconds = TestWaits.time_limit_seconds = 1
+"""
+
+
+def test_a_connector_that_loops_fails_by_name(tmp_path: Path) -> None:
+    """Whether kit, engine or Hypothesis calls it, in the main thread or in another one."""
+    module = tmp_path / "test_loops.py"
+    module.write_text(_LOOPS)
+    listing = {"test_every_file_is_read_once", "test_no_partition_is_listed_twice"}
+    listing |= {"test_no_match_is_lost", "test_missing_table"}
+    chosen = " or ".join(name.removeprefix("test_") for name in listing)
+    found, output = _run(str(module), "-k", chosen, report=tmp_path / "report.xml")
+    for outcomes in found["TestRepeats"], found["TestWaits"]:
+        assert outcomes == {
+            "passed": {"test_missing_table"},
+            "failed": listing - {"test_missing_table"},
+        }, output
+    assert "The connector did not finish test_no_match_is_lost[several] within 1 seconds" in output
+    assert "in list_partitions" in output
+
+
+def test_a_loop_without_signals_ends_the_process() -> None:
+    """Signals reach the main thread only."""
+    code = """
+import threading, time
+from splitlib_conformance.time_limit import time_limit
+def loop_of_the_connector():
+    with time_limit(0.1, "test_loop"):
+        time.sleep(60)
+threading.Thread(target=loop_of_the_connector).start()
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "in loop_of_the_connector" in run.stderr
+
+
 def test_example_of_the_documentation_works(tmp_path: Path) -> None:
     """The docstring's code runs unchanged. Tests that its harness does not support are skipped."""
     documentation = inspect.getdoc(splitlib_conformance)

@@ -80,11 +80,23 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "Return an option that is a time": (f"{SPI}::test_a_time_is_in_milliseconds",),
     "It may be given as a datetime or ISO 8601": (f"{SPI}::test_a_time_is_in_milliseconds",),
     "ConfigError: if it is not such a time": (f"{SPI}::test_what_is_no_time_is_refused",),
+    "All names that a connector needs": (
+        "tests/conformance/test_stability.py::test_what_a_connector_needs_is_in_one_module",
+    ),
+    "A splitlib with another version then refuses": (
+        "tests/conformance/test_stability.py::test_a_connector_for_another_version_is_refused",
+    ),
+    "Return the positions in a 64-bit roaring bitmap": (f"{SPI}::test_a_bitmap_becomes_positions",),
+    "The bitmap follows its magic bytes": (f"{SPI}::test_a_bitmap_becomes_positions",),
+    "expected: Expected number": (f"{SPI}::test_what_is_no_bitmap_is_refused",),
+    "CorruptMetadata: if the bytes are not such": (f"{SPI}::test_what_is_no_bitmap_is_refused",),
     "Listing partition names is cheap": (
         f"{ENUMERATOR}::test_only_matching_partitions_are_listed",
         "pruned_partitions_are_not_listed",
     ),
-    "Open the table ``name`` without listing files": ("opening_lists_no_files",),
+    "Do not list files, unless the table has a snapshot": ("opening_lists_no_files",),
+    "Then all metadata of that snapshot may be loaded here": ("requests_are_counted",),
+    "Count these requests in": ("requests_are_counted", "requests_of_opening_are_those_made"),
     "On an error, close all resources": (
         "failed_opening_gives_connections_back",
         "broken_opening_gives_connections_back",
@@ -201,7 +213,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
 EXPLANATIONS = (
     "The interface of a storage backend",
     "A connector only lists",
-    "The types in the signatures are defined here",
+    "``docs/stability.md`` says what may change",
+    "spi_version: The :data:`VERSION`",
+    "Write it as a number",
+    "Open the table ``name``.",
+    "Needs the package",
+    "vector: The bytes",
     "Runs on the driver",
     "Use more if one call costs the same",
     "The catalog can distinguish a table",

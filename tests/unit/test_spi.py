@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
+import zlib
+from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
+from pyroaring import BitMap64
 
 import splitlib
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.spi import Connector, check_options, integer, milliseconds
+from splitlib.spi import (
+    Connector,
+    Requests,
+    check_options,
+    deleted_positions,
+    integer,
+    milliseconds,
+)
 from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector
 
@@ -65,6 +76,20 @@ def test_nothing_is_asked_of_a_connector_that_was_closed():
     assert known[-1] == ("close", 0)
 
 
+class Pinned(Noting):
+    """Has loaded its snapshot by seven requests."""
+
+    def describe(self):
+        return replace(super().describe(), snapshot_id="1", requests=Requests(2, 5))
+
+
+def test_requests_of_open_are_in_the_report():
+    enumerator = DynamicFileEnumerator(Table("t", "memory", Pinned(3)))
+    assert len(list(enumerator.select_files())) == 3
+    notes = enumerator.explain().notes
+    assert "7 requests loaded the snapshot when the table was opened" in notes
+
+
 def test_an_unknown_option_is_refused_by_its_name():
     check_options(["a"], ["a", "b"])
     with pytest.raises(splitlib.ConfigError, match=r"Unknown option c, d\..*are a, b"):
@@ -104,3 +129,27 @@ def test_a_time_is_in_milliseconds(given):
 def test_what_is_no_time_is_refused(given):
     with pytest.raises(splitlib.ConfigError, match="timestamp"):
         milliseconds("timestamp", given)
+
+
+MAGIC = b"\xd1\xd3\x39\x64"
+BITMAP = MAGIC + BitMap64([1, 5, 1 << 40]).serialize()
+FRAME = len(BITMAP).to_bytes(4, "big") + BITMAP + zlib.crc32(BITMAP).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("vector", [BITMAP, FRAME])
+def test_a_bitmap_becomes_positions(vector):
+    assert deleted_positions(vector) == pa.array([1, 5, 1 << 40], pa.int64())
+    assert deleted_positions(vector, 3).to_pylist() == [1, 5, 1 << 40]
+
+
+@pytest.mark.parametrize(
+    ("vector", "expected"),
+    [
+        *((vector, 4) for vector in (BITMAP, FRAME)),
+        *((vector, None) for vector in (b"", b"PAR1", MAGIC, BITMAP[:-1], FRAME[:-1])),
+        (FRAME.replace(b"\x05", b"\x06"), None),
+    ],
+)
+def test_what_is_no_bitmap_is_refused(vector, expected):
+    with pytest.raises(splitlib.CorruptMetadata):
+        deleted_positions(vector, expected)

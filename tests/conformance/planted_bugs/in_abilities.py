@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from splitlib.errors import CorruptMetadata, MissingFile, TableNotFound
 from splitlib.model import FIELD_ID, PartitionBatch, ReadFormat
 from splitlib.spi import SupportsIdentityCheck
-from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_connectors import AbleConnector, InlineConnector, PlainConnector
 from tests.conformance.planted_bugs.plant import caught_by
 
 
@@ -201,3 +201,28 @@ class TakesAGoneVectorForNothing(AbleConnector):
             return super().read_vector(delete)
         except MissingFile:
             return pa.array([], pa.int64())
+
+
+@caught_by("vectors_that_cannot_be_read")
+class TakesABrokenInlineVectorForNothing(InlineConnector):
+    def read_vector(self, delete):
+        try:
+            return super().read_vector(delete)
+        except CorruptMetadata:
+            return pa.array([], pa.int64())
+
+
+@caught_by("deletion_vectors")
+class LooksForInlineVectorsInFiles(InlineConnector):
+    """Reads the data file, which is the path of an inline vector."""
+
+    def read_vector(self, delete):
+        return AbleConnector.read_vector(self, delete)
+
+
+@caught_by("names_of_columns_in_files")
+class NumbersColumnsFromZero(InlineConnector):
+    def files_of(self, row, found):
+        batch = super().files_of(row, found)
+        names = dict(enumerate(self.metadata.data_schema.names))
+        return replace(batch, read_format=ReadFormat.of("parquet", columns=names))

@@ -34,6 +34,7 @@ from tests.conformance.planted_bugs.plant import (
     "one_value_reads_its_partition_alone",
     "filter_on_a_part_of_the_keys",
     "no_match_is_lost",
+    "large_pages_join_up",
 )
 class LosesPartitionsBeyondTen(Batches):
     def change(self, batch):

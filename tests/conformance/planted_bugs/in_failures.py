@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, ClassVar
 
 from splitlib.errors import MissingPartition, TableNotFound
 from splitlib.remote.calls import current_call
 from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_harness import PlainHarness
 from tests.conformance.planted_bugs.plant import caught_by
 
 
@@ -175,6 +179,17 @@ class ClosesWithAListingThatIsLeft(PlainConnector):
 class NeverCloses(PlainConnector):
     def close(self):
         pass
+
+
+@caught_by("connections_are_given_back", harness=PlainHarness)
+class KeepsAFileOpen(PlainConnector):
+    """Leaves a file open, which the harness does not know."""
+
+    kept: ClassVar[list[IO[bytes]]] = []
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.kept.append(Path(os.devnull).open("rb"))  # noqa: SIM115 - the bug
 
 
 @caught_by("connections_are_given_back")

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from splitlib.errors import MissingPartition
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, Requests
-from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_connectors import AbleConnector, PinnedConnector, PlainConnector
+from tests.conformance.memory_harness import PlainHarness
 from tests.conformance.planted_bugs.plant import TEXT, Batches, Files, caught_by, in_row, mapped
 
 
@@ -97,13 +98,13 @@ class YieldsPartitionsOneByOne(PlainConnector):
                 requests = Requests()
 
 
-@caught_by("small_pages_join_up")
+@caught_by("small_pages_join_up", "large_pages_join_up")
 class StopsAfterTheFirstPage(PlainConnector):
     def names(self, after):
         return super().names(after) if after == 0 else []
 
 
-@caught_by("small_pages_join_up")
+@caught_by("small_pages_join_up", "large_pages_join_up")
 class OverlapsPages(PlainConnector):
     def names(self, after):
         return super().names(max(0, after - after // self.page))
@@ -118,13 +119,34 @@ class CountsTheFirstPageAlone(PlainConnector):
             requests = Requests()
 
 
-@caught_by("small_pages_join_up")
+@caught_by("small_pages_join_up", "large_pages_join_up")
 class LosesAFullLastPage(PlainConnector):
     """Treats every later page that is not full as empty."""
 
     def names(self, after):
         found = super().names(after)
         return found if after == 0 or len(found) == self.page else []
+
+
+@caught_by("large_pages_join_up", harness=PlainHarness)
+class StopsAfterAPageThatIsNotSmall(StopsAfterTheFirstPage):
+    """Has pages of a size that the harness cannot change."""
+
+
+@caught_by("large_pages_join_up", harness=PlainHarness)
+class LosesALargeLastPage(LosesAFullLastPage):
+    """Has pages of a size that the harness cannot change."""
+
+
+@caught_by("large_pages_join_up")
+class FailsAfterAFullLastPage(PlainConnector):
+    """Expects a partition on every page, but the page after a full last one is empty."""
+
+    def names(self, after):
+        found = super().names(after)
+        if found or not after:
+            return found
+        raise IndexError("the page is empty")
 
 
 class _ListsAllFirst(PlainConnector):
@@ -215,6 +237,30 @@ class CountsNothing(PlainConnector):
 class CountsNoListings(Files):
     def change(self, batch):
         return replace(batch, requests=Requests())
+
+
+@caught_by("requests_are_those_made")
+class CountsStorageAsCatalog(Files):
+    def change(self, batch):
+        return replace(batch, requests=Requests(catalog=batch.requests.storage))
+
+
+@caught_by("requests_are_counted", "small_pages_join_up")
+class CountsNothingOfASnapshot(PinnedConnector):
+    def describe(self):
+        return replace(self.metadata, requests=Requests())
+
+
+@caught_by("requests_of_opening_are_those_made", "small_pages_join_up")
+class CountsASnapshotAsOneRequest(PinnedConnector):
+    def describe(self):
+        return replace(self.metadata, requests=Requests(catalog=1))
+
+
+@caught_by("requests_are_counted", "requests_of_opening_are_those_made")
+class CountsOpeningWithoutASnapshot(PlainConnector):
+    def describe(self):
+        return replace(self.metadata, requests=Requests(catalog=7))
 
 
 @caught_by("requests_are_those_made")

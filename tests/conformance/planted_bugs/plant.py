@@ -90,13 +90,14 @@ def _chosen(cases: Sequence[KeyCase], types: frozenset[str] | None) -> list[KeyC
 
 
 def caught_by(
-    *tests: str, types: frozenset[str] = FEW_TYPES
+    *tests: str, types: frozenset[str] = FEW_TYPES, harness: type[Harness] = FullHarness
 ) -> Callable[[type[Connector]], type[Connector]]:
     """Return a decorator that registers a connector with a planted bug and applies the kit to it.
 
     Args:
         tests: Names of all tests that must fail, without ``test_``.
         types: Names of the key cases to test.
+        harness: Class that creates the tables.
     """
 
     def plant(connector: type[Connector]) -> type[Connector]:
@@ -104,7 +105,7 @@ def caught_by(
         name = f"Test{connector.__name__}"
         able = issubclass(connector, AbleConnector)
         declared = getattr(connector, "declared", ABILITIES if able else frozenset())
-        kit = kit_on(connector.__name__, declared, types)
+        kit = kit_on(connector.__name__, declared, types, harness)
         kit.__name__ = kit.__qualname__ = name
         setattr(sys.modules[connector.__module__], name, kit)
         CAUGHT_BY[name] = frozenset(f"test_{test}" for test in tests)
