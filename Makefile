@@ -170,6 +170,7 @@ $(DOCS)/bin/.ready: setup.cfg pyproject.toml
 # mkdocstrings reads the source, and imports nothing
 docs: $(BIN)/.ready $(DOCS)/bin/.ready  ## write the generated pages, and build the site; warnings are errors
 	$(BIN)/python -m tests.documents
+	$(BIN)/pytest -q -n 0 tests/unit/test_page_in_browser.py
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 
 clean:  ## remove what the other targets made

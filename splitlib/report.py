@@ -11,8 +11,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
+from splitlib import page
+
 _KEPT: Final = "█"
 _DROPPED: Final = "·"
+_NAMED: Final = 8
+"""Number of ranges whose names are below the strip in HTML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,26 @@ class Count(NamedTuple):
 
     matched: int | None = None
     total: int | None = None
+
+
+class PartitionRange(NamedTuple):
+    """Neighbouring partitions in catalog order.
+
+    Attributes:
+        first: Name of the first partition; the first that is read, if any of them is.
+        last: Name of the last partition; the last that is read, if any of them is.
+        read: Number of them that match the filters received before they were compared.
+        total: Number of partitions in the range.
+    """
+
+    first: str
+    last: str
+    read: int
+    total: int
+
+    def __str__(self) -> str:
+        names = self.first if self.first == self.last else f"{self.first} … {self.last}"
+        return f"{names} ({_count(Count(self.read, self.total))})" if self.total > 1 else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +174,6 @@ class Report:
         notes: Other facts, one sentence each.
         condition: Join keys as an SQL condition, for a table that splitlib does not list; None if
             there is no condition.
-        strip: Picture of the partitions in catalog order: ``█`` for a kept partition, ``·`` for a
-            pruned one. If there are many partitions, one character stands for several, and is
-            ``█`` if any of them is kept. Empty if there is no picture.
         asked_for: How partitions were requested, such as ``by name``; empty if all partitions
             were requested.
         scans: Reports on the scans of a query.
@@ -165,6 +186,8 @@ class Report:
         metrics: All counts of the enumeration; zeros if there is no connector.
         row_groups: Number of row groups that may match, and of row groups that are known from
             footers of Parquet files.
+        ranges: All partitions in catalog order, as ranges that are read and ranges that are not;
+            at most 120. Empty if only some partitions were requested.
     """
 
     table: str = ""
@@ -175,7 +198,6 @@ class Report:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     condition: str | None = None
-    strip: str = ""
     asked_for: str = ""
     scans: tuple[Report, ...] = ()
     catalog_requests: int = 0
@@ -185,6 +207,7 @@ class Report:
     partition_keys: tuple[str, ...] = ()
     metrics: ScanMetrics = ScanMetrics()
     row_groups: Count = Count()
+    ranges: tuple[PartitionRange, ...] = ()
 
     @property
     def is_pruned(self) -> bool:
@@ -206,12 +229,24 @@ class Report:
     def __str__(self) -> str:
         return "\n".join(self._tree())
 
-    def _repr_html_(self) -> str:
-        from html import escape  # imported here because only notebooks need it
+    def to_html(self) -> str:
+        """Return the report as an HTML page, which needs no other file."""
+        return page.document(self._title(), self._repr_html_())
 
-        items = "".join(f"<li>{escape(line)}</li>" for line in self._lines())
-        scans = "".join(scan._repr_html_() for scan in self.scans)
-        return f"<div><b>{escape(self._title())}</b>{self._picture()}<ul>{items}</ul>{scans}</div>"
+    def _repr_html_(self) -> str:
+        return page.widget(self._html())
+
+    def _html(self) -> str:
+        """Return the lines of the text, with pictures: what is read, and why beside it."""
+        partitions, files = list(self._partitions()), list(self._files())
+        others = [line for line in self._lines() if line not in (*partitions, *files)]
+        read = page.paragraphs(partitions) + self._strip()
+        read += page.paragraphs(files) + _bar("files", self.files)
+        if groups := _bar("row groups", self.row_groups):
+            read += page.ends("row groups", "") + groups
+        scans = [scan._html() for scan in self.scans]
+        both = page.beside(read, page.items(others))
+        return page.section(self._title(), both, *scans)
 
     def _tree(self) -> list[str]:
         """Return the lines of the text, with the scans of a query as branches."""
@@ -277,26 +312,23 @@ class Report:
         elif size:
             yield f"bytes {size}"
 
-    def _picture(self) -> str:
-        """Return the partitions as an inline SVG: one cell for each, or one bar for all."""
-        matched, total = self.partitions
-        cells = [(1.0, cell == _KEPT) for cell in self.strip]
-        if not cells and matched is not None and total:
-            # If any partition matched, show at least a thin bar.
-            kept = max(matched, total / 200) if matched else 0.0
-            cells = [(kept, True), (total - kept, False)]
-        scale = 100 / (sum(width for width, _ in cells) or 1)
-        start, bars = 0.0, ""
-        for width, is_kept in cells:
-            place = f'x="{start * scale:.2f}%" width="{width * scale:.2f}%" height="14"'
-            bars += f'<rect {place} fill="{"#2a7" if is_kept else "#ddd"}"/>'
-            start += width
-        title = "<title>green: partitions that are read</title>"
-        return f'<svg width="480" height="14" role="img">{title}{bars}</svg>' if bars else ""
+    def _strip(self) -> str:
+        """Return the partitions as a bar, with the names of its ends and of ranges below it."""
+        if not self.ranges:
+            return _bar("partitions", self.partitions)
+        strip = page.bar("partitions", [(r.total, r.read > 0, str(r)) for r in self.ranges])
+        read = [str(r) for r in self.ranges if r.read]
+        more = [f"and {len(read) - _NAMED:,} more ranges"] if len(read) > _NAMED else []
+        ends = page.ends(self.ranges[0].first, self.ranges[-1].last)
+        return strip + ends + page.names([*read[:_NAMED], *more])
 
 
 def strip(kept: Sequence[bool], width: int = 120) -> str:
-    """Return a picture of the kept partitions; see :attr:`Report.strip`."""
+    """Return a picture of partitions: ``█`` for a kept one, ``·`` for a pruned one.
+
+    If there are more than ``width``, one character stands for several, and is ``█`` if any of them
+    is kept.
+    """
     cells = min(width, len(kept))
     marked = {i * cells // len(kept) for i, is_kept in enumerate(kept) if is_kept}
     return "".join(_KEPT if cell in marked else _DROPPED for cell in range(cells))
@@ -320,11 +352,21 @@ def _count(count: Count) -> str:
     return " of ".join(f"{number:,}" for number in count if number is not None)
 
 
+def _bar(name: str, count: Count) -> str:
+    """Return how much of something is read as a bar; empty if that is unknown."""
+    matched, total = count
+    if matched is None or not total:
+        return ""
+    rest = max(0, total - matched)
+    label = f"{name} {_count(count)}"
+    return page.bar(label, [(matched, True, label), (rest, False, f"{rest:,} not read")])
+
+
 def _plain(value: Any) -> Any:
     """Return a value of a report as a value that JSON has."""
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Count):
+    if isinstance(value, Count | PartitionRange):
         return value._asdict()
     if isinstance(value, Mapping):
         return dict(value)

@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print(output.dump(found.to_dict()))
     else:
-        print(found._repr_html_() if args.html else found)
+        print(found.to_html() if args.html else found)
     failed = any(query.is_error for query in found.queries)
     return int(failed or found.pruned_percent < args.fail_under)
 

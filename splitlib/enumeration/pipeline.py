@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.values import python_value, python_values
+from splitlib.arrow.values import python_values
 from splitlib.config import SplitConfig
 from splitlib.enumeration.neighbours import MatchedPartitions, Neighbours, Places
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.partition_values import parse, partition_name, table_fields
+from splitlib.hive.partition_values import name_of, parse, table_fields
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.remote.calls import BoundedCalls, Task, current_call
 from splitlib.statistics.row_groups import FileGroups
@@ -71,13 +71,6 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
         field.name: python_values(parse(column, field).values)
         for field, column in zip(fields, batch.values.columns, strict=True)
     }
-
-
-def name_of(partitions: PartitionBatch, row: int) -> str:
-    """Return a partition's name, such as ``k1=v1/k2=v2``, for messages and identifiers."""
-    values = [python_value(column[row]) for column in partitions.values.columns]
-    texts = [None if value is None else str(value) for value in values]
-    return partition_name(partitions.values.schema.names, texts)
 
 
 class _Listed(NamedTuple):

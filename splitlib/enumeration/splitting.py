@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from splitlib.enumeration.pipeline import HOSTS, SelectedFiles, name_of, typed_values
+from splitlib.enumeration.pipeline import HOSTS, SelectedFiles, typed_values
+from splitlib.hive.partition_values import name_of
 from splitlib.model import FILE_SCHEMA, FileSplit, PartitionBatch, ReadFormat
 from splitlib.redaction import without_login
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
+from splitlib.enumeration.ranges import PartitionRanges
 from splitlib.filtering.mismatches import Mismatch
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, Manifests, PartitionBatch
@@ -59,6 +60,7 @@ class ScanTally:
         self._files_expected = 0.0
         self._files_of_one: tuple[int, int] | None = None
         self._mismatches: dict[Mismatch, None] = {}
+        self._ranges_read = PartitionRanges()
 
     @property
     def partitions_were_dropped(self) -> bool:
@@ -170,10 +172,15 @@ class ScanTally:
     ) -> pa.BooleanArray:
         """Match partitions, and count those dropped by filters that are not in ``before``."""
         if not predicate.keys:
-            return pa.repeat(not predicate.matches_nothing, len(partitions))
+            mask = pa.repeat(not predicate.matches_nothing, len(partitions))
+            if before is None:
+                self._ranges_read.add(partitions, mask)
+            return mask
         with self.timed("match"):
             matches = predicate.match_each(partitions)
         with self._lock:
+            if before is None:
+                self._ranges_read.add(partitions, matches.together)
             for used, mask in zip(predicate.filters, matches.each, strict=True):
                 if before is None or used not in before.filters:
                     dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
@@ -241,6 +248,7 @@ class ScanTally:
             nbytes=Count(metrics.bytes_selected),
             notes=tuple(map(redact, notes)),
             asked_for=asked_for,
+            ranges=() if asked_for else self._ranges_read.found(),
             catalog_requests=metrics.metastore_requests,
             storage_requests=metrics.storage_requests,
             connector=table.connector_name,

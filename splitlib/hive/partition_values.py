@@ -14,9 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow import values as texts
-from splitlib.arrow.values import is_instant, local_to_instant, normal_floats, try_cast
+from splitlib.arrow.values import (
+    is_instant,
+    local_to_instant,
+    normal_floats,
+    python_value,
+    try_cast,
+)
 from splitlib.errors import SourceError, UnsupportedTable
-from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
+from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionBatch, PartitionField
 
 SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """Key in the metadata of Spark's string columns that were declared as CHAR or VARCHAR."""
@@ -214,6 +220,13 @@ def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
     """Return the name of a partition as in Hive's metastore, such as ``k1=v1/k2=v2``."""
     pairs = zip(keys, values, strict=True)
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
+
+
+def name_of(partitions: PartitionBatch, row: int) -> str:
+    """Return a partition's name, such as ``k1=v1/k2=v2``, for messages and identifiers."""
+    values = [python_value(column[row]) for column in partitions.values.columns]
+    texts = [None if value is None else str(value) for value in values]
+    return partition_name(partitions.values.schema.names, texts)
 
 
 def stored_name(name: str) -> str:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib import page
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.pipeline import name_of
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.partition_values import parse, table_fields
+from splitlib.hive.partition_values import name_of, parse, table_fields
 from splitlib.model import PartitionBatch
 from splitlib.redaction import redact
 from splitlib.table import Table
@@ -134,6 +134,15 @@ class ReadableTable(Table):
         from splitlib.rows.engines import relation
 
         return relation(self.to_arrow_dataset(*filters, config=config), connection)
+
+    def _repr_html_(self) -> str:
+        """Return the columns, for a notebook. Nothing is listed for it."""
+        rows = [
+            (column.name, str(column.type), "partition key" * (column.name in self.partition_keys))
+            for column in self.schema
+        ]
+        columns = page.table(("column", "type", ""), rows)
+        return page.widget(page.section(f"{self.connector_name}: {redact(self.name)}", columns))
 
     def _enumerator(
         self, filters: tuple[DynamicFilteringData, ...], config: SplitConfig | None

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib import page
 from splitlib.errors import ConfigError, SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.report import Count, size_text
@@ -317,19 +318,14 @@ class Audit:
         for (table, column), number in self.fixes.items():
             yield f"partition or cluster {table} by {column}: {number} queries"
 
-    def _repr_html_(self) -> str:
-        from html import escape  # imported here because only notebooks need it
+    def to_html(self) -> str:
+        """Return the audit as an HTML page, which needs no other file."""
+        return page.document("audit", self._repr_html_())
 
-        rows = ""
-        for query in self.queries:
-            if query.reason is not None:
-                rows += _row(map(escape, (query.name, "", "", query.reason)))
-            for table in query.tables:
-                joins = "<br>".join(map(escape, _lines(table)))
-                rows += _row([*map(escape, (query.name, table.table, _saved(table))), joins])
-        head = "<tr><th>query</th><th>table</th><th>saves</th><th>joins</th></tr>"
-        summary = "<br>".join(map(escape, self._summary()))
-        return f"<div><table>{head}{rows}</table><p>{summary}</p></div>"
+    def _repr_html_(self) -> str:
+        rows = [row for query in self.queries for row in _rows(query)]
+        head = ("query", "table", "saves", "joins")
+        return page.widget(page.table(head, rows), page.paragraphs(self._summary()))
 
 
 @in_its_session
@@ -441,5 +437,8 @@ def _lines(table: AuditedTable) -> Iterator[str]:
         yield f"{mark} - {condition}{join.reason}"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+def _rows(query: AuditedQuery) -> Iterator[tuple[str, ...]]:
+    if query.reason is not None:
+        yield query.name, "", "", query.reason
+    for table in query.tables:
+        yield query.name, table.table, _saved(table), "\n".join(_lines(table))

@@ -80,6 +80,9 @@ class JoinCondition:
         kind = "is exact" if self.is_exact else "may keep more rows than the join"
         return Report(filters=self._filters, condition=self.sql, notes=(f"it {kind}", *self._notes))
 
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
+
 
 class Operand(NamedTuple):
     """An SQL expression that is compared with the keys."""

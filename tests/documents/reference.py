@@ -23,7 +23,13 @@ _GROUPS: Final = {
     "Queries": ("sql", "optimize", "explain", "replan", "freeze"),
     "The reader": ("read", "TableReader"),
     "Conditions": ("condition", "merge_condition"),
-    "Reports": ("Report", "report.FilterUse", "report.Count", "ScanMetrics"),
+    "Reports": (
+        "Report",
+        "report.FilterUse",
+        "report.Count",
+        "report.PartitionRange",
+        "ScanMetrics",
+    ),
     "Whole workloads and tables": ("audit", "analyze"),
     "Tables and files without Spark": (
         "load_table",

@@ -21,6 +21,7 @@ CORE = [
     "storage",
     "hive",
     "remote",
+    "page",
     "report",
     "filtering",
     "spi",

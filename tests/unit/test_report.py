@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from splitlib.report import Count, FilterUse, Report, ScanMetrics, size_text, strip
+from splitlib.enumeration.ranges import PartitionRanges
+from splitlib.model import PartitionBatch
+from splitlib.report import Count, FilterUse, PartitionRange, Report, ScanMetrics, size_text, strip
 
 EVIL = "<script>alert('&')</script>"
 
+RANGES = (
+    PartitionRange("day=1", "day=1", 0, 1),
+    PartitionRange("day=2", "day=2", 1, 1),
+    PartitionRange("day=3", "day=3", 0, 1),
+)
 OF_QUERY = Report(
     scans=(
         Report(
@@ -18,7 +28,7 @@ OF_QUERY = Report(
             Count(1, 3),
             Count(2, 6),
             Count(2048, 3 << 20),
-            strip=strip([False, True, False]),
+            ranges=RANGES,
         ),
         Report("db.items", partitions=Count(None, 1200), reasons=("it has no join keys.",)),
         Report("db.unread", partitions=Count(0)),
@@ -51,7 +61,11 @@ def test_html_has_the_lines_of_the_text() -> None:
     html = OF_QUERY._repr_html_()
     for line in TEXT.splitlines():
         assert f">{line.lstrip('│├└─ ')}<" in html
-    assert html.count("<rect") == 3
+    assert html.count('style="flex:1"') == 3
+    assert (
+        '<span>day=1</span><span>day=3</span></div><p class="names"><span>day=2</span></p>' in html
+    )
+    assert html in OF_QUERY.to_html()
 
 
 def test_values_for_json() -> None:
@@ -71,7 +85,7 @@ def test_all_text_is_escaped_in_html(connector: str) -> None:
         (used, FilterUse((EVIL,), EVIL, used_fields=(EVIL,), unused_because=EVIL)),
         asked_for=EVIL,
         condition=EVIL,
-        strip=EVIL,
+        ranges=(PartitionRange(EVIL, EVIL, 1, 2),),
         reasons=(EVIL,),
         notes=(EVIL,),
         connector=connector,
@@ -79,9 +93,25 @@ def test_all_text_is_escaped_in_html(connector: str) -> None:
         files=Count(1),
         metrics=ScanMetrics(files_dropped={EVIL: 1}),
     )
-    html = Report(scans=(report,))._repr_html_()
-    assert "<script" not in html
-    assert html.count("&lt;script&gt;") == str(report).count("<script>")
+    for html in (Report(scans=(report,))._repr_html_(), report.to_html()):
+        assert "<script" not in html
+        assert html.count("&lt;script&gt;") > str(report).count("<script>")
+
+
+def test_html_is_bounded_and_loads_nothing() -> None:
+    kept = np.arange(100_000) % 1000 == 0
+    ranges = PartitionRanges()
+    for start in range(0, 100_000, 7_001):
+        names = pa.array([f"{k:0>200}" for k in range(start, min(start + 7_001, 100_000))])
+        batch = PartitionBatch(pa.record_batch({"k": names}), names)
+        ranges.add(batch, pa.array(kept[start : start + 7_001]))
+    found = ranges.found()
+    assert sum(each.total for each in found) == 100_000
+    assert sum(each.read for each in found) == 100
+    report = Report("t", ranges=found, notes=("x" * 100_000,), condition="y" * 100_000)
+    html = report.to_html()
+    assert len(html) < 120_000
+    assert not re.search(r"https?:|url\(|@import|src=", html)
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,11 @@ def test_explain(run: Run) -> None:
     assert report["filters"][0]["partitions_dropped"] == 3
     assert report["filters"][1]["used_fields"] == ["x"]
     assert report["row_groups"] == {"matched": 0, "total": 2}
+    code, [line], _ = run("explain", "--filter", "kind=b", "--html")
+    assert code == 0
+    assert line.startswith("<!doctype html>")
+    assert "<p>partitions 1 of 4</p>" in line
+    assert run("explain", "--html", "--json")[0] == 2
 
 
 def test_config_shows_every_setting_and_its_source(

@@ -47,6 +47,16 @@ def test_partitions(root):
         assert none.num_rows == 0
 
 
+def test_a_table_is_html_in_a_notebook(root):
+    (root / "k=1/s=a%2Fb" / "f.parquet").unlink()
+    pq.write_table(pa.table({"<x>": [1]}), root / EMPTY / "f.parquet")
+    with splitlib.load_table(str(root), "files", schema=pa.schema({"<x>": pa.int64()})) as table:
+        html = table._repr_html_()
+    assert "<td>&lt;x&gt;</td><td>int64</td><td></td>" in html
+    assert "<td>k</td><td>int32</td><td>partition key</td>" in html
+    assert "<x>" not in html
+
+
 def test_files(root):
     with splitlib.load_table(str(root), "files") as table:
         found = table.files(DynamicFilteringData.from_values({"k": [1, 4]}))

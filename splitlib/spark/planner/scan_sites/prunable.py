@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.ranges import PartitionRanges
 from splitlib.filtering.predicate import AnyOf
-from splitlib.report import Count, Report, strip
+from splitlib.report import Count, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
@@ -68,14 +69,17 @@ class SessionScan(ListedScan):
             return self.left_alone(report.because(f"the table has only {total} partitions."))
         if len(keyed) < len(sites):
             return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
-        kept, read = self._mask(_needed(sites)), self._mask(_read(sites)).true_count
-        if kept.true_count == read:
+        needed, read = self.match(_needed(sites)), self._mask(_read(sites)).true_count
+        if sum(mask.true_count for _, mask in needed) == read:
             if read < total:
                 note = f"by the conditions of the query, Spark reads {read:,} of these partitions."
                 report = replace(report, notes=(*report.notes, note))
             return self.left_alone(report.because(MATCH_ALL))
         node, found = self.pruned(_needed(sites))
-        report = replace(self.counted(report, [found]), strip=strip(kept.to_pylist()))
+        ranges = PartitionRanges()
+        for batch, mask in needed:
+            ranges.add(batch, mask)
+        report = replace(self.counted(report, [found]), ranges=ranges.found())
         return ScanOutcome(self, node, report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> Any:
@@ -136,7 +140,8 @@ class NamedScan(ListedScan):
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
         """Return the pruned scan and its report. It reads all rows that any of its sites needs."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
-        return ScanOutcome(self, node, self.counted(report, [found]))
+        counted = replace(self.counted(report, [found]), ranges=found.ranges)
+        return ScanOutcome(self, node, counted)
 
     def left_alone(self, report: Report) -> ScanOutcome:
         """Return the outcome of the scan of all partitions."""

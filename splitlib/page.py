@@ -1,0 +1,114 @@
+"""HTML of reports, tables and audits: for notebooks, and as pages of their own.
+
+Nothing is loaded from elsewhere, and every text is escaped. Text has the color of the page around
+it, so it is legible in light and dark notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_MOST_ROWS: Final = 500
+_LONGEST: Final = 2000
+_STYLE: Final = (
+    ".splitlib{font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhere;text-align:left}"
+    ".splitlib section{margin:.8em 0}"
+    ".splitlib section section{border-left:3px solid #8888;padding-left:.8em}"
+    ".splitlib b{font-size:1.1em}"
+    ".splitlib .two{display:flex;flex-wrap:wrap;gap:0 2em}"
+    ".splitlib .two>*{flex:1 1 22em;min-width:0}"
+    ".splitlib p,.splitlib ul{margin:.3em 0}.splitlib ul{padding-left:1.2em}"
+    ".splitlib .bar{display:flex;height:14px;border:1px solid #8888;border-radius:3px;"
+    "overflow:hidden}"
+    ".splitlib i{display:inline-block;background:#8883;min-width:0}"
+    ".splitlib i.read{background:#1f8a5f}"
+    ".splitlib .bar i.read{min-width:2px}.splitlib .key i{width:.8em;height:.8em;margin:0 .4em 0 0}"
+    ".splitlib .key span{margin-right:1em}"
+    ".splitlib .ends{display:flex;justify-content:space-between;gap:1em;font-size:.9em;opacity:.8}"
+    ".splitlib .names span{display:inline-block;max-width:100%;margin-right:.8em}"
+    ".splitlib table{border-collapse:collapse}"
+    ".splitlib td,.splitlib th{border-bottom:1px solid #8886;padding:.2em .6em;text-align:left;"
+    "vertical-align:top;white-space:normal}"
+)
+_KEY: Final = '<p class="key"><span><i class="read"></i>read</span><span><i></i>not read</span></p>'
+_BAR: Final = '<div class="bar" role="img"'
+_PAGE: Final = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width">'
+    '<meta name="color-scheme" content="light dark"><title>{title}</title>'
+    "<style>body{{margin:1em auto;max-width:64em;padding:0 1em}}</style></head>"
+    "<body>{body}</body></html>"
+)
+
+
+def text(value: str) -> str:
+    """Return a text for HTML, without the end of a very long text."""
+    from html import escape  # imported here because most programs do not need it
+
+    return escape(value if len(value) <= _LONGEST else f"{value[:_LONGEST]} …")
+
+
+def widget(*parts: str) -> str:
+    """Return parts of HTML as an element with its style and, if there are bars, their legend."""
+    body = "".join(parts)
+    key = _KEY if _BAR in body else ""
+    return f'<div class="splitlib"><style>{_STYLE}</style>{body}{key}</div>'
+
+
+def document(title: str, body: str) -> str:
+    """Return an element as a page of its own, which is light or dark as its reader prefers."""
+    return _PAGE.format(title=text(title), body=body)
+
+
+def section(title: str, *parts: str) -> str:
+    """Return parts of HTML below a title."""
+    return f"<section><b>{text(title)}</b>{''.join(parts)}</section>"
+
+
+def items(lines: Iterable[str]) -> str:
+    """Return lines of text as a list; empty without lines."""
+    found = "".join(f"<li>{text(line)}</li>" for line in lines)
+    return f"<ul>{found}</ul>" if found else ""
+
+
+def paragraphs(lines: Iterable[str]) -> str:
+    """Return lines of text as paragraphs."""
+    return "".join(f"<p>{text(line)}</p>" for line in lines)
+
+
+def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
+    """Return a bar of parts: the width of each, whether it is read, and its text on hovering."""
+    cells = "".join(
+        f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
+        for width, is_read, shown in parts
+        if width
+    )
+    return f'{_BAR} aria-label="{text(label)}">{cells}</div>'
+
+
+def ends(first: str, last: str) -> str:
+    """Return the labels of the two ends of a bar."""
+    return f'<div class="ends"><span>{text(first)}</span><span>{text(last)}</span></div>'
+
+
+def names(some: Iterable[str]) -> str:
+    """Return names that are not broken where lines end, unless they are longer than a line."""
+    return f'<p class="names">{" ".join(f"<span>{text(name)}</span>" for name in some)}</p>'
+
+
+def beside(left: str, right: str) -> str:
+    """Return two parts of HTML beside each other, or below each other where space is short."""
+    halves = "".join(f"<div>{half}</div>" for half in (left, right) if half)
+    return f'<div class="two">{halves}</div>' if halves else ""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of text. Lines in a cell stay lines; rows after the first 500 are counted."""
+    names = "".join(f"<th>{text(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST_ROWS]
+    ).replace("\n", "<br>")
+    more = len(rows) - _MOST_ROWS
+    others = f"<p>and {more:,} more</p>" if more > 0 else ""
+    return f"<table><tr>{names}</tr>{body}</table>{others}"
