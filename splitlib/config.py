@@ -149,6 +149,12 @@ class SplitConfig:
         choices=("auto", "pinned", "paths"),
     )
 
+    show_progress: bool = _setting(
+        True,
+        "Whether calls that take longer than a second show their progress: in a notebook, or if "
+        "standard error is a terminal.",
+    )
+
     def __new__(cls, **settings: Any) -> Self:
         """Raise a ConfigError that suggests the nearest name, instead of a bare TypeError."""
         for name in settings:

@@ -40,7 +40,7 @@ def _run(args: argparse.Namespace) -> int:
     names = None if args.columns is None else [n.strip() for n in args.columns.split(",")]
     with (
         table_of(args, config) as table,
-        output.for_command(lambda: f"{so_far[0].files:,} files", json=args.json) as out,
+        output.for_command(lambda: f"{so_far[0].files:,} files", config, json=args.json) as out,
     ):
         filters = filters_of(args, table, config)
 

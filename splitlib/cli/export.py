@@ -48,7 +48,7 @@ def _run(args: argparse.Namespace) -> int:
 
     with (
         table_of(args, config) as table,
-        output.for_command(lambda: f"{rows:,} rows", json=args.json) as out,
+        output.for_command(lambda: f"{rows:,} rows", config, json=args.json) as out,
     ):
         found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
         try:

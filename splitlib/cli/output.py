@@ -1,17 +1,15 @@
-"""Format results as JSON, and show one progress line for operations longer than a second."""
+"""Format results as JSON, and choose where commands show their progress."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TextIO
+from typing import Any
 
-_WAIT_SECONDS = 1.0
-_EVERY_SECONDS = 0.2
-_ERASE_LINE = "\r\x1b[K"
+from splitlib.config import SplitConfig
+from splitlib.progress import Progress, on_terminal
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -31,71 +29,11 @@ def _text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-class Progress:
-    """Shows the text from ``describe`` during the ``with`` block, and erases it at the end.
-
-    Args:
-        describe: Function that returns the text to show. It is called in another thread.
-        stream: Stream to write the progress line to.
-        enabled: Whether to show progress. If false, only :meth:`print` has an effect.
-        wait: Function that waits for a number of seconds or until the block ends, and returns
-            whether the block has ended.
-    """
-
-    def __init__(
-        self,
-        describe: Callable[[], str],
-        stream: TextIO,
-        *,
-        enabled: bool,
-        wait: Callable[[float], bool] | None = None,
-    ) -> None:
-        self._describe = describe
-        self._stream = stream
-        self._lock = threading.Lock()
-        self._shown = False
-        self._done = threading.Event()
-        self._wait = wait or self._done.wait
-        self.enabled = enabled
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def print(self, line: str) -> None:
-        """Print a line of output above the progress line."""
-        with self._lock:
-            self._erase()
-            print(line)
-
-    def __enter__(self) -> Self:
-        if self.enabled:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        if self.enabled:
-            self._thread.join()
-        self._erase()
-
-    def _run(self) -> None:
-        pause = _WAIT_SECONDS
-        while not self._wait(pause):
-            with self._lock:
-                self._stream.write(f"{_ERASE_LINE}{self._describe()}")
-                self._stream.flush()
-                self._shown = True
-            pause = _EVERY_SECONDS
-
-    def _erase(self) -> None:
-        if self._shown:
-            self._stream.write(_ERASE_LINE)
-            self._stream.flush()
-            self._shown = False
-
-
-def for_command(describe: Callable[[], str], *, json: bool) -> Progress:
+def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool) -> Progress:
     """Return a progress line on stderr, for a command.
 
-    It is enabled if stderr is a terminal, unless ``json`` is written to a file or another program.
+    It is shown if ``show_progress`` is set and stderr is a terminal, unless ``json`` is written to
+    a file or another program.
     """
-    enabled = sys.stderr.isatty() and (sys.stdout.isatty() or not json)
-    return Progress(describe, sys.stderr, enabled=enabled)
+    enabled = config.show_progress and sys.stderr.isatty() and (sys.stdout.isatty() or not json)
+    return Progress(describe, on_terminal(sys.stderr) if enabled else None)

@@ -52,7 +52,7 @@ def _run(args: argparse.Namespace) -> int:
             filters = filters_of(args, table, config) if config.dynamic_filtering_enabled else []
             found = _named(table, Predicate(table.metadata.partition_schema, filters))
         shown = 0
-        with output.for_command(lambda: f"{shown:,} partitions", json=args.json) as out:
+        with output.for_command(lambda: f"{shown:,} partitions", config, json=args.json) as out:
             for shown, one in enumerate(found, start=1):  # noqa: B007 - read by the progress
                 row = _row(table, one)
                 if args.files:

@@ -26,6 +26,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.hive.partition_values import partition_name
 from splitlib.model import FileSplit
+from splitlib.progress import Progress
 from splitlib.redaction import redact
 
 _COLUMNS: Final = pa.schema(
@@ -123,20 +124,13 @@ def options() -> list[argparse.ArgumentParser]:
 @contextmanager
 def enumerating(
     args: argparse.Namespace,
-) -> Iterator[tuple[DynamicFileEnumerator, output.Progress]]:
+) -> Iterator[tuple[DynamicFileEnumerator, Progress]]:
     """Open the table, and yield an enumerator with its filters and a progress line."""
     config = config_of(args)
     with table_of(args, config) as table:
         enumerator = enumerator_of(args, table, config)
-        with output.for_command(lambda: _so_far(enumerator), json=args.json) as out:
+        with output.for_command(enumerator.so_far, config, json=args.json) as out:
             yield enumerator, out
-
-
-def _so_far(enumerator: DynamicFileEnumerator) -> str:
-    m = enumerator.metrics
-    return (
-        f"{m.partitions_matched:,} of {m.partitions_total:,} partitions, {m.files_listed:,} files"
-    )
 
 
 def add_to(commands: Any) -> None:

@@ -64,7 +64,8 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    with output.for_command(lambda: "listing the tables", json=args.json) as out:
+    config = SplitConfig.resolve()
+    with output.for_command(lambda: "listing the tables", config, json=args.json) as out:
         for found in _tables(args):
             row = {"database": found.database, "table": found.table}
             if found.catalog is not None:

@@ -25,6 +25,7 @@ from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.mismatches import Mismatch, mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
+from splitlib.progress import Progress, progress_of
 from splitlib.redaction import without_credentials
 from splitlib.remote.calls import FOREVER_SECONDS, BoundedCalls, UnforkedCondition
 from splitlib.report import Report, ScanMetrics
@@ -230,6 +231,16 @@ class DynamicFileEnumerator:
         """Counts of the latest enumeration; available while it runs."""
         return self._tally.metrics()
 
+    def so_far(self) -> str:
+        """Return the counts of the latest enumeration as a short text, while it runs."""
+        m = self.metrics
+        partitions = f"{m.partitions_matched:,} of {m.partitions_total:,} partitions"
+        return f"{partitions}, {m.files_listed:,} files"
+
+    def progress(self) -> Progress:
+        """Return a ``with`` block that shows the progress of the enumerations in it."""
+        return progress_of(self.so_far, enabled=self.config.show_progress)
+
     def explain(self) -> Report:
         """Return how each filter pruned in the latest enumeration, or why it did not prune."""
         return self._tally.report(self.table, self.predicate, self.config)
@@ -361,8 +372,10 @@ def paths(
     enumerator = DynamicFileEnumerator(table, config)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
+    with enumerator.progress():
+        selections = list(enumerator.select_files())
     found: dict[str, None] = {}
-    for selected in enumerator.select_files():
+    for selected in selections:
         deletes = selected.files.deletes
         if deletes is not None and deletes.null_count < len(deletes):
             raise UnsupportedTable(

@@ -103,7 +103,8 @@ class DatasetMaker:
         enumerator = DynamicFileEnumerator(self._table, self._config)
         for data in self._filters:
             enumerator.set_dynamic_filtering_data(data)
-        found = list(self._files(enumerator))
+        with enumerator.progress():
+            found = list(self._files(enumerator))
         storage = _storage(self._table, found)
         files = ConvertedFiles(storage, self._checked, verify=self._config.verify_files)
         with BoundedCalls(self._config, Future()) as calls:

@@ -51,7 +51,9 @@ class ReadableTable(Table):
             UnsupportedTable: for text that is not clearly a value of its key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        return partitions_of(self._enumerator(filters, config))
+        enumerator = self._enumerator(filters, config)
+        with enumerator.progress():
+            return partitions_of(enumerator)
 
     def files(self, *filters: DynamicFilteringData, config: SplitConfig | None = None) -> pa.Table:
         """List the data files that may have matching rows, without empty files.
@@ -65,7 +67,9 @@ class ReadableTable(Table):
             UnsupportedTable: for text that is not clearly a value of its key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        return files_of(self._enumerator(filters, config))
+        enumerator = self._enumerator(filters, config)
+        with enumerator.progress():
+            return files_of(enumerator)
 
     def to_arrow_dataset(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None

@@ -16,7 +16,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib import page
+from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, SplitlibError
+from splitlib.progress import progress_of
 from splitlib.redaction import get_logger
 from splitlib.report import Count, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_query, refuse_statement
@@ -36,6 +38,7 @@ from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Sc
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
+from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
 
@@ -357,7 +360,14 @@ def audit(
             f"Queries cannot be audited: {reason}.", hint="use a classic session of Spark."
         )
     given = _by_name(queries)
-    return Audit(tuple(_audited(spark, name, query, files) for name, query in given.items()))
+    found: list[AuditedQuery] = []
+    config = SplitConfig.resolve(spark_conf=settings_of(spark))
+    with progress_of(
+        lambda: f"{len(found):,} of {len(given):,} queries", enabled=config.show_progress
+    ):
+        for name, query in given.items():
+            found.append(_audited(spark, name, query, files))
+    return Audit(tuple(found))
 
 
 def _by_name(queries: Any) -> dict[str, str | DataFrame]:

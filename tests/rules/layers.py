@@ -21,6 +21,7 @@ CORE = [
     "storage",
     "hive",
     "remote",
+    "progress",
     "page",
     "report",
     "filtering",

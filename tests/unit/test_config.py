@@ -35,6 +35,7 @@ DEFAULTS = {
     "condition_literals": 200,
     "condition_literals_jdbc": 1000,
     "spark_scan": "auto",
+    "show_progress": True,
 }
 
 

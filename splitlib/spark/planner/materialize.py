@@ -341,7 +341,8 @@ def without_other_files(
         enumerator = DynamicFileEnumerator(table, config)
         for data in keys:
             enumerator.set_dynamic_filtering_data(data)
-        selected = list(enumerator.select_files())
+        with enumerator.progress():
+            selected = list(enumerator.select_files())
         found = enumerator.explain()
         if not enumerator.metrics.files_dropped.get("footers"):
             return node, report

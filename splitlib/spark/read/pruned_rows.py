@@ -240,7 +240,8 @@ def pruned_scan(
         notes = (_LISTED_LATER, *((_NOT_VERIFIED,) if config.verify_files else ()))
         notes = (*report.notes, *notes)
         return rows, replace(report, files=Count(), nbytes=Count(), notes=notes)
-    selected = list(enumerator.select_files())
+    with enumerator.progress():
+        selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     if relation is not None:
         rows = relation.scan_of_files(selected)

@@ -10,7 +10,9 @@ import pytest
 
 from splitlib.cli import main
 from splitlib.cli import output as progress
-from splitlib.cli.output import Progress, for_command
+from splitlib.cli.output import for_command
+from splitlib.config import SplitConfig
+from splitlib.progress import Progress, on_terminal, progress_of
 
 
 class Clock:
@@ -43,7 +45,8 @@ class Clock:
 
 def test_progress_is_shown_after_a_second_and_erased(capsys: pytest.CaptureFixture[str]) -> None:
     terminal, clock = io.StringIO(), Clock()
-    with Progress(lambda: "3 of 4", terminal, enabled=True, wait=clock.wait) as progress:
+    show = on_terminal(terminal)
+    with Progress(lambda: "3 of 4", show, wait=clock.wait) as progress:
         progress.print("early")
         clock.until_it_waits()
         assert terminal.getvalue() == ""
@@ -61,9 +64,60 @@ def test_progress_is_shown_after_a_second_and_erased(capsys: pytest.CaptureFixtu
 
 def test_progress_that_is_off_is_silent() -> None:
     terminal = io.StringIO()
-    with Progress(lambda: "3 of 4", terminal, enabled=False, wait=lambda _: False):
+    show = on_terminal(terminal)
+    # While one progress is shown, another one never starts to wait.
+    with (
+        Progress(lambda: "3 of 4", show, wait=lambda _: True),
+        Progress(lambda: "1 of 2", show, wait=lambda _: False),
+    ):
         pass
     assert terminal.getvalue() == ""
+
+
+class Kernel:
+    """Stands for IPython in a kernel: notes what a cell shows."""
+
+    kernel = "kernel"
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def get_ipython(self) -> "Kernel":
+        return self
+
+    def display(self, data: dict[str, str], **_: object) -> "Kernel":
+        self.shown.append(data["text/plain"])
+        return self
+
+    update = display
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("place", ["terminal", "notebook", "file"])
+def test_progress_of_a_call(monkeypatch: pytest.MonkeyPatch, place: str, enabled: bool) -> None:
+    stream = Terminal() if place == "terminal" else io.StringIO()
+    kernel = Kernel()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setitem(sys.modules, "IPython", kernel if place == "notebook" else None)
+    monkeypatch.setitem(sys.modules, "IPython.display", kernel)
+    described = threading.Event()
+
+    def describe() -> str:
+        described.set()
+        return "1 of 2"
+
+    monkeypatch.setattr("splitlib.progress.WAIT_SECONDS", 0.0)
+    with progress_of(describe, enabled=enabled):
+        assert not enabled or place == "file" or described.wait(60)
+    if not enabled:
+        assert (stream.getvalue(), kernel.shown) == ("", [])
+    elif place == "notebook":
+        assert (stream.getvalue(), kernel.shown[0], kernel.shown[-1]) == ("", "1 of 2", "")
+    else:
+        lines = "\r\x1b[K1 of 2" if place == "terminal" else ""
+        assert stream.getvalue().startswith(lines)
+        assert stream.getvalue().endswith("\r\x1b[K" if lines else "")
+        assert kernel.shown == []
 
 
 class Terminal(io.StringIO):
@@ -86,7 +140,9 @@ def test_progress_is_for_a_terminal_and_not_beside_json_for_a_pipe(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stderr())
     monkeypatch.setattr(sys, "stdout", stdout())
-    assert for_command(str, json=json).enabled == shown
+    progress = for_command(str, SplitConfig(), json=json)
+    assert progress.is_enabled == shown
+    assert not for_command(str, SplitConfig(show_progress=False), json=json).is_enabled
 
 
 @pytest.mark.parametrize("command", ["plan", "partitions"])
@@ -95,12 +151,14 @@ def test_commands_describe_their_progress(
 ) -> None:
     described: list[str] = []
 
-    def note_at_the_end(describe: Callable[[], str], *, json: bool) -> Progress:
+    def note_at_the_end(
+        describe: Callable[[], str], config: SplitConfig, *, json: bool
+    ) -> Progress:
         def wait(seconds: float) -> bool:
             described.append(describe())
             return True
 
-        return Progress(describe, sys.stderr, enabled=True, wait=wait)
+        return Progress(describe, on_terminal(sys.stderr), wait=wait)
 
     monkeypatch.setattr(progress, "for_command", note_at_the_end)
     assert main([command, str(table), "-c", "files"]) == 0

@@ -94,7 +94,8 @@ class ListedScan(PlannedScan["PrunedSite"]):
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
         for data in filters:
             enumerator.set_dynamic_filtering_data(data)
-        return list(enumerator.match_partitions())
+        with enumerator.progress():
+            return list(enumerator.match_partitions())
 
     def kept_values(self, needed: Needed, columns: Sequence[str]) -> pa.RecordBatch | None:
         """Return ``columns`` of the needed partitions; None if one is not a partition value."""
