@@ -29,6 +29,7 @@ from splitlib.registry import connector_names, register
 from splitlib.report import Report
 from splitlib.report import ScanMetrics as ScanMetrics
 from splitlib.rows.table import ReadableTable as Table
+from splitlib.telemetry import on_report
 
 if TYPE_CHECKING:
     from splitlib.spark.analyze import analyze
@@ -77,6 +78,7 @@ __all__ = [
     "freeze",
     "load_table",
     "merge_condition",
+    "on_report",
     "optimize",
     "paths",
     "read",

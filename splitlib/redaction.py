@@ -95,8 +95,12 @@ def show(instance: Any) -> str:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """Return a logger that redacts its records, including tracebacks."""
-    logger = logging.getLogger(name)
+    """Return the logger of a module's package. It redacts its records, including tracebacks.
+
+    Args:
+        name: ``__name__`` of the module.
+    """
+    logger = logging.getLogger(name.rpartition(".")[0] or name)
     if _redact_record not in logger.filters:
         logger.addFilter(_redact_record)
     return logger

@@ -334,6 +334,20 @@ def strip(kept: Sequence[bool], width: int = 120) -> str:
     return "".join(_KEPT if cell in marked else _DROPPED for cell in range(cells))
 
 
+def summary(report: Report) -> str:
+    """Return a report as one line, for logs: how much of each table is read, or why all of it."""
+    scans = "; ".join(map(_of_scan, report.scans))
+    own = f"{report._title()}: {scans or 'no scan to prune'}" if not report.table else ""
+    left = f", left to Spark: {' '.join(report.reasons)}" if report.reasons else ""
+    return f"{own}{left}" if own else _of_scan(report)
+
+
+def _of_scan(report: Report) -> str:
+    why = f"not pruned: {' '.join(report.reasons)}" if report.reasons else ""
+    parts = [*report._partitions(), *report._files(), *([why] if why else [])]
+    return f"{report.table}: {', '.join(parts) or 'pruned by a condition'}"
+
+
 def size_text(nbytes: int) -> str:
     """Return a number of bytes in the largest unit in which it is at least 1."""
     size = float(nbytes)

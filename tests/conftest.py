@@ -55,7 +55,7 @@ def planner_bugs() -> Iterator[list[str]]:
             found.append(self.format(record))
 
     handler = Bugs(logging.WARNING)
-    logger = logging.getLogger("splitlib.spark.planner.optimize")
+    logger = logging.getLogger("splitlib.spark.planner")
     logger.addHandler(handler)
     yield found
     logger.removeHandler(handler)

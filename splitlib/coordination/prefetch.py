@@ -16,6 +16,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
+from splitlib.telemetry import reported
 
 # Many enough to supply readers until the thread runs again. Few enough that most of the table is
 # not listed yet when a late filter arrives.
@@ -155,3 +156,4 @@ class SplitPrefetcher:
                 if splits:
                     yield Arrival(predicate, splits, bytes(file_ids))
                 predicate = self._enumerator.predicate
+        reported(self._enumerator.explain)

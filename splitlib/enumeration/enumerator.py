@@ -26,10 +26,11 @@ from splitlib.filtering.mismatches import Mismatch, mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.progress import Progress, progress_of
-from splitlib.redaction import without_credentials
+from splitlib.redaction import redact, without_credentials
 from splitlib.remote.calls import FOREVER_SECONDS, BoundedCalls, UnforkedCondition
 from splitlib.report import Report, ScanMetrics
 from splitlib.table import Table
+from splitlib.telemetry import reported, traced
 
 
 class ReceivedFilters:
@@ -259,6 +260,7 @@ class DynamicFileEnumerator:
         for selected in self.select_files(hosts=True):
             for of_file in maker.splits_of(selected):
                 yield from of_file.splits
+        reported(self.explain)
 
     def split_maker(self) -> SplitMaker:
         """Return an object that cuts the files of :meth:`select_files` into splits."""
@@ -317,6 +319,7 @@ class DynamicFileEnumerator:
             table, self.config, lambda: self._filters.predicate, tally, hosts=hosts
         )
         with (
+            traced("enumerate", table=redact(table.name), is_current=False),
             error_context(connector=table.connector_name, table=table.name),
             BoundedCalls(self.config, self._filters.cancelled) as calls,
         ):
@@ -385,4 +388,5 @@ def paths(
                 table=table.name,
             )
         found.update(dict.fromkeys(selected.files.files["path"].to_pylist()))
+    reported(enumerator.explain)
     return list(found)

@@ -34,6 +34,7 @@ from splitlib.rows.conditions import condition_of
 from splitlib.rows.converted import Converted, ConvertedFiles, Deleted
 from splitlib.storage import OptionsByProtocol, Storage, located
 from splitlib.table import Table
+from splitlib.telemetry import reported
 
 T = TypeVar("T")
 
@@ -136,6 +137,7 @@ class DatasetMaker:
                     latest = selected.partitions
                     constants = _constants(latest, self._schema)
                 yield from self._files_of(selected, maker.splits_of(selected), constants)
+        reported(enumerator.explain)
 
     def _files_of(
         self,

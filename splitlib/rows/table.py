@@ -22,6 +22,7 @@ from splitlib.hive.partition_values import name_of, parse, table_fields
 from splitlib.model import PartitionBatch
 from splitlib.redaction import redact
 from splitlib.table import Table
+from splitlib.telemetry import reported
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,7 +96,8 @@ class ReadableTable(Table):
         from splitlib.rows.dataset import DatasetMaker
 
         settings = self._settings(config)
-        return DatasetMaker(self, filters, settings, partial(self._checked, settings)).make()
+        given = [DynamicFilteringData.of(data) for data in filters]  # also dicts, as everywhere
+        return DatasetMaker(self, given, settings, partial(self._checked, settings)).make()
 
     def to_polars(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None
@@ -194,6 +196,7 @@ def files_of(enumerator: DynamicFileEnumerator) -> pa.Table:
             **{name: of_each[name].take(at) for name in of_each.column_names},
         }
         found.append(pa.table(columns))
+    reported(enumerator.explain)
     kinds = {
         "path": pa.string(),
         "size": pa.int64(),

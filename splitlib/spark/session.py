@@ -25,6 +25,7 @@ from splitlib.spark.jvm.active_session import (
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.storage import CLOUDS, OptionsByProtocol
+from splitlib.telemetry import reported
 
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
@@ -219,7 +220,7 @@ def remember(
     report: Report,
     plan_again: Callable[[DataFrame], DataFrame] | None = None,
 ) -> None:
-    """Keep the report for :func:`splitlib.explain` and the function for :func:`splitlib.replan`.
+    """Keep a report for :func:`splitlib.explain`, and the function for :func:`splitlib.replan`.
 
     Args:
         df: The planned DataFrame.
@@ -229,5 +230,6 @@ def remember(
             keep both in memory forever.
     """
     reports[df] = report
+    reported(lambda: report)
     if plan_again is not None:
         plan_again_by.setdefault(df, plan_again)

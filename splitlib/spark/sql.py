@@ -36,6 +36,7 @@ from splitlib.spark.named_tables import NamedTable, named_tables
 from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.planner.query import is_command, refresh
 from splitlib.spark.session import SessionState, remember, settings_of
+from splitlib.telemetry import traced
 
 _TAKES_NONE: Final = "the table to change does not accept conditions."
 _NOT_COMPUTED: Final = (
@@ -213,6 +214,7 @@ _warned: WeakSet[SparkSession] = WeakSet()
 
 
 @in_its_session
+@traced("optimize")
 def optimize(df: DataFrame) -> DataFrame:
     """Return a DataFrame with the same rows that reads only the partitions that joins need.
 
@@ -238,6 +240,7 @@ def optimize(df: DataFrame) -> DataFrame:
 
 
 @in_its_session
+@traced("sql")
 def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
     """Run ``spark.sql(query, …)`` with :func:`optimize` applied to the query.
 

@@ -15,6 +15,7 @@ RUN_WITH_SPARK: Final = (
     "docs/guides/data-columns.md",
     "docs/guides/directories.md",
     "docs/guides/from-in.md",
+    "docs/guides/monitoring.md",
     "docs/guides/queries.md",
     "docs/guides/reader.md",
     "docs/guides/streaming.md",

@@ -24,6 +24,7 @@ CORE = [
     "progress",
     "page",
     "report",
+    "telemetry",
     "filtering",
     "spi",
     "connector_checks",

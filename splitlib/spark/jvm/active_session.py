@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial, wraps
 from itertools import count
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeGuard, TypeVar
@@ -161,7 +162,9 @@ class SessionThreads(ThreadPoolExecutor):
         if self._properties is None:
             # Copy the job group, tags, pool and description, since the caller may change them.
             self._properties = self._spark.sparkContext._jsc.sc().getLocalProperties().clone()
-        future = super().submit(fn, *args, **kwargs)
+        # spans of these threads are children of the caller's span
+        context = copy_context()
+        future = super().submit(lambda: context.run(fn, *args, **kwargs))
         self._submitted.append(future)
         return future
 

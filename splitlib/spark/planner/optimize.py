@@ -55,6 +55,7 @@ from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
 from splitlib.spark.session import settings_of
+from splitlib.telemetry import traced
 
 _log = get_logger(__name__)
 
@@ -119,7 +120,8 @@ def left_to_spark(error: Exception) -> Report:
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:
     """Return the planned query (None if Spark runs it unchanged) and the report."""
     with planner_threads(df.sparkSession) as executor:
-        query = query_of(df, named, executor)
+        with traced("find_joins"):
+            query = query_of(df, named, executor)
         if isinstance(query, str):
             return None, Report(reasons=(query,))
         query, latest = with_latest_rows(query, executor)
@@ -127,7 +129,8 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
     if stable is None:
         is_other = bool(query.replaced_leaves) or any(o.is_other for o in pruned.outcomes)
-        planned = _rewritten(query, pruned) if is_other else None
+        with traced("rewrite"):
+            planned = _rewritten(query, pruned) if is_other else None
         report = _report(query, pruned)
         return planned, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named)
@@ -284,7 +287,8 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             for one in listed
             if one.site.filters
         ]
-        materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
+        with traced("run_dimensions"):
+            materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         # Metadata that could not be fetched here is requested again later, with retries.
         wait(fetching)
     dead = finding_dead.result()
@@ -294,7 +298,8 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             return ScanOutcome(scan, None, Report(scan.name, partitions=Count(0)))
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
-        found = scan_of_sites(scan, own, query.optimized, is_copied=is_copied)
+        with traced("prune_table", table=scan.name):
+            found = scan_of_sites(scan, own, query.optimized, is_copied=is_copied)
         # A command runs right after planning, so its files need not be fixed.
         if found.instead is not None or is_copied or query.is_command:
             return found

@@ -27,6 +27,7 @@ from splitlib.spark.planner.remedies import filters_by_other_columns, named_colu
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite
+from splitlib.telemetry import traced
 
 COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
 """Reason why a scan with copies in the optimized plan is not pruned."""
@@ -182,7 +183,8 @@ def pruned_in_waves(
     while open_:
         ready = _ready(open_)
         with_pruned = query.catalyst.plans.replaced(plan, _pinned(sites, outcomes))
-        sites = {**sites, **pruned_by_keys(query, with_pruned, ready, sites, executor)}
+        with traced("collect_keys"):
+            sites = {**sites, **pruned_by_keys(query, with_pruned, ready, sites, executor)}
         done = {one.scan: None for one in ready.values()}
         known = done.keys() | outcomes.keys()
         later = {path: one for path, one in sites.items() if one.scan not in known}

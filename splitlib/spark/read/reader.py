@@ -42,6 +42,7 @@ from splitlib.spark.read.pruned_rows import (
 )
 from splitlib.spark.session import SessionState, remember, settings_of
 from splitlib.table import Table
+from splitlib.telemetry import traced
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -164,6 +165,7 @@ class TableReader:
         return replace(self, _dimensions=(*self._dimensions, added))
 
     @in_its_session
+    @traced("load")
     def load(self) -> DataFrame:
         """Collect the keys, prune partitions and files, and return a DataFrame over matching files.
 
@@ -196,11 +198,12 @@ class TableReader:
             # Look up the relation in Spark's catalog while the keys are computed.
             looking = calls.submit(partial(relation_of_table, self.spark, table))
             schema = spark_schema(table.metadata)
-            found = [
-                keys
-                for dimension in self._dimensions
-                for keys in self._comparable_keys(dimension, schema, table, config)
-            ]
+            with traced("collect_keys"):
+                found = [
+                    keys
+                    for dimension in self._dimensions
+                    for keys in self._comparable_keys(dimension, schema, table, config)
+                ]
             conditions = [condition_column(condition, schema) for condition in self._conditions]
             for condition in conditions:
                 refuse_condition(self.spark, condition, schema, config)

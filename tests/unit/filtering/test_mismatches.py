@@ -52,7 +52,7 @@ def test_it_warns_once_an_enumeration_and_reports(name, caplog):
             assert list(lenient.enumerate_splits())
         (*_, record) = caplog.records
         assert len(caplog.records) == times
-        assert (record.levelname, record.name) == ("WARNING", "splitlib.enumeration.tally")
+        assert (record.levelname, record.name) == ("WARNING", "splitlib.enumeration")
         assert hint in record.getMessage()
     (note,) = lenient.explain().notes
     assert hint in note
