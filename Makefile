@@ -8,6 +8,7 @@ INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
 DOCS := .venv-docs
+RELEASE := .venv-release
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs metastores reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
@@ -16,7 +17,7 @@ RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs release-check clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +173,17 @@ docs: $(BIN)/.ready $(DOCS)/bin/.ready  ## write the generated pages, and build 
 	$(BIN)/python -m tests.documents
 	$(BIN)/pytest -q -n 0 tests/unit/test_page_in_browser.py
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+
+$(RELEASE)/bin/.ready: Makefile
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet 'build >= 1.2, < 2' 'twine >= 6, < 8' 'readme-renderer[md]'
+	touch $@
+
+release-check: $(RELEASE)/bin/.ready  ## build what is published, check its metadata and README, and run docs/start.md from it
+	rm -rf dist build *.egg-info
+	$(RELEASE)/bin/python -m build --outdir dist .
+	$(RELEASE)/bin/python -m twine check --strict dist/*
+	$(RELEASE)/bin/python -m tests.release dist
 
 clean:  ## remove what the other targets made
 	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results site
