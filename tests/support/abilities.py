@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterable
 from inspect import signature
 
 import pytest
@@ -13,8 +14,15 @@ from pyspark.sql.types import StringType, StructType
 import splitlib
 from splitlib.spark.compat import type_of
 
-IGNORED = [] if importlib.util.find_spec("pyspark.sql.datasource") else ["test_*.py"]
-"""Tests to ignore in directories whose tests import PySpark's classes of data sources."""
+
+class DataSourceTests(pytest.Module):
+    """A module that imports PySpark's classes of data sources. Without them, it is skipped."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return the tests of the module."""
+        if importlib.util.find_spec("pyspark.sql.datasource") is None:
+            pytest.skip("this PySpark has no data sources in Python")
+        return super().collect()
 
 
 def register_data_source(spark: SparkSession) -> None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import splitlib
-from splitlib import DynamicFilteringData, SplitlibDataSource
+from splitlib import DynamicFilteringData
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
+from tests.support.abilities import register_data_source
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -104,7 +105,7 @@ def test_directories(spark, sorted_files, scan, monkeypatch):
 
 
 def test_the_data_source(spark, sorted_files):
-    spark.dataSource.register(SplitlibDataSource)
+    register_data_source(spark)
     data = DynamicFilteringData.from_arrow(pa.table({"item": [7, 950]}))
     df = (
         spark.read.format("splitlib")

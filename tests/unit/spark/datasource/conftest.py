@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.abilities import IGNORED
+from pathlib import Path
 
-collect_ignore_glob = IGNORED
+import pytest
+
+from tests.support.abilities import DataSourceTests
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> DataSourceTests:
+    """Collect a module, or skip it."""
+    return DataSourceTests.from_parent(parent, path=module_path)
