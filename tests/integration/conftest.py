@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from splitlib.testing import HiveMetastore
@@ -30,6 +31,8 @@ def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, s
 @pytest.fixture
 def over_connect(tmp_path: Path) -> Callable[..., None]:
     """Return a function that runs a script with a session of a new Spark Connect server."""
+    if not any((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*.jar")):
+        pytest.skip("this PySpark has no server of Spark Connect")
 
     def run(script: str, *arguments: object) -> None:
         path = tmp_path / "over_connect.py"
