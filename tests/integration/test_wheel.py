@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.documents.examples import blocks
 from tests.integration.conftest import SHORT_LIVED_JAVA
 
 pytestmark = pytest.mark.spark
@@ -215,6 +216,20 @@ def test_the_wheel_holds_the_packages(distributions, wheel):
 def test_the_core_alone(installed, tmp_path):
     run(installed, "-c", CORE_ALONE, cwd=tmp_path)
     run(installed.with_name("splitlib"), "config", "--json", cwd=tmp_path)
+
+
+@pytest.mark.newest_spark
+def test_a_packed_environment(distributions, tmp_path):
+    lines = "".join(blocks("docs/platforms.md", "console")).splitlines()
+    *packing, doctor = (line.removeprefix("$ ") for line in lines)
+    (tmp_path / "splitlib").symlink_to(distributions / "source")
+    python = f'python3() {{ {sys.executable} "$@"; }}'
+    run("bash", "-euc", "\n".join([python, *packing]), cwd=tmp_path)
+    # The platform has neither the environment that was packed nor the checkout.
+    shutil.rmtree(tmp_path / "job")
+    (tmp_path / "splitlib").unlink()
+    place = tmp_path / "environment/lib"
+    assert f"from {place}" in run("bash", "-euc", doctor, cwd=tmp_path)
 
 
 def test_with_spark(installed_with_spark, tmp_path):
