@@ -121,6 +121,6 @@ def _below_the_cell() -> Callable[[str], None]:
         if shown:
             shown[0].update(data, raw=True)
         else:
-            shown.append(display(data, raw=True, display_id=True))
+            shown.append(display(data, raw=True, display_id=True))  # type: ignore[no-untyped-call]
 
     return show

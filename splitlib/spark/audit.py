@@ -71,8 +71,8 @@ class AuditedTable:
         table: Name of the table.
         partition_keys: Names of its partition columns.
         joins: The joins that can prune it, and those that cannot.
-        partitions: Number of partitions that the joins need, and that the query reads without
-            them; unknown without partitions. The first is unknown if keys were not collected.
+        partitions: Number of partitions that the joins need (unknown if keys were not collected),
+            and that the query reads without them.
         files: Number of files that the joins need; unknown unless files were listed.
         nbytes: Bytes that the joins need, and that the query reads without them; None if unknown.
         is_estimated: Whether bytes are a share of the table's size in the catalog, by the number of
@@ -96,13 +96,7 @@ class AuditedTable:
 def audited_tables(
     df: DataFrame, named: Mapping[str, NamedTable], *, lists_files: bool
 ) -> tuple[AuditedTable, ...] | str:
-    """Audit a query. The result is a reason, as a sentence, if splitlib leaves it to Spark.
-
-    Args:
-        df: The query. It does not run.
-        named: Tables of named catalogs in the query.
-        lists_files: Whether to list the files of the partitions that joins need.
-    """
+    """Audit a query, which does not run. Return a reason if splitlib leaves the query to Spark."""
     with planner_threads(df.sparkSession) as executor:
         query = query_of(df, named, executor, fixes=False)
         if isinstance(query, str):

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from splitlib.remote.calls import Call, working_on
-from splitlib_hive.client import Address, MetastoreClient
+from splitlib_hive.client import MetastoreClient
+from splitlib_hive.security import Address
 from tests.simulation.history import Span
 from tests.simulation.network import FAULTS, GONE, REFUSED, Behaviour, Network, names_of
 from tests.simulation.scheduler import Fiber

@@ -104,7 +104,7 @@ def test_duckdb_starts_scans_without_the_global_lock():
         def to_reader(self):
             raise AssertionError("to_reader holds the global lock")
 
-    class Watched(dataset.InMemoryDataset):
+    class Watched(dataset.InMemoryDataset):  # type: ignore[misc]  # PyArrow has no types for it
         def scanner(self, **options):
             return Scanner(super().scanner(**options))
 
