@@ -84,7 +84,7 @@ class IcebergHarness(Harness):
         ]
         name = next(self._names)
         self._catalog.create_table(name, Schema(*columns), partition_spec=PartitionSpec(*keys))
-        return TableAddress(name, {"catalog": self._catalog})
+        return TableAddress(name, self._catalog.properties)
 
     def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
         iceberg = self._catalog.load_table(table.name)
@@ -127,7 +127,7 @@ class IcebergHarness(Harness):
         delete_vector(iceberg, Path(path).as_uri(), positions, self._partitions[path])
 
     def missing_table(self) -> TableAddress:
-        return TableAddress("ns.missing", {"catalog": self._catalog})
+        return TableAddress("ns.missing", self._catalog.properties)
 
 
 def _with_ids(rows: pa.Table, table: Table) -> pa.Table:

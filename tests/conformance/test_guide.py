@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import splitlib_conformance
 from splitlib import spi
 from splitlib_conformance import Harness
 
@@ -30,6 +31,15 @@ def test_the_connector_of_the_guide_passes(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr
+
+
+def test_authors_import_from_public_modules() -> None:
+    """All that a connector needs is in ``splitlib.spi``."""
+    templates = (Path(spi.__file__).parent / "cli" / "templates").glob("*.py.txt")
+    texts = [GUIDE, str(splitlib_conformance.__doc__), *(p.read_text("utf-8") for p in templates)]
+    assert len(texts) == 5
+    names = re.findall(r"^ *(?:from|import) (splitlib[\w.]*)", "\n".join(texts), re.MULTILINE)
+    assert set(names) == {"splitlib", "splitlib.spi", "splitlib_conformance", "splitlib_"}
 
 
 def test_all_abilities_are_in_the_guide() -> None:

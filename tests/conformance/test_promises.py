@@ -107,6 +107,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unavailable_source_is_tried_again",
         "source_that_stays_unavailable",
         "hanging_call_ends_at_its_deadline",
+        "hanging_open_ends_at_its_deadline",
     ),
     "AccessDenied: if the catalog denies access": ("refusal_is_access_denied",),
     "Return schema, partition keys and format": (

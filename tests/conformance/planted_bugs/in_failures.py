@@ -10,7 +10,7 @@ from typing import IO, ClassVar
 
 from splitlib.errors import MissingPartition, TableNotFound
 from splitlib.remote.calls import current_call
-from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_connectors import AbleConnector, PinnedConnector, PlainConnector
 from tests.conformance.memory_harness import PlainHarness
 from tests.conformance.planted_bugs.plant import caught_by
 
@@ -120,6 +120,20 @@ class TakesGarbageForTheEnd(PlainConnector):
 @caught_by("hanging_call_ends_at_its_deadline")
 class TakesSlowForEmpty(PlainConnector):
     """Treats a slow response as an empty page."""
+
+    def names(self, after):
+        pool = ThreadPoolExecutor(1)
+        answer = pool.submit(super().names, after)
+        pool.shutdown(wait=False)
+        try:
+            return answer.result(0.05)
+        except TimeoutError:
+            return []
+
+
+@caught_by("hanging_open_ends_at_its_deadline")
+class TakesASlowSnapshotForEmpty(PinnedConnector):
+    """Treats a slow response in ``open`` as an empty page."""
 
     def names(self, after):
         pool = ThreadPoolExecutor(1)
