@@ -17,7 +17,7 @@ RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs release-check clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs pictures release-check clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,10 @@ $(DOCS)/bin/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet -e '.[docs]'
 	touch $@
+
+# Debian's package chromium, or Chrome. Without a browser pytest names the tests that it skips.
+pictures: $(BIN)/.ready  ## take the pictures of reports in docs/ again; needs a browser
+	$(BIN)/python -m tests.documents.screenshots
 
 # mkdocstrings reads the source, and imports nothing
 docs: $(BIN)/.ready $(DOCS)/bin/.ready  ## write the generated pages, and build the site; warnings are errors

@@ -318,7 +318,7 @@ class Report:
             return _bar("partitions", self.partitions)
         strip = page.bar("partitions", [(r.total, r.read > 0, str(r)) for r in self.ranges])
         read = [str(r) for r in self.ranges if r.read]
-        more = [f"and {len(read) - _NAMED:,} more ranges"] if len(read) > _NAMED else []
+        more = [f"and {len(read) - _NAMED:,} more"] if len(read) > _NAMED else []
         ends = page.ends(self.ranges[0].first, self.ranges[-1].last)
         return strip + ends + page.names([*read[:_NAMED], *more])
 
