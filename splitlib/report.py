@@ -17,6 +17,8 @@ _KEPT: Final = "█"
 _DROPPED: Final = "·"
 _NAMED: Final = 8
 """Number of ranges whose names are below the strip in HTML."""
+MISTAKE: Final = "a filter prunes nothing: "
+"""Start of a note about a filter with a wrong name or type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +268,9 @@ class Report:
         return f"{title} ({_seconds(self.seconds)})" if self.seconds else title
 
     def _lines(self) -> Iterator[str]:
+        # A filter that prunes nothing is most likely a mistake of the caller, so it comes first.
+        mistakes = tuple(note for note in self.notes if note.startswith(MISTAKE))
+        yield from mistakes
         for use in self.filters:
             # Partitions that were never requested are not counted as dropped.
             is_counted = not self.asked_for or use.partitions_dropped
@@ -282,7 +287,7 @@ class Report:
             yield f"catalog requests {self.catalog_requests:,}, {of_storage}"
         failed = "not pruned" if self.table else "left to Spark"
         yield from (f"{failed}: {reason}" for reason in self.reasons)
-        yield from (f"note: {note}" for note in self.notes)
+        yield from (f"note: {note}" for note in self.notes if note not in mistakes)
 
     def _partitions(self) -> Iterator[str]:
         matched, total = self.partitions

@@ -18,7 +18,7 @@ from splitlib.filtering.mismatches import Mismatch
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, Manifests, PartitionBatch
 from splitlib.redaction import get_logger, redact
-from splitlib.report import Count, FilterUse, Report, ScanMetrics
+from splitlib.report import MISTAKE, Count, FilterUse, Report, ScanMetrics
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -221,7 +221,7 @@ class ScanTally:
             f"{number} values of {key} do not have its type; their partitions were kept"
             for key, number in self._undecided.items()
         ]
-        notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
+        notes += [f"{MISTAKE}{mismatch}" for mismatch in self._mismatches]
         notes += self._how_listed()
         if opening := sum(table.metadata.requests):
             notes.append(f"{opening} requests loaded the snapshot when the table was opened")

@@ -33,6 +33,8 @@ from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 # Brackets of the ranges by the kind of a serialized part.
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
+KEY_LIMITS: Final = "filter_threshold_bytes or filter_max_values"
+"""The settings that limit the keys of a filter."""
 
 
 class DynamicFilteringData:
@@ -271,7 +273,10 @@ class DynamicFilteringData:
             return f"{self.num_values} value{'' if self.num_values == 1 else 's'}"
         if not self.domains:
             return "exceeded" if self.exceeds_threshold else "unbounded"
-        return " and ".join(domain.describe() for domain in self.domains)
+        text = " and ".join(domain.describe() for domain in self.domains)
+        if not self.exceeds_threshold:
+            return text
+        return f"{text}, a range because of {KEY_LIMITS}; raise the limit to keep the values"
 
 
 def _part(domain: Domain) -> Part:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.values import is_instant, try_cast
-from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.data import KEY_LIMITS, DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
@@ -221,7 +221,8 @@ class Predicate:
         if foreign:
             reasons.append(f"{', '.join(foreign)}: no partition key")
         elif not data.domains and not others:
-            reasons.append("too many keys" if data.exceeds_threshold else "it has no bounds")
+            exceeded = f"too many keys for {KEY_LIMITS}; raise it, or set filter_on_exceed to range"
+            reasons.append(exceeded if data.exceeds_threshold else "it has no bounds")
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)
             if matcher is not None:

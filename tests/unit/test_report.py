@@ -160,3 +160,11 @@ def test_sizes() -> None:
     assert [size_text(n) for n in sizes] == [
         "0 B", "1023 B", "1.0 KiB", "1.5 MiB", "2.5 GiB", "4.5 TiB"
     ]  # fmt: skip
+
+
+def test_a_filter_that_prunes_nothing_by_mistake_comes_first():
+    mistake = "a filter prunes nothing: The table has no column 'dya'."
+    report = Report("db.t", partitions=Count(3, 9), notes=("listed one by one", mistake))
+    assert str(report).splitlines()[1] == f"├─ {mistake}"
+    assert str(report).count(mistake) == 1
+    assert str(report).splitlines()[-1] == "└─ note: listed one by one"

@@ -86,8 +86,9 @@ _REMEDIES: Final = {
     "first.",
     "no join compares the table's partition columns": "Join it by these columns too, or add a "
     "condition on them.",
-    "too many keys": "A range of them prunes if spark.splitlib.filterOnExceed is range. For JDBC, "
-    "raise spark.splitlib.conditionLiteralsJdbc.",
+    "too many keys": "Raise spark.splitlib.filterThresholdBytes or spark.splitlib.filterMaxValues, "
+    "or set spark.splitlib.filterOnExceed to range. For JDBC, raise "
+    "spark.splitlib.conditionLiteralsJdbc.",
     # Commands.
     "does not accept conditions": "Add the result of splitlib.merge_condition to the command's own "
     "condition.",

@@ -149,3 +149,15 @@ class TestCollector:
                 assert data.contains({"d": d, "s": s})
         if not data.exceeds_threshold:
             assert data.num_values == len({row for batch in batches for row in batch})
+
+
+@pytest.mark.parametrize("max_values", [2, None])
+def test_a_passed_limit_is_named_with_what_to_do(max_values):
+    collector = DynamicFilteringDataCollector(
+        pa.schema([("k", pa.int64())]), threshold_bytes=1, max_values=max_values
+    )
+    collector.add(pa.record_batch({"k": [1, 5, 9]}))
+    assert collector.finish().describe() == (
+        "k in [1, 9], a range because of filter_threshold_bytes or filter_max_values; raise the "
+        "limit to keep the values"
+    )
