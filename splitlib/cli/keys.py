@@ -27,6 +27,7 @@ _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 STDIN: Final = "-"
 _MOST_BYTES: Final = 1 << 30
 """Maximum size of the input, in bytes."""
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
@@ -174,7 +175,7 @@ def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
         return _renamed(pa.ipc.open_stream(data).read_all(), schema)
     text = data.decode("utf-8-sig")
     names, rows = _of_json(text) if text.lstrip().startswith("{") else _of_csv(text, name)
-    fields = [schema.field(column_named(column, schema.names)) for column in names]
+    fields = _named(names, schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(fields)
     return pa.table({f.name: typed(column, f) for f, column in zip(fields, columns, strict=True)})
 
@@ -182,17 +183,35 @@ def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
 def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return keys with the names of the table's columns; text is parsed to the columns' types."""
     found = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        field = schema.field(column_named(name, schema.names))
+    fields = _named(table.column_names, schema)
+    for field, column in zip(fields, table.columns, strict=True):
         kind = column.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        # Arrow itself cannot decode dictionaries of views of text, which Polars writes.
+        plain = (
+            pa.array(column.to_pylist(), kind.value_type)
+            if pa.types.is_dictionary(kind)
+            else column
+        )
+        is_text = any(is_kind(plain.type) for is_kind in _TEXTS)
         if is_text and not pa.types.is_string(field.type):
-            found[field.name] = typed(column.to_pylist(), field)
+            found[field.name] = typed(plain.to_pylist(), field)
         else:
-            found[field.name] = column.cast(kind)
+            found[field.name] = plain
     return pa.table(found)
+
+
+def _named(names: Sequence[str], schema: pa.Schema) -> list[pa.Field]:
+    """Return the table's columns that have the names of keys.
+
+    Raises:
+        ConfigError: if two keys have the same column.
+        InvalidFilter: for an unknown column.
+    """
+    fields = [schema.field(column_named(name, schema.names)) for name in names]
+    found = [field.name for field in fields]
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise ConfigError(f"The keys have several columns for {twice[0]!r}.")
+    return fields
 
 
 def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
@@ -208,7 +227,10 @@ def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
 
 
 def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
-    objects = [json.loads(line) for line in text.splitlines() if line.strip()]
+    # Numbers remain text, because a float does not have all digits of a decimal. In JSON, only a
+    # line feed ends a line: strings may contain the other characters at which Python splits.
+    lines = [line for line in text.split("\n") if line.strip()]
+    objects = [json.loads(line, parse_int=str, parse_float=str) for line in lines]
     names = list(dict.fromkeys(name for one in objects for name in _names_of(one)))
     return names, [[_json_text(one.get(name)) for name in names] for one in objects]
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ def test_nulls_and_no_keys(
         (b"\xff\xfe\n", "cannot be read"),
         (b'{"day": 1', "cannot be read"),
         (b'{"day": 1}\n[2]', "A key is a list, not an object"),
+        (b'{"day": ' + b"1" * 5000 + b"}", "is not a valid int32"),
+        (b"day,DAY\n1,2\n", "several columns for 'day'"),
         (b"PAR1nonsense", "cannot be read"),
         (b"ARROW1nonsense", "cannot be read"),
         (b"\xff\xff\xff\xffnonsense", "cannot be read"),
@@ -117,6 +120,50 @@ def test_keys_that_cannot_be_used(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert message in errors
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        b'{"ratio": 0.1234567890123456789}',
+        '{"name": "a\u2028b"}'.encode(),
+        b'{"name": 1.50}',
+    ],
+)
+def test_values_in_json_are_exact(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: bytes
+) -> None:
+    kind = pa.decimal128(38, 19)
+    for name, row in {
+        "a": {"ratio": Decimal("0.1234567890123456789"), "name": "a\u2028b"},
+        "b": {"ratio": Decimal("0.1234567890123456800"), "name": "1.5"},
+        "c": {"ratio": Decimal("0.1234567890123456789"), "name": "1.50"},
+    }.items():
+        root = tmp_path / "t" / f"part={name}"
+        root.mkdir(parents=True)
+        rows = pa.Table.from_pylist([row], pa.schema([("ratio", kind), ("name", pa.string())]))
+        pq.write_table(rows, root / "f.parquet")
+    (tmp_path / "keys").write_bytes(keys)
+    exported = tmp_path / "out"
+    keys_of = ("--keys", str(tmp_path / "keys"))
+    assert main(["export", str(tmp_path / "t"), *keys_of, "--to", str(exported)]) == 0
+    [name] = json.loads(keys)
+    found = pq.read_table(exported)[name].to_pylist()
+    expected = json.loads(keys, parse_float=str)[name]
+    assert found
+    assert set(map(str, found)) == {expected}
+
+
+def test_dictionaries_of_views_are_keys(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Polars writes categorical columns so."""
+    kinds = pa.DictionaryArray.from_arrays([0, 0], pa.array(["a/c"], pa.string_view()))
+    keys = pa.table({"kind": kinds, "day": pa.array(["2", "3"], pa.string_view())})
+    with pa.ipc.new_file(tmp_path / "keys", keys.schema) as writer:
+        writer.write_table(keys)
+    arguments = ["partitions", str(table), "--keys", str(tmp_path / "keys")]
+    assert names(capsys, *arguments) == ["day=2/kind=a%2Fc"]
 
 
 def test_a_file_that_does_not_exist(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
