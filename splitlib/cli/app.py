@@ -24,6 +24,7 @@ from splitlib.cli import (
 )
 from splitlib.cli.spelling import as_typed
 from splitlib.errors import SplitlibError
+from splitlib.redaction import redact
 
 _FAILED = 2  # argparse uses the same code for invalid arguments
 _INTERRUPTED = 128 + 2  # SIGINT
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         code = int(args.run(args))
-        sys.stdout.flush()
+        if sys.stdout:  # None if the standard output is closed
+            sys.stdout.flush()
     except SplitlibError as error:
         if error.hint:
             error.hint = as_typed(error.hint)
@@ -48,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return _READER_GONE
+    except OSError as error:  # such as a full disk behind the standard output
+        _drop_output()
+        print(f"error: {redact(str(error))}", file=sys.stderr)
+        return _FAILED
     except KeyboardInterrupt:
         _drop_output()
         return _INTERRUPTED
@@ -84,4 +90,5 @@ def _parser() -> argparse.ArgumentParser:
 
 def _drop_output() -> None:
     """Discard buffered output: flushing it at exit would fail or block again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -278,6 +278,20 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
     assert process.wait() == 128 + signal.SIGPIPE
 
 
+def test_output_that_cannot_be_written(table: Path) -> None:
+    with open("/dev/full", "w") as full:
+        process = start("partitions", table, stdout=full, stderr=subprocess.PIPE, text=True)
+    _, errors = process.communicate()
+    assert process.returncode == 2
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    closed = start(
+        "partitions", table, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(1)
+    )
+    assert closed.communicate()[1] == ""
+    assert closed.returncode == 0
+
+
 def interrupted(process: subprocess.Popen[str]) -> int:
     """Send Ctrl-C until the process ends, and return its exit code.
 
