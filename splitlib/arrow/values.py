@@ -254,7 +254,11 @@ def python_value(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except (OverflowError, ValueError):
+        pass
+    try:
         return str(pc.cast(value, pa.string(), safe=False).as_py())
+    except pa.ArrowInvalid:  # a year after 32767
+        return f"<value out of range: {value.cast(pa.int64())}>"
 
 
 def python_values(values: pa.Array) -> list[Any]:

@@ -131,7 +131,11 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
         return "true" if value.as_py() else "false"
     if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
         return f"X'{value.as_py().hex()}'"
+    if pa.types.is_duration(value.type):
+        return _interval(value)
     text = str(value.as_py()) if pa.types.is_floating(value.type) else _text_of(value)
+    if text is None:
+        return _since_1970(value, kind)
     plain = _string_literal(text)
     return plain if kind == StringType() else f"CAST({plain} AS {sql_type(kind)})"
 
@@ -150,7 +154,7 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
         return f"{value.as_py()}{_SUFFIX[kind]}"
     if pa.types.is_date(kind):
         text = _text_of(value)
-        return f"DATE'{text}'" if _COMMON_DATE.fullmatch(text) else None
+        return f"DATE'{text}'" if text and _COMMON_DATE.fullmatch(text) else None
     if pa.types.is_string(kind) and _PLAIN.fullmatch(value.as_py()):
         return f"'{value.as_py()}'"
     return None
@@ -168,12 +172,32 @@ def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
     return sql_literal(value, _spark_type(kind))
 
 
-def _text_of(value: pa.Scalar) -> str:
-    """Format a value as text that Spark can parse."""
+def _text_of(value: pa.Scalar) -> str | None:
+    """Format a value as text that Spark can parse; None for years that Arrow cannot format."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
         value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
     # Do not convert to Python values: they end in the year 9999 and have no nanoseconds.
-    return str(pc.cast(value, pa.string()))
+    try:
+        text = str(pc.cast(value, pa.string()))
+    except pa.ArrowInvalid:
+        return None
+    return None if text.startswith("<") else text  # <value out of range: 11248738>
+
+
+def _since_1970(value: pa.Scalar, kind: DataType) -> str:
+    """Return a date or time as SQL text that does not name the year."""
+    if pa.types.is_date(value.type):
+        return f"date_from_unix_date({value.cast(pa.int32())})"
+    passed = value.cast(pa.int64()).cast(pa.duration(value.type.unit))
+    return f"({sql_literal(pa.scalar(0, value.type), kind)} + {_interval(passed)})"
+
+
+def _interval(value: pa.Scalar) -> str:
+    number = value.cast(pa.duration("us")).cast(pa.int64()).as_py()
+    seconds, micros = divmod(abs(number), 10**6)
+    days, seconds = divmod(seconds, 86_400)
+    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+    return f"CAST('{'-' if number < 0 else ''}{days} {time}' AS interval day to second)"
 
 
 def text_literal(text: str, kind: DataType) -> Column:
