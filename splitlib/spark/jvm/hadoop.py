@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
 from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
-from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from splitlib.arrow.parquet_footer import footer
@@ -30,6 +28,7 @@ from splitlib.spark.jvm.java_handles import (
 )
 from splitlib.spark.jvm.listing import FILE_STATUS, STORE, hadoop_path, texts
 from splitlib.spark.jvm.scala import scala_of
+from splitlib.statistics.footers import Footer, parse_footer
 from splitlib.storage import AzureSettings, S3Settings
 
 _ABFS: Final = "org.apache.hadoop.fs.azurebfs"
@@ -217,8 +216,8 @@ def _errors_at(path: str) -> Iterator[None]:
         raise
 
 
-def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> pq.FileMetaData:
-    """Return the metadata of a Parquet file.
+def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> Footer:
+    """Return the footer of a Parquet file.
 
     Args:
         jvm: The session's JVM.
@@ -230,7 +229,7 @@ def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> pq.FileMetaData:
         Py4JJavaError: if the file cannot be read.
         pyarrow.ArrowException: if it is not a Parquet file.
     """
-    return pq.read_metadata(pa.BufferReader(footer(size, partial(read_end, jvm, conf, path, size))))
+    return parse_footer(footer(size, partial(read_end, jvm, conf, path, size)))
 
 
 def read_end(jvm: Jvm, conf: Any, path: str, size: int, length: int) -> bytes:

@@ -5,30 +5,22 @@ If each row group has nearly all values of a column, no condition on the column 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from splitlib.filtering.domains import Ranges
-from splitlib.statistics.row_groups import overlap_of
+from splitlib.statistics.footers import Footer, rows_of_groups
+from splitlib.statistics.row_groups import groups_array, overlap_of
+from splitlib.storage import StoredFile
 
 SAMPLED_FILES: Final = 16
 """Maximal number of files whose footers are read to measure one scan."""
 MOST_KEPT: Final = 0.5
 """Maximal share of row groups that may be left. With more, a condition hardly saves anything."""
-
-
-class StoredFile(NamedTuple):
-    """A file, with properties that change if it is written again."""
-
-    path: str
-    size: int
-    """Size in bytes."""
-    modified: int
-    """Modification time in milliseconds since the epoch."""
 
 
 class GroupBounds(NamedTuple):
@@ -51,6 +43,8 @@ class GroupBounds(NamedTuple):
 class Clustering:
     """Bounds of columns in row groups of sampled files. Bounds of unchanged files are kept.
 
+    An instance reads each footer at most once. It is used for one query, as it keeps the footers.
+
     Args:
         read_footer: Function that reads the footer of a file; None if it cannot be read.
         map_: Function that applies a function to many items, as ``Executor.map``.
@@ -58,66 +52,50 @@ class Clustering:
 
     # Bounds by file and column, for all queries of the process. A file that is written again has
     # another size or time.
-    _kept: Final[dict[tuple[StoredFile, str], GroupBounds | None]] = {}
+    _kept: Final[dict[tuple[StoredFile, str, pa.DataType], GroupBounds | None]] = {}
     _MOST_KEPT: Final = 10_000
 
     def __init__(
         self,
-        read_footer: Callable[[StoredFile], pq.FileMetaData | None],
+        read_footer: Callable[[StoredFile], Footer | None],
         map_: Callable[[Callable[[StoredFile], None], Iterable[StoredFile]], Iterable[None]] = map,
     ) -> None:
-        self._read_footer = read_footer
+        self._read_footer = cache(read_footer)
         self._map = map_
 
-    def bounds(self, files: Sequence[StoredFile], column: str) -> GroupBounds | None:
-        """Return the bounds of a column in some files; None if any file lacks statistics."""
-        missing = [file for file in files if (file, column) not in self._kept]
+    def bounds(self, files: Sequence[StoredFile], column: pa.Field) -> GroupBounds | None:
+        """Return the bounds of a column in some files; None if no row group has bounds.
+
+        Args:
+            files: The files.
+            column: The column, with its type in the table.
+        """
+        key = column.name, column.type
+        missing = [file for file in files if (file, *key) not in self._kept]
         for _ in self._map(lambda file: self._learn(file, column), missing):
             pass
-        found = [self._kept.get((file, column)) for file in files]
-        known = [bounds for bounds in found if bounds is not None]
-        if not known or len(known) < len(found):
+        known = [found for file in files if (found := self._kept.get((file, *key))) is not None]
+        if all(found.lower.null_count == len(found.lower) for found in known):
             return None
-        kind = known[0].lower.type
-        if any(bounds.lower.type != kind for bounds in known):
-            return None  # the column's type has changed over time
-        return GroupBounds(
-            pa.concat_arrays([bounds.lower for bounds in known]),
-            pa.concat_arrays([bounds.upper for bounds in known]),
-        )
+        return GroupBounds(*map(pa.concat_arrays, zip(*known, strict=True)))
 
-    def _learn(self, file: StoredFile, column: str) -> None:
+    def _learn(self, file: StoredFile, column: pa.Field) -> None:
         footer = self._read_footer(file)
         found = None if footer is None else bounds_in(footer, column)
         if len(self._kept) >= self._MOST_KEPT:
             self._kept.clear()  # one step, because other threads use the bounds too
-        self._kept[file, column] = found
+        self._kept[file, column.name, column.type] = found
 
 
-def bounds_in(metadata: pq.FileMetaData, column: str) -> GroupBounds | None:
-    """Return the bounds of a column in the row groups of a file that have values.
+def bounds_in(footer: Footer, column: pa.Field) -> GroupBounds | None:
+    """Return the bounds of a column in the row groups of a file that may have values.
 
-    The result is None if the file does not have the column, or its type has no statistics.
+    A row group without the column, or with values of another type, has unknown bounds. The result
+    is None if the footer is damaged.
     """
-    stored = metadata.schema.to_arrow_schema()
-    names = [name for name in stored.names if name.lower() == column.lower()]
-    paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    if len(names) != 1 or paths.count(names[0]) != 1:
-        return None
-    kind, position = stored.field(names[0]).type, paths.index(names[0])
-    pairs = list(_pairs(metadata, position))
     try:
-        lower, upper = (pa.array([pair[end] for pair in pairs], kind) for end in (0, 1))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        (rows,) = rows_of_groups(footer, [column])
+    except (pa.ArrowException, ValueError, OverflowError):
         return None
-    return GroupBounds(lower, upper) if pc.count(lower).as_py() or not pairs else None
-
-
-def _pairs(metadata: pq.FileMetaData, position: int) -> Iterator[tuple[object, object]]:
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        found = group.column(position).statistics
-        if found is not None and found.has_min_max:
-            yield found.min, found.max
-        elif found is None or not found.has_null_count or found.null_count < group.num_rows:
-            yield None, None
+    groups = groups_array([[row for row in rows if row.has_value is not False]], column.type)
+    return GroupBounds(*(groups.flatten().field(end) for end in ("lower", "upper")))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,6 @@ from splitlib.spark.planner.clustering import (
     SAMPLED_FILES,
     Clustering,
     GroupBounds,
-    StoredFile,
 )
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
@@ -42,9 +41,8 @@ from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
 from splitlib.spark.predicates.row_filters import MANY_RANGES, row_conditions
-
-if TYPE_CHECKING:
-    from pyarrow.parquet import FileMetaData
+from splitlib.statistics.footers import Footer
+from splitlib.storage import StoredFile
 
 _log = get_logger(__name__)
 
@@ -210,11 +208,12 @@ class _DataKeys:
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
         """Return the outcome of a scan with conditions from all filters that skip row groups."""
         report, catalyst = files.outcome.report, self._query.catalyst
-        sample = self._sample(files.node)
+        sample, columns = self._sample(files.node), files.scan.table.metadata.data_schema
         submitted = []
         for join_filter in filters:
             names = {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
-            bounds = {name: self._clustering.bounds(sample, name) for name in names.values()}
+            tested = [columns.field(name) for name in names.values()]
+            bounds = {f.name: self._clustering.bounds(sample, f) for f in tested}
             known = {name: found for name, found in bounds.items() if found is not None}
             if all(found.overlap > MOST_KEPT for found in known.values()):
                 report = _with_note(report, names, _why_not_clustered(known, len(sample)))
@@ -230,8 +229,8 @@ class _DataKeys:
                 continue
             data = keys.data.renamed({name: names[name] for name in keys.data.fields})
             data = data.in_time_zone(session_time_zone(catalyst.spark))
-            columns = files.columns_of(data)
-            of_data = list(row_conditions(catalyst.spark, columns, [data], MANY_RANGES))
+            of_keys = files.columns_of(data)
+            of_data = list(row_conditions(catalyst.spark, of_keys, [data], MANY_RANGES))
             groups = _groups_with(data, known)
             unused = None if of_data else "too many keys, or their type cannot be compared"
             if of_data and (groups.matched or 0) > MOST_KEPT * (groups.total or 0):
@@ -264,7 +263,7 @@ class _DataKeys:
         columns = (files[name].to_pylist() for name in ("path", "size", "modified"))
         return [StoredFile(*row) for row in zip(*columns, strict=True)]
 
-    def _footer(self, file: StoredFile) -> FileMetaData | None:
+    def _footer(self, file: StoredFile) -> Footer | None:
         """Return the footer of a file; None if it cannot be read, such as an encrypted one."""
         catalyst = self._query.catalyst
         conf = catalyst.execution.hadoop_conf

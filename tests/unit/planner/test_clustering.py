@@ -10,19 +10,22 @@ import pytest
 from pyarrow import parquet as pq
 
 from splitlib.filtering.domains import Ranges
-from splitlib.spark.planner.clustering import (
-    Clustering,
-    GroupBounds,
-    StoredFile,
-    bounds_in,
-)
+from splitlib.spark.planner.clustering import Clustering, GroupBounds, bounds_in
+from splitlib.statistics.footers import parse_footer
+from splitlib.storage import StoredFile
+
+ITEM = pa.field("item", pa.int64())
+
+
+def parquet_of(table, **options):
+    data = io.BytesIO()
+    pq.write_table(table, data, **options)
+    return data.getvalue()
 
 
 def footer_of(values, *, group=10, kind=None, **options):
-    data = io.BytesIO()
-    table = pa.table({"Item": pa.array(values, kind), "n": range(len(values))})
-    pq.write_table(table, data, row_group_size=group, **options)
-    return pq.read_metadata(pa.BufferReader(data.getvalue()))
+    table = pa.table({"item": pa.array(values, kind), "n": range(len(values))})
+    return parse_footer(parquet_of(table, row_group_size=group, **options))
 
 
 def bounds_of(*pairs):
@@ -62,8 +65,8 @@ def test_share_in_ranges():
 
 @pytest.mark.parametrize("options", [{}, {"version": "1.0"}])
 def test_bounds_in_a_footer(options):
-    """Row groups without values are left out, and names are compared without case."""
-    found = bounds_in(footer_of([*range(20), *[None] * 10, 5, *[None] * 5], **options), "item")
+    """Row groups without values are left out."""
+    found = bounds_in(footer_of([*range(20), *[None] * 10, 5, *[None] * 5], **options), ITEM)
     assert found is not None
     assert found.lower.to_pylist() == [0, 10, 5]
     assert found.upper.to_pylist() == [9, 19, 5]
@@ -77,9 +80,12 @@ def test_bounds_in_a_footer(options):
         ([1, 2], pa.timestamp("ns"), {"use_deprecated_int96_timestamps": True}),
     ],
 )
-def test_no_bounds(values, kind, options):
-    assert bounds_in(footer_of(values, kind=kind, **options), "item") is None
-    assert bounds_in(footer_of(values, kind=kind, **options), "other") is None
+@pytest.mark.parametrize("column", ["item", "other"])
+def test_no_bounds(values, kind, options, column):
+    field = pa.field(column, pa.timestamp("us") if pa.types.is_timestamp(kind) else kind)
+    footer = footer_of(values, kind=kind, **options)
+    file = StoredFile(f"{id(object())}", 1, 1)
+    assert Clustering(lambda _: footer).bounds([file], field) is None
 
 
 def test_footers_of_unchanged_files_are_read_once():
@@ -92,22 +98,32 @@ def test_footers_of_unchanged_files_are_read_once():
 
     files = [StoredFile(f"{name}/{i}", 9, 1) for i in range(3)]
     for _ in range(2):
-        bounds = Clustering(read_footer).bounds(files, "item")
+        clustering = Clustering(read_footer)
+        bounds = clustering.bounds(files, ITEM)
+        assert clustering.bounds(files, pa.field("n", pa.int64())) is not None
         assert bounds is not None
         assert bounds.overlap == pytest.approx(3 / 30)
     assert read == files
     again = files[1]._replace(modified=2)
-    bounds = Clustering(read_footer).bounds([files[0], again], "item")
+    bounds = Clustering(read_footer).bounds([files[0], again], ITEM)
     assert bounds is not None
     assert sorted(bounds.lower.to_pylist()) == [*range(0, 100, 10), *range(500, 600, 10)]
     assert read == [*files, again]
 
 
-def test_files_with_other_types_are_not_compared():
+def test_older_files_without_the_column_or_with_a_narrower_type():
     name = id(object())
-    kinds = {f"{name}/0": pa.int32(), f"{name}/1": pa.int64()}
-    files = [StoredFile(path, 1, 1) for path in kinds]
-    clustering = Clustering(lambda file: footer_of(range(9), kind=kinds[file.path]))
-    assert clustering.bounds(files, "item") is None
-    assert clustering.bounds(files[:1], "item") is not None
-    assert clustering.bounds([], "item") is None
+    footers = {
+        f"{name}/0": footer_of(range(10), kind=pa.int32()),
+        f"{name}/1": footer_of(range(10, 30)),
+        f"{name}/2": parse_footer(parquet_of(pa.table({"n": range(3)}))),
+        f"{name}/3": None,
+    }
+    files = [StoredFile(path, 1, 1) for path in footers]
+    clustering = Clustering(lambda file: footers[file.path])
+    found = clustering.bounds(files, ITEM)
+    assert found is not None
+    assert found.lower.to_pylist() == [0, 10, 20, None]
+    assert found.upper.to_pylist() == [9, 19, 29, None]
+    assert clustering.bounds(files[2:], ITEM) is None
+    assert clustering.bounds([], ITEM) is None
