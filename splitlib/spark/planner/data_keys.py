@@ -6,6 +6,7 @@ differ in the joined column. Only then the keys are collected, and become a cond
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -66,8 +67,13 @@ class _Files:
 
     @property
     def column_ids(self) -> Iterator[int]:
-        """Ids of the data columns."""
-        ids = (self.scan.ids.get(name) for name in self.scan.table.metadata.data_schema.names)
+        """Ids of the data columns, without those whose names differ only in case.
+
+        Filters ignore case, so they would mistake such columns for each other.
+        """
+        lower = Counter(name.lower() for name in self.scan.ids)
+        names = self.scan.table.metadata.data_schema.names
+        ids = (self.scan.ids.get(name) for name in names if lower[name.lower()] == 1)
         return (i for i in ids if i is not None)
 
     def column(self, comparison: Comparison) -> str:

@@ -132,6 +132,45 @@ def test_rows_are_those_of_spark(spark, facts, join):
     assert splitlib.sql(spark, query).collect() == spark.sql(query).collect()
 
 
+@pytest.mark.parametrize("on", ["f.a = d.x AND f.A = d.y", "f.A = d.y AND f.a = d.x"])
+def test_columns_whose_names_differ_only_in_case(spark, facts, tmp_path, on):
+    pairs = pa.table({"a": range(ROWS), "A": range(ROWS, 2 * ROWS)})
+    pq.write_table(pairs, tmp_path / "f.parquet", row_group_size=GROUP)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_cases")
+        days = f"SELECT id AS x, id + {ROWS} AS y FROM data_keys_items WHERE brand = 3"
+        query = f"SELECT f.a, f.A FROM data_keys_cases f JOIN ({days}) d ON {on}"
+        found = splitlib.sql(spark, query).collect()
+        assert sorted(tuple(row) for row in found) == [(i, i + ROWS) for i in range(150, 200)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+        spark.catalog.dropTempView("data_keys_cases")
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(
+    "item",
+    [
+        "date_add(DATE'40000-01-01', int(id))",
+        "TIMESTAMP_LTZ'40000-01-01 00:00:00' + make_dt_interval(int(id))",
+        "TIMESTAMP_NTZ'40000-01-01 00:00:00' + make_dt_interval(int(id))",
+        "make_dt_interval(int(id), 1, 2, 3.000004)",
+    ],
+)
+def test_years_that_arrow_cannot_format_and_intervals(spark, tmp_path, item, ansi):
+    rows = spark.range(0, 400, 1, 10).selectExpr(f"{item} AS item", "id AS amount")
+    rows.write.parquet(str(tmp_path / "t"))
+    rows.where("amount IN (5, 250)").select("item").write.parquet(str(tmp_path / "d"))
+    fact, dim = (spark.read.parquet(str(tmp_path / name)) for name in "td")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        found = splitlib.optimize(fact.join(dim, "item").select("amount")).collect()
+        assert sorted(row.amount for row in found) == [5, 250]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_a_table_that_is_read_twice_keeps_its_rows(spark, facts):
     query = QUERY.format(fact="sorted", brands="3")
     query = f"{query} UNION ALL SELECT item, amount, 0 FROM data_keys_sorted WHERE item < 5"
