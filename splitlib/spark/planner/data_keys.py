@@ -250,7 +250,8 @@ class _DataKeys:
         if not conditions:
             return replace(files.outcome, report=report)
         config = self._query.config
-        kept, report = without_other_files(catalyst, files.node, config, used, report)
+        location = files.scan.table.metadata.location
+        kept, report = without_other_files(catalyst, files.node, location, config, used, report)
         leaf = next(iter(catalyst.plans.leaves(kept)))
         bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
         rows = catalyst.execution.dataframe(catalyst.plans.with_leaves(kept, [(leaf, bounded)]))

@@ -320,6 +320,7 @@ def listed_later(
 def without_other_files(
     catalyst: Catalyst,
     node: LogicalPlan,
+    location: str | None,
     config: SplitConfig,
     keys: Sequence[DynamicFilteringData],
     report: Report,
@@ -327,7 +328,7 @@ def without_other_files(
     """Return a scan without the files whose footers exclude all keys, and its report.
 
     The engine decides whether reading footers pays. The scan stays as it is if it does not, and if
-    the files cannot be replaced.
+    the files cannot be replaced. Statistics are saved under ``location``, the table's directory.
     """
     depth, leaf = 0, node
     while not leaf.children().isEmpty():
@@ -336,7 +337,7 @@ def without_other_files(
     if index is None or not config.learn_statistics:
         return node, report
     try:
-        relation = ListedTable(catalyst, leaf, index)
+        relation = ListedTable(catalyst, leaf, index, location)
         table = table_of(catalyst.spark, report.table, relation, config)
         enumerator = DynamicFileEnumerator(table, config)
         for data in keys:
@@ -344,6 +345,8 @@ def without_other_files(
         with enumerator.progress():
             selected = list(enumerator.select_files())
         found = enumerator.explain()
+        requests = report.storage_requests + enumerator.metrics.footers_read
+        report = replace(report, storage_requests=requests)
         if not enumerator.metrics.files_dropped.get("footers"):
             return node, report
         files = analyzed_plan(relation.scan_of_files(selected))
@@ -352,12 +355,5 @@ def without_other_files(
         _log.debug("Files of %s could not be dropped by footers.", report.table, exc_info=True)
         return node, report
     size = Count(found.nbytes.matched, report.nbytes.total)
-    requests = report.storage_requests + enumerator.metrics.footers_read
-    report = replace(
-        report,
-        files=found.files,
-        row_groups=found.row_groups,
-        nbytes=size,
-        storage_requests=requests,
-    )
+    report = replace(report, files=found.files, row_groups=found.row_groups, nbytes=size)
     return node, report

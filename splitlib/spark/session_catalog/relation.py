@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -242,15 +243,24 @@ class ListedTable(Relation):
         catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation``.
         index: The ``InMemoryFileIndex`` of the leaf.
+        location: The table's directory; None to read it from the leaf. A pinned leaf has another.
     """
 
     partitions_per_listing = 10_000
     """Maximum number of partitions in one call of :meth:`list_files`. It is large, since the files
     are already listed."""
 
-    def __init__(self, catalyst: Catalyst, leaf: LogicalPlan, index: FileIndex) -> None:
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        leaf: LogicalPlan,
+        index: FileIndex,
+        location: str | None = None,
+    ) -> None:
         super().__init__(catalyst, leaf)
         self._index = index
+        if location is not None:
+            self._metadata = replace(self._metadata, location=location)
 
     @property
     def name(self) -> str:

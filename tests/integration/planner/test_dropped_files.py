@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,6 +75,32 @@ def test_rows_are_those_of_spark(spark, facts, fact, join, files):
             (scan,) = (s for s in splitlib.explain(df).scans if s.row_groups.total)
             assert (scan.files, scan.row_groups) == ((files, FILES), (files, FILES))
             assert f"files {files} of {FILES}, row groups" in str(splitlib.explain(df))
+
+
+def test_saved_statistics_are_those_of_the_table(spark, facts, tmp_path, monkeypatch):
+    for number in range(FILES):
+        path = tmp_path / f"t/day={number % 6}/{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        items = range(number * EACH, (number + 1) * EACH)
+        pq.write_table(pa.table({"item": items, "amount": items}), path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("dropped_saved")
+    spark.conf.set("spark.splitlib.statisticsLocation", str(tmp_path / "statistics"))
+    try:
+        for days in ("0, 1, 2", "3, 4, 5"):
+            monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+            df = splitlib.sql(
+                spark,
+                f"""SELECT f.item FROM dropped_saved f JOIN dropped_items d ON f.item = d.id
+                JOIN (SELECT * FROM VALUES {days} AS v(day)) v ON f.day = v.day
+                WHERE d.brand IN (3, 33)""",
+            )
+            assert len(read(df)) == 1
+    finally:
+        spark.conf.unset("spark.splitlib.statisticsLocation")
+        spark.catalog.dropTempView("dropped_saved")
+    columns = {file.parent for file in (tmp_path / "statistics").rglob("*.parquet")}
+    assert len(columns) == 1
 
 
 def test_switched_off(spark, facts):
