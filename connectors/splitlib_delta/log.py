@@ -193,6 +193,13 @@ class LogReader:
             self._requests += 1
 
 
+def _rows(column: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """Return the rows of a column of structs, in which fields that are maps become dicts."""
+    # to_pylist has an option for it since pyarrow 18.
+    maps = [field.name for field in column.type if pa.types.is_map(field.type)]
+    return [row | {name: dict(row[name] or ()) for name in maps} for row in column.to_pylist()]
+
+
 class _Checkpoint:
     """The files of a checkpoint, each read once."""
 
@@ -216,8 +223,7 @@ class _Checkpoint:
                     continue
                 for name in names:
                     if name in data.column_names:
-                        rows = data[name].drop_null().to_pylist(maps_as_pydicts="strict")
-                        found += [{name: row} for row in rows]
+                        found += [{name: row} for row in _rows(data[name].drop_null())]
         return found
 
     def actions(self, keys: Sequence[str]) -> list[tuple[str, Actions]]:

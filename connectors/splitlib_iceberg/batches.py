@@ -124,7 +124,10 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
     Raises:
         UnsupportedTable: for a file that is encrypted or not Parquet.
     """
-    found = pa.concat_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
+    files = pa.Table.from_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
+    # as pa.concat_batches, which pyarrow has since 19
+    arrays = [column.combine_chunks() for column in files.columns]
+    found = pa.RecordBatch.from_arrays(arrays, schema=files.schema)
     refused = found["refused"]
     if refused.null_count < len(found):
         first = pc.indices_nonzero(pc.is_valid(refused))[0].as_py()

@@ -328,7 +328,8 @@ def arrow_zone(zone: str) -> str:
     except pa.ArrowException as error:
         raise ConfigError(
             f"Time zone {zone!r} is unknown.",
-            hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say.",
+            hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say. "
+            "Offsets need pyarrow 22 or newer.",
         ) from error
     return known
 

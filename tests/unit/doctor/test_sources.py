@@ -15,7 +15,7 @@ import pytest
 from splitlib.doctor.machine import Finding, Requirement, package_findings
 from splitlib.doctor.sources import Clock, source_findings, time_of_server
 
-CORE = Requirement("pyarrow", ">=22,<28", "")
+CORE = Requirement("pyarrow", ">=17,<28", "")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_packages_and_extras() -> None:
         Requirement("lakes", "", "lake"),
         Requirement("ruff", "<0", "dev"),
     ]
-    versions = {"pyarrow": "21.0", "s3fs": "2025.1", "thrift": "0.20", "ruff": "1"}
+    versions = {"pyarrow": "16.1", "s3fs": "2025.1", "thrift": "0.20", "ruff": "1"}
     found = list(package_findings(requirements, versions.get))
     assert [(f.check, f.status) for f in found] == [
         ("packages", "problem"),
@@ -72,7 +72,7 @@ def test_packages_and_extras() -> None:
         ("extra lake", "note"),
         ("extra s3", "note"),
     ]
-    assert found[0].advice == "run: pip install 'pyarrow>=22,<28'"
+    assert found[0].advice == "run: pip install 'pyarrow>=17,<28'"
     assert "numpy is not installed" in found[1].text
     assert "the connector lake" in found[3].text
     assert found[4].text.startswith("obstore is not installed, for tables on S3")

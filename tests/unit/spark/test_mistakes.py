@@ -13,8 +13,6 @@ import pytest
 import splitlib
 from splitlib import ConfigError, InvalidFilter
 from splitlib.spark.conversion import spark_schema
-from splitlib.spark.datasource.plan import ReadOptions
-from splitlib.spark.datasource.source import StreamReader
 from splitlib.spark.sql import warn_without_effect
 
 
@@ -85,17 +83,24 @@ def test_a_partition_schema_that_leaves_out_a_key(root: Path) -> None:
         splitlib.load_table(str(root), connector="files", partition_schema="kind string")
 
 
+def read_options(options: dict[str, str]) -> Any:
+    pytest.importorskip("pyspark.sql.datasource", reason="this PySpark has no data sources")
+    from splitlib.spark.datasource.plan import ReadOptions
+
+    return ReadOptions.parse(options)
+
+
 def test_a_path_without_a_connector_in_the_data_source(root: Path) -> None:
-    options = ReadOptions.parse({"path": str(root)})
+    options = read_options({"path": str(root)})
     with pytest.raises(ConfigError, match=r'pass \.option\("connector", "files"\) to read'):
         options.open()
 
 
-def stream_of(root: Path) -> StreamReader:
-    options = ReadOptions.parse(
-        {"path": str(root), "connector": "files", "maxBytesPerTrigger": "1"}
-    )
+def stream_of(root: Path) -> Any:
+    options = read_options({"path": str(root), "connector": "files", "maxBytesPerTrigger": "1"})
     with options.open() as table:
+        from splitlib.spark.datasource.source import StreamReader
+
         return StreamReader(options, spark_schema(table.metadata), None)
 
 

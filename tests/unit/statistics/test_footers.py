@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -335,7 +336,8 @@ def test_places_are_those_of_the_row_groups() -> None:
     content = of_values(list(range(6)))
     rows = statistics(content, pa.int64())
     assert rows[0].start == 4  # after the magic number
-    assert [one.end for one in rows[:-1]] == [one.start for one in rows[1:]]
+    # Older releases of Arrow write a copy of the metadata between row groups.
+    assert all(one.end <= next_.start for one, next_ in pairwise(rows))
     assert rows[-1].end < len(content)
 
 
