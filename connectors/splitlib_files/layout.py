@@ -135,12 +135,10 @@ class Layout:
 
         If types differ, only the types of directories with files count.
         """
-        if directories.keys() == {NULL}:
-            return NULL
         kinds = [kind for kind in directories if kind != NULL]
-        if len(kinds) > 1:
+        if len(directories) > 1:
             kinds = [kind for kind in kinds if any(map(self._has_files, directories[kind]))]
-        return common_type(kinds)
+        return common_type(kinds) if kinds or NULL not in directories else NULL
 
     def _has_files(self, directory: str) -> bool:
         return has_files(self._storage, self._root + directory)

@@ -183,6 +183,12 @@ def test_directories_without_files_have_no_say_in_types(tmp_path):
     assert types_of(tmp_path) == {"k": "string"}
 
 
+@pytest.mark.parametrize("others", [["p=2024-1-1"], ["p=a", "p=2024-02-29"]])
+def test_null_is_the_type_if_only_nulls_have_files(tmp_path, others):
+    write(tmp_path, "p=__HIVE_DEFAULT_PARTITION__/f", *(f"{name}/" for name in others))
+    assert types_of(tmp_path) == {"p": "null"}
+
+
 def test_a_branch_without_files_does_not_tell_the_keys(tmp_path):
     write(tmp_path, "k=0/", "k=1/m=2/f")
     assert types_of(tmp_path) == {"k": "int32", "m": "int32"}
