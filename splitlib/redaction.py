@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
+from urllib.parse import quote
 
 _MASK: Final = "***"
 # The user part of a URI, before the "@". A password may contain "@", so the match ends at the last
@@ -71,7 +72,8 @@ def redact(text: str) -> str:
 
 def remember(name: str, options: Mapping[str, Any]) -> None:
     """Remember the credentials in a table's name and options; :func:`redact` masks them later."""
-    for secret in {*_in_text(name), *_in_options(options)}:
+    given = {*_in_text(name), *_in_options(options)}
+    for secret in set().union(*map(_spellings, given)):
         if len(secret) >= _SHORTEST and secret.lower() not in ("true", "false", "none"):
             with _lock:
                 _known[secret] = None
@@ -127,6 +129,13 @@ def _in_text(text: str) -> Iterator[str]:
                 yield match[0].removesuffix("@").partition(":")[2]
     for parameter in _PARAMETER.finditer(text):
         yield parameter[0].removeprefix(parameter[1])
+
+
+def _spellings(secret: str) -> set[str]:
+    """Return how messages may spell a secret: without a line break at its end, or with escapes."""
+    stripped = secret.strip()
+    escaped = ascii(stripped)[1:-1]
+    return {secret, stripped, repr(stripped)[1:-1], escaped, quote(stripped, safe="")}
 
 
 def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[str]:

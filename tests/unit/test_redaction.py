@@ -10,6 +10,7 @@ import queue
 import time
 import traceback
 from logging.handlers import QueueHandler
+from urllib.parse import quote
 
 import pytest
 
@@ -81,6 +82,22 @@ def test_what_was_passed_as_a_secret_is_known_from_then_on():
     assert redact("no wh1sper here, a plain-value x") == "no *** here, a plain-value x"
     remember("db.t", {"uri": "thrift://me:wh1sper-long@h"})
     assert redact("wrong: wh1sper-long") == "wrong: ***", "not what is left after the shorter one"
+
+
+@pytest.mark.parametrize(
+    "secret", ["hidd3n-word\n", "hidd3n 'word'", "hidd3n\tw\xf6rd", "hidd3n/w+="]
+)
+def test_messages_may_spell_a_secret_with_escapes(secret):
+    remember("db.t", {"token": secret})
+    stripped = secret.strip()
+    for text in (
+        stripped,
+        repr(secret),
+        repr(f"Bearer {secret}"),
+        ascii(secret),
+        quote(stripped, ""),
+    ):
+        assert "hidd3n" not in redact(f"Invalid value {text}")
 
 
 def fail(name):
