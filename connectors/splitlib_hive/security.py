@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import io
+import re
 import ssl
 import struct
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ OPTIONS: Final = frozenset(
     {"tls", "tls_ca", "tls_certificate", "tls_key", "kerberos_principal", "token"}
 )
 _HOST: Final = "_HOST"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 # Messages of SASL in thrift: a status, and the length of the body.
 _MESSAGE: Final = struct.Struct(">BI")
 _START, _OK, _COMPLETE = 1, 2, 5
@@ -95,6 +97,11 @@ def security_of(options: Mapping[str, Any], addresses: Sequence[Address]) -> Sec
         raise ConfigError(
             "A token is sent over HTTP only.",
             hint="write uri='https://host:port/metastore', or leave the option token out.",
+        )
+    if token is not None and not _TOKEN.fullmatch(str(token)):
+        raise ConfigError(
+            "The token has a space, a line break or another character that HTTP does not allow.",
+            hint="strip the line break at the end of a token from a file.",
         )
     if principal is not None:
         if is_http:

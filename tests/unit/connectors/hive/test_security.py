@@ -231,6 +231,8 @@ def test_a_wrong_path():
     ("uri", "options", "message"),
     [
         ("thrift://h", {"token": "t"}, "over HTTP only"),
+        ("https://h", {"token": "t\n"}, "a line break"),
+        ("https://h", {"token": "t\u0142"}, "that HTTP does not allow"),
         ("thrift://h", {"tls": "no"}, "true or false"),
         ("thrift://h", {"tls": "false", "tls_ca": __file__}, "tls is false"),
         ("https://h", {"tls": "false"}, "tls is false"),
