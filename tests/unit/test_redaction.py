@@ -296,9 +296,9 @@ def test_a_checkpoint_knows_its_table_whatever_the_credentials():
 
 @pytest.mark.parametrize("text", ["a:1,", "//a:", "x?key=", "=a:b/"])
 def test_a_long_text_takes_no_longer_than_it_should(text):
-    started = time.monotonic()
+    started = time.thread_time()  # of the processor, so other processes do not count
     without_credentials(text * 20_000)
-    assert time.monotonic() - started < 10
+    assert time.thread_time() - started < 10
 
 
 class Frozen(Exception):
