@@ -268,8 +268,8 @@ class MetastoreClient:
                     raise
         raise SourceUnavailable(
             f"No metastore answers ({'; '.join(failures)}).",
-            hint="check the uri, that the metastore is running, and whether it requires TLS or "
-            "Kerberos.",
+            hint="check the uri, that the metastore is running, and whether it requires TLS "
+            "(tls, tls_ca, tls_certificate) or Kerberos.",
         ) from last
 
     @contextmanager

@@ -155,7 +155,8 @@ def refused(address: object, error: ssl.SSLError) -> Exception:
         )
     return SourceError(
         f"TLS with {address} failed: {reason}.",
-        hint="leave out the options of TLS if the metastore does not use TLS.",
+        hint="pass tls_certificate and tls_key if it requires a client certificate; leave out the "
+        "options of TLS if it does not use TLS.",
     )
 
 

@@ -179,8 +179,8 @@ def test_what_is_set_later_is_redacted_too():
 
 
 def test_logs():
-    log = get_logger("splitlib.of_this_test")
-    assert get_logger("splitlib.of_this_test").filters == log.filters
+    log = get_logger("splitlib.of_this_test.module")
+    assert get_logger("splitlib.of_this_test.module").filters == log.filters
     # pytest's handler is not sufficient. With PySpark's loggers, its format has no causes.
     written, records = io.StringIO(), queue.SimpleQueue[logging.LogRecord]()
     handlers = logging.StreamHandler(written), QueueHandler(records)

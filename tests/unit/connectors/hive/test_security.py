@@ -113,7 +113,9 @@ def test_the_certificate_of_a_client(pems):
     own = {"tls_certificate": pems["certificate"], "tls_key": pems["key"]}
     with served(metastore(), context) as server:
         assert databases(server.uri, tls_ca=pems["ca"], **own) == ["d"]
-        with pytest.raises(AccessDenied, match="refuses the TLS connection") as refused:
+        # The server may close the connection before the client has read why.
+        errors = AccessDenied, SourceError, SourceUnavailable
+        with pytest.raises(errors) as refused:
             databases(server.uri, tls_ca=pems["ca"])
         assert "tls_certificate" in str(refused.value.hint)
 
