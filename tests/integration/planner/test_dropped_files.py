@@ -82,7 +82,9 @@ def test_saved_statistics_are_those_of_the_table(spark, facts, tmp_path, monkeyp
         path = tmp_path / f"t/day={number % 6}/{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         items = range(number * EACH, (number + 1) * EACH)
-        pq.write_table(pa.table({"item": items, "amount": items}), path)
+        # Keys are only collected from a table that is small in comparison with the facts.
+        table = pa.table({"item": items, "note": [f"{item:0200}" for item in items]})
+        pq.write_table(table, path, compression="none", use_dictionary=False)
         os.utime(path, (1_600_000_000, 1_600_000_000))
     spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("dropped_saved")
     spark.conf.set("spark.splitlib.statisticsLocation", str(tmp_path / "statistics"))
