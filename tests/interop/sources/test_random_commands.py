@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ from tests.interop.sources.random_commands import (
 COMMANDS = int(os.environ.get("RANDOM_COMMANDS", "20"))
 SEED = int(os.environ.get("RANDOM_SEED", "20260117"))
 _AT_A_TIME = 10
+_GROUP_FILTER = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled"
 _OTHERS = {
     "spark.sql.session.timeZone": "Pacific/Auckland",
     "spark.sql.parser.escapedStringLiterals": "true",
@@ -46,6 +48,10 @@ def test_same_tables(spark: SparkSession, outcomes: Counter[str], start: int) ->
         command = draw_command(seed)
         plain = _outcome(spark, command, "plain")
         found = _outcome(spark, command, "splitlib", outcomes)
+        if plain[0] and not found[0]:
+            # Spark's own filter for row-level commands fails on a column with a reserved name.
+            without = {**command.settings, _GROUP_FILTER: "false"}
+            plain = _outcome(spark, replace(command, settings=without), "plain")
         outcomes["fails" if plain[0] else "runs"] += 1
         if plain != found:
             different.append(f"{command}\nSpark: {plain}\nsplitlib: {found}")
