@@ -244,7 +244,7 @@ class AbilitiesTests(KitBase):
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)
-            # The bytes of the data file, or a text that is no vector.
+            # Not a vector: the bytes of a data file, or another text.
             other = replace(vector, path=path, inline="~" if vector.inline else "")
             with expect_error(CorruptMetadata, "by read_vector for bytes that are not a vector"):
                 table.read_vector(other)

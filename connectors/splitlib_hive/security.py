@@ -81,7 +81,7 @@ def security_of(options: Mapping[str, Any], addresses: Sequence[Address]) -> Sec
     """
     schemes = {address.scheme for address in addresses}
     if len(schemes) > 1:
-        raise ConfigError("The addresses of a metastore must all start alike.")
+        raise ConfigError("The addresses of a metastore must have the same scheme.")
     is_http, is_https = schemes != {"thrift"}, schemes == {"https"}
     given = {name: options[name] for name in OPTIONS if options.get(name) not in (None, "")}
     files = {name: str(given[name]) for name in given if name.startswith("tls_")}

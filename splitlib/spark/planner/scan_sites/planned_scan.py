@@ -189,7 +189,10 @@ class Site(ABC):
         return None
 
 
-_COMPUTED: Final = "keys are compared with a computed value."
+_COMPUTED: Final = (
+    "keys are compared with a computed value, or have a type that the data source may compare "
+    "differently or fail on."
+)
 _TOO_MANY_KEYS: Final = "too many keys."
 
 

@@ -243,7 +243,7 @@ def test_a_wrong_path():
         ("thrift://h", {"tls_key": __file__}, "without tls_certificate"),
         ("thrift://h", {"tls_ca": "/no/such/file"}, "tls_ca cannot be read"),
         ("thrift://h", {"tls_ca": __file__}, "tls_ca cannot be read"),
-        ("thrift://a,https://b", {}, "start alike"),
+        ("thrift://a,https://b", {}, "the same scheme"),
         ("thrift://a/path", {}, "not a metastore address"),
         ("ftp://a", {}, "not a metastore address"),
     ],
