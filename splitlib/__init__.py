@@ -22,38 +22,35 @@ from splitlib.errors import UnsupportedTable as _UnsupportedTable
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.data import DynamicFilteringEvent as DynamicFilteringEvent
-from splitlib.loading import load_table
 from splitlib.model import FileSplit
 from splitlib.model import ReadFormat as ReadFormat
-from splitlib.registry import connector_names, register
+from splitlib.registry import connector_names, load_table, register
 from splitlib.report import Report
 from splitlib.report import ScanMetrics as ScanMetrics
 from splitlib.rows.table import ReadableTable as Table
 from splitlib.telemetry import on_report
 
 if TYPE_CHECKING:
-    from splitlib.spark.analyze import analyze
     from splitlib.spark.audit import audit
     from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
-    from splitlib.spark.explain import explain, replan
     from splitlib.spark.kept_rows import freeze
-    from splitlib.spark.read.reader import TableReader, read
-    from splitlib.spark.sql import optimize, sql
+    from splitlib.spark.read.reader import TableReader, analyze, read
+    from splitlib.spark.sql import explain, optimize, replan, sql
 
 ScanReport = Report  # its former name
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",
-    "analyze": "splitlib.spark.analyze",
+    "analyze": "splitlib.spark.read.reader",
     "audit": "splitlib.spark.audit",
     "condition": "splitlib.spark.condition",
-    "explain": "splitlib.spark.explain",
+    "explain": "splitlib.spark.sql",
     "freeze": "splitlib.spark.kept_rows",
     "merge_condition": "splitlib.spark.condition",
     "optimize": "splitlib.spark.sql",
     "read": "splitlib.spark.read.reader",
-    "replan": "splitlib.spark.explain",
+    "replan": "splitlib.spark.sql",
     "sql": "splitlib.spark.sql",
 }
 

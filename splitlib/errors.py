@@ -255,29 +255,42 @@ def error_context(
     """Turn any exception raised in the block into a :class:`SplitlibError` with this context."""
     try:
         yield
-    except SplitlibError as error:
+    except BaseException as error:
+        found = in_context(error, connector, table, partition)
+        if found is error:
+            raise
+        raise found from found.__cause__
+
+
+def in_context(
+    error: BaseException, connector: str, table: str | None = None, partition: str | None = None
+) -> BaseException:
+    """Return any exception as a :class:`SplitlibError` with this context.
+
+    KeyboardInterrupt and SystemExit are returned unchanged.
+    """
+    if isinstance(error, SplitlibError):
         error.connector = error.connector or connector
         error.table = error.table or table
         error.partition = error.partition or partition
         redact_causes(error)
-        raise
-    except BaseException as error:
-        if not (isinstance(error, Exception) or _is_cancellation(error)):
-            raise  # KeyboardInterrupt and SystemExit pass through unchanged
-        kind: type[SplitlibError] = SourceError
-        if isinstance(error, PermissionError):
-            kind = AccessDenied
-        elif _is_transient(error):
-            kind = SourceUnavailable
-        elif _is_refused(error):
-            kind = AccessDenied
-        message = f"{type(error).__name__}: {error}"
-        translated = kind(message, connector=connector, table=table, partition=partition)
-        translated.__cause__ = error
-        if isinstance(translated, SourceUnavailable):
-            translated.is_throttled = _is_throttled(error)
-        redact_causes(translated)
-        raise translated from translated.__cause__
+        return error
+    if not (isinstance(error, Exception) or _is_cancellation(error)):
+        return error
+    kind: type[SplitlibError] = SourceError
+    if isinstance(error, PermissionError):
+        kind = AccessDenied
+    elif _is_transient(error):
+        kind = SourceUnavailable
+    elif _is_refused(error):
+        kind = AccessDenied
+    message = f"{type(error).__name__}: {error}"
+    translated = kind(message, connector=connector, table=table, partition=partition)
+    translated.__cause__ = error
+    if isinstance(translated, SourceUnavailable):
+        translated.is_throttled = _is_throttled(error)
+    redact_causes(translated)
+    return translated
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -41,6 +41,7 @@ from splitlib.storage import only_within
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from pyspark.sql import SparkSession
 
 _MOST_PARTS = 100
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
@@ -59,6 +60,8 @@ _BUILT_IN = {
 }
 # Connectors that list files themselves. They need the storage settings of the Spark session.
 _ON_STORAGE = frozenset({"delta", _DIRECTORIES, "glue", "hive"})
+_ACTIVE_SESSION = "splitlib.spark.session:active_session"
+_CONF_OF_SESSION = "splitlib.spark.session:settings_of"
 _STORAGE_OF_SESSION = "splitlib.spark.session:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
@@ -109,9 +112,6 @@ def _not_too_deep(text: str) -> str:
     """Return ``text`` unchanged if the TOML parser can read it in reasonable time.
 
     The parser takes minutes for a dotted key with very many parts.
-
-    Raises:
-        RecursionError: if a line may contain such a key.
     """
     for line in text.splitlines():
         if line.count(".") > _MOST_PARTS and _TEXT.sub("", line).count(".") > _MOST_PARTS:
@@ -186,6 +186,41 @@ def _of_this_version(name: str, connector: type[Connector]) -> type[Connector]:
             hint=f"install a newer release of {newer}.",
         )
     return connector
+
+
+def load_table(
+    name: str,
+    connector: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    config: SplitConfig | None = None,
+    **options: Any,
+) -> ReadableTable:
+    """Open a table.
+
+    Args:
+        name: Name of the table in the form that the connector expects: ``database.table``, a path
+            or a URI. For a catalog that the Spark configuration or the environment defines:
+            ``catalog.database.table``.
+        connector: Name of the connector. May be omitted if the catalog defines it, or if
+            ``spark`` has the table in its own catalogs.
+        spark: Session whose configuration defines named catalogs
+            (``spark.splitlib.catalog.NAME.*``). Other names are looked up in its own catalogs.
+            With ``connector="session"`` the default is ``SparkSession.active()``.
+        config: Settings of the table; by default those of the session and the environment.
+        options: Options of the connector, such as ``uri``. They override the catalog's.
+
+    Raises:
+        SplitlibError: see :mod:`splitlib.errors`.
+    """
+    spark_conf: Mapping[str, str] = {}
+    if spark is None and connector == SESSION:
+        connector_class(connector)  # without PySpark, the error names the package to install
+        # The active session depends on the thread, and another thread opens the table.
+        spark = _imported(_ACTIVE_SESSION)()
+    if spark is not None:
+        spark_conf = _imported(_CONF_OF_SESSION)(spark)
+    return open_table(name, connector, spark=spark, spark_conf=spark_conf, config=config, **options)
 
 
 def open_table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from splitlib.arrow.parquet_footer import footer
 from splitlib.arrow.values import in_zone
-from splitlib.config import SplitConfig
-from splitlib.connector_checks import (
+from splitlib.checks import (
     PartitionsOnce,
     check_listed_in_part,
     checked_files,
     checked_partitions,
     files_once,
 )
+from splitlib.config import SplitConfig
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
@@ -362,12 +362,12 @@ class Table:
         with self._context(), self._only_allowed(self._settings(config)):
             refuse_outside(paths)
 
-    @contextmanager
-    def _only_allowed(self, config: SplitConfig) -> Iterator[None]:
+    def _only_allowed(self, config: SplitConfig) -> AbstractContextManager[None]:
         """Restrict locations to those that the settings of both the table and the call allow."""
         own = None if self._config is None else self._config.allowed_locations
-        with only_within(own), only_within(config.allowed_locations):
-            yield
+        if own is None and config.allowed_locations is None:
+            return nullcontext()
+        return only_within(own, config.allowed_locations)
 
     def _refuse_location(self) -> None:
         refuse_outside(filter(None, [self.metadata.location]))

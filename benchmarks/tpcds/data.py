@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.tpcds.tables import FACTS
-from splitlib.demo.run import open_with_generator
+from splitlib.demo import open_with_generator
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

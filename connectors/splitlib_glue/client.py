@@ -34,7 +34,7 @@ from splitlib.errors import (
     error_context,
 )
 from splitlib.remote.calls import current_call
-from splitlib.storage.forks import in_forks_of_this
+from splitlib.storage.clients import in_forks_of_this
 
 NUMBERS: Final = {"connect_timeout_seconds": 10.0, "timeout_seconds": 60.0}
 OPTIONS: Final = frozenset(

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
-from splitlib.hive.entries import readable_metadata
+from splitlib.hive.entries import REF, PartitionFiles, readable_metadata
 from splitlib.hive.projection import Projection, is_projected
-from splitlib.hive.table_formats import REF, PartitionFiles
 from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import Storage, file_batch, of_rows

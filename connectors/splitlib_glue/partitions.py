@@ -15,9 +15,8 @@ from splitlib.config import SplitConfig
 from splitlib.errors import CorruptMetadata, SourceError, SourceUnavailable
 from splitlib.filtering.partition_names import bound_values, has_one_spelling, plain_texts
 from splitlib.hive import entries
-from splitlib.hive.entries import files_each, readable_metadata
+from splitlib.hive.entries import REF, PartitionFiles, files_each, readable_metadata
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name
-from splitlib.hive.table_formats import REF, PartitionFiles
 from splitlib.model import PartitionBatch, Requests
 from splitlib.remote.calls import Workers, current_call
 from splitlib.remote.retry import retrying

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from splitlib.errors import TooManyPartitions, UnsupportedTable
 from splitlib.filtering.matchers import RangeMatcher
 from splitlib.filtering.partition_names import bound_values
-from splitlib.hive.projected_values import InjectedProjected, Projected, injected
-from splitlib.hive.projection import Projection
+from splitlib.hive.projection import InjectedProjected, Projected, Projection, injected
 from splitlib.spi import Predicate
 
 MOST_TEXTS: Final = 100_000

@@ -13,6 +13,8 @@ from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotF
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive import entries
 from splitlib.hive.entries import (
+    REF,
+    PartitionFiles,
     StorageEntry,
     TableEntry,
     files_each,
@@ -20,7 +22,6 @@ from splitlib.hive.entries import (
     readable_metadata,
 )
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name, read_names, split_names
-from splitlib.hive.table_formats import REF, PartitionFiles
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import Storage

@@ -99,9 +99,6 @@ def _refuse_compressed(data: bytes) -> None:
     """Reject a stream with compressed bodies, before anything is decompressed.
 
     :func:`write_batch` does not compress, and a few bytes could decompress to gigabytes.
-
-    Raises:
-        Unreadable: if a body is compressed, or a message cannot be parsed.
     """
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         flat = _FlatBuffer(message.metadata.to_pybytes())

@@ -1,8 +1,8 @@
 """The command line: ``splitlib tables|partitions|plan|explain|audit|config|doctor|demo``.
 
-``app`` parses and runs a command. Each command has its own module. ``arguments`` has the options
-that commands share, ``keys`` parses filters from text and files, ``spelling`` rewrites hints,
-``completion`` writes scripts for shells, and ``output`` shows progress and writes JSON.
+``app`` parses and runs a command, rewrites hints, and completes commands in shells. ``plan``,
+``tables``, ``audit`` and ``setup`` have the commands. ``arguments`` has the options that commands
+share, parses filters from text and files, shows progress and writes JSON.
 """
 
 from splitlib.cli.app import main

@@ -4,27 +4,101 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Final
 
 from splitlib._version import __version__
-from splitlib.cli import (
-    analyze,
-    audit,
-    completion,
-    config,
-    demo,
-    doctor,
-    explain,
-    export,
-    new_connector,
-    partitions,
-    plan,
-    tables,
-)
-from splitlib.cli.spelling import as_typed
+from splitlib.cli.audit import add_audit
+from splitlib.cli.plan import add_explain, add_export, add_partitions, add_plan
+from splitlib.cli.setup import add_config, add_demo, add_doctor, add_new_connector
+from splitlib.cli.tables import add_analyze, add_tables
+from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
+
+_CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
+# The arguments of Python's functions that are options of connectors.
+_OPTION: Final = re.compile(
+    r"(?<![\w.\-])(as_of|catalog|format|partition_schema|percent_escapes|read_options|ref|schema"
+    r"|snapshot_id|storage_options)=(\S*)"
+)
+_CONNECTOR: Final = re.compile(r"(?<![\w.\-])connector=(?:'(\w+)'|\.\.\.)")
+_SETTING: Final = re.compile(
+    rf"(?<![\w.\-'])({'|'.join(spec.name for spec in fields(SplitConfig))})\b(?!=)"
+)
+
+
+def as_typed(hint: str) -> str:
+    """Return a hint with the spelling of the command line.
+
+    Settings become ``--set NAME=VALUE``, options of connectors ``-o NAME=VALUE``, the connector
+    ``-c NAME``, and settings of named catalogs environment variables.
+    """
+    hint = _CATALOG.sub(lambda found: f"SPLITLIB_CATALOG__{found[1]}__{found[2]}".upper(), hint)
+    hint = _CONNECTOR.sub(lambda found: f"-c {found[1] or 'NAME'}", hint)
+    hint = _OPTION.sub(_option, hint)
+    return _SETTING.sub(lambda found: f"--set {found[1]}=VALUE", hint)
+
+
+def _option(found: re.Match[str]) -> str:
+    name, value = found[1], found[2]
+    end = value[len(value.rstrip(".,;:")) :]
+    given = value.removesuffix(end).strip("'\"") or "VALUE"
+    return f"-o {name}={given}{'' if end == '...' else end}"
+
+
+_LONG_OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_SCRIPT: Final = """\
+_splitlib() {{
+    local words
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="{commands}"
+    else
+        case "${{COMP_WORDS[1]}}" in
+{cases}
+        esac
+        case "${{COMP_WORDS[COMP_CWORD]}}" in
+            -*) ;;
+            *) words="" ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _splitlib splitlib
+"""
+
+
+def add_completion(commands: Any) -> None:
+    """Add the command to the parser, after all other commands."""
+    parser = commands.add_parser(
+        "completion",
+        help="print a script that completes commands and options in bash or zsh",
+        description='In bash: eval "$(splitlib completion)". In zsh, run first: autoload -U '
+        "bashcompinit && bashcompinit.",
+    )
+    parser.set_defaults(run=_printing(commands.choices))
+
+
+def _printing(choices: dict[str, argparse.ArgumentParser]) -> Callable[[argparse.Namespace], int]:
+    def run(_: argparse.Namespace) -> int:
+        cases = [
+            f'            {name}) words="{" ".join(options_of(parser))}" ;;'
+            for name, parser in choices.items()
+        ]
+        print(_SCRIPT.format(commands=" ".join(choices), cases="\n".join(cases)), end="")
+        return 0
+
+    return run
+
+
+def options_of(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the long options of a command, in the order of its usage."""
+    return list(dict.fromkeys(_LONG_OPTION.findall(parser.format_usage())))
+
 
 _FAILED = 2  # argparse uses the same code for invalid arguments
 _INTERRUPTED = 128 + 2  # SIGINT
@@ -70,21 +144,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (
-        tables,
-        partitions,
-        plan,
-        explain,
-        audit,
-        export,
-        analyze,
-        config,
-        doctor,
-        new_connector,
-        demo,
-        completion,
+    for add in (
+        add_tables,
+        add_partitions,
+        add_plan,
+        add_explain,
+        add_audit,
+        add_export,
+        add_analyze,
+        add_config,
+        add_doctor,
+        add_new_connector,
+        add_demo,
+        add_completion,
     ):
-        command.add_to(commands)
+        add(commands)
     return parser
 
 

@@ -1,21 +1,267 @@
-"""Options that several commands share, and functions that evaluate them."""
+"""Options that several commands share, filters from text and files, and output."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
+import math
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from splitlib.cli.keys import STDIN, keys_of, parse_filter, parse_range
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.checks import column_named
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.errors import ConfigError
+from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.hive.partition_values import NULL_PARTITION, parse
 from splitlib.registry import is_path, named_catalogs, open_table
 from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
+from splitlib.telemetry import Progress, on_terminal
+
+
+def dump(value: Mapping[str, Any]) -> str:
+    """Format a mapping as JSON on one line. Values without a JSON type are written as text."""
+    return json.dumps(value, default=_as_text, ensure_ascii=False)
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values`` with NaN and infinity, which JSON does not have, as text."""
+    return {
+        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in values.items()
+    }
+
+
+def _as_text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool) -> Progress:
+    """Return a progress line on stderr, for a command.
+
+    It is shown if ``show_progress`` is set and stderr is a terminal, unless ``json`` is written to
+    a file or another program.
+    """
+    enabled = config.show_progress and sys.stderr.isatty() and (sys.stdout.isatty() or not json)
+    return Progress(describe, on_terminal(sys.stderr) if enabled else None)
+
+
+# Matches each position of `..`; `...` contains two of them.
+_DOTS = r"(?=\.\.)"
+# An end of a range: quoted as in CSV, or not starting with a quote.
+_END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
+STDIN: Final = "-"
+_MOST_BYTES: Final = 1 << 30
+"""Maximum size of the input, in bytes."""
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+
+
+def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
+    """Parse ``key=1,2,3``, a filter that allows these values of the key.
+
+    Raises:
+        ConfigError: if ``text`` does not have this form.
+        InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
+    """
+    name, values = _split(text, "--filter", "key=1,2,3")
+    field = schema.field(column_named(name, schema.names))
+    try:
+        texts = next(csv.reader([values], skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise ConfigError(f"--filter {text!r} is not quoted as in CSV: {error}.") from error
+    return DynamicFilteringData.from_arrow(pa.table({field.name: typed(texts, field)}))
+
+
+def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
+    """Parse ``key=1..9``, ``key=1..`` or ``key=..9``, a filter that allows a range of values.
+
+    A range includes both of its ends. An end with dots is quoted, as in ``key="a..b".."c"``.
+
+    Raises:
+        ConfigError: if ``text`` does not have this form.
+        InvalidFilter: for an unknown column, an invalid value, or a type without an order.
+    """
+    name, ends = _split(text, "--range", "key=1..9")
+    bounds = _bounds(ends, text)
+    field = schema.field(column_named(name, schema.names))
+    lower, upper = (None if end is None else typed([end], field)[0].as_py() for end in bounds)
+    return DynamicFilteringData.from_range({field.name: (lower, upper)})
+
+
+def _bounds(ends: str, text: str) -> list[str | None]:
+    """Split the text of a range into its lower and upper end; None means an open end."""
+    divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
+    found = [pair for pair in divided if all(map(_END.fullmatch, pair))]
+    if not found:
+        raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
+    if len(found) > 1:
+        raise ConfigError(
+            f"--range {text!r} can be split in several ways.",
+            hint='quote an end that contains dots, as in key="a..b"..c.',
+        )
+    return [_end(end) for end in found[0]]
+
+
+def _end(text: str) -> str | None:
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text or None
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, values = text.partition("=")
+    if not (name and equals and values):
+        raise ConfigError(f"{option} {text!r} is not of the form {form}.")
+    return name, values
+
+
+def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
+    """Parse texts to a column's type; None and ``__HIVE_DEFAULT_PARTITION__`` are null.
+
+    Raises:
+        InvalidFilter: for a text that is invalid for the column's type.
+    """
+    values = [None if text == NULL_PARTITION else text for text in texts]
+    typed = parse(pa.array(values, pa.string()), field)
+    if typed.undecided is not None:
+        wrong = texts[pc.index(typed.undecided, True).as_py()]
+        raise InvalidFilter(f"{wrong!r} is not a valid {field.type}, the type of {field.name!r}.")
+    return typed.values
+
+
+def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilteringData:
+    """Read the keys in a file, or in standard input if ``source`` is ``-``.
+
+    The first bytes show the format: Parquet, Arrow (file or stream), the bytes of
+    :meth:`splitlib.DynamicFilteringData.to_bytes`, JSON with an object per line, or CSV with a
+    header. The columns have names of the table's columns, and each row is one key.
+
+    Args:
+        source: Path of the file, or ``-``.
+        schema: Columns of the table.
+        config: Settings that limit the size of the filter.
+
+    Raises:
+        ConfigError: if the input cannot be read, is too large, or has no keys' names.
+        InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
+    """
+    data = _read(source)
+    name = "standard input" if source == STDIN else source
+    if not data.strip():
+        raise ConfigError(
+            f"{name} is empty.", hint="write the names of the columns in the first line."
+        )
+    try:
+        if data.startswith(_ARROW_STREAM) and data[-8:-4].startswith(b"SLF"):
+            return DynamicFilteringData.from_bytes(data)
+        table = _table(data, schema, name)
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error, json.JSONDecodeError) as error:
+        message = f"The keys in {name} cannot be read: {str(error).partition(chr(10))[0]}"
+        raise ConfigError(
+            message, hint="keys are CSV with a header, JSON lines, Parquet or Arrow."
+        ) from error
+    limits = (config.filter_threshold_bytes, config.filter_max_values, config.filter_on_exceed)
+    collector = DynamicFilteringDataCollector(table.schema, *limits, null_safe=True)
+    collector.add(table)
+    return collector.finish()
+
+
+def _read(source: str) -> bytes:
+    try:
+        if source == STDIN:
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with open(source, "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{source} cannot be read: {error.strerror or error}.") from error
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(
+            f"The keys in {source} have more than {_MOST_BYTES:,} bytes.",
+            hint="write each key once, and only the columns that are compared.",
+        )
+    return data
+
+
+def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
+    if data.startswith(_PARQUET):
+        from pyarrow import parquet  # imported here because few commands read keys
+
+        return _renamed(parquet.read_table(pa.BufferReader(data)), schema)
+    if data.startswith(_ARROW_FILE):
+        return _renamed(pa.ipc.open_file(data).read_all(), schema)
+    if data.startswith(_ARROW_STREAM):
+        return _renamed(pa.ipc.open_stream(data).read_all(), schema)
+    text = data.decode("utf-8-sig")
+    names, rows = _of_json(text) if text.lstrip().startswith("{") else _of_csv(text, name)
+    fields = _named(names, schema)
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    return pa.table({f.name: typed(column, f) for f, column in zip(fields, columns, strict=True)})
+
+
+def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return keys with the names of the table's columns; text is parsed to the columns' types."""
+    found = {}
+    fields = _named(table.column_names, schema)
+    for field, column in zip(fields, table.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            # Arrow itself cannot decode dictionaries of views of text, which Polars writes.
+            column = pa.array(column.to_pylist(), column.type.value_type)  # noqa: PLW2901
+        if any(is_kind(column.type) for is_kind in _TEXTS) and not pa.types.is_string(field.type):
+            column = typed(column.to_pylist(), field)  # noqa: PLW2901
+        found[field.name] = column
+    return pa.table(found)
+
+
+def _named(names: Sequence[str], schema: pa.Schema) -> list[pa.Field]:
+    fields = [schema.field(column_named(name, schema.names)) for name in names]
+    found = [field.name for field in fields]
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise ConfigError(f"The keys have several columns for {twice[0]!r}.")
+    return fields
+
+
+def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
+    header, *rows = [row for row in reader if row]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise ConfigError(
+                f"Row {number} of {name} has {len(row)} values, not {len(header)}.",
+                hint=f"quote a value with a comma; {NULL_PARTITION} is null.",
+            )
+    return header, rows
+
+
+def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
+    # Numbers remain text, because a float does not have all digits of a decimal. In JSON, only a
+    # line feed ends a line: strings may contain the other characters at which Python splits.
+    lines = [line for line in text.split("\n") if line.strip()]
+    objects = [json.loads(line, parse_int=str, parse_float=str) for line in lines]
+    for one in objects:
+        if not isinstance(one, Mapping):
+            raise InvalidFilter(
+                f"A key is a {type(one).__name__}, not an object.", hint='write {"column": value}.'
+            )
+    names = list(dict.fromkeys(name for one in objects for name in one))
+    return names, [[_json_text(one.get(name)) for name in names] for one in objects]
+
+
+def _json_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
 
 # Connector options that are mappings, given as storage_options.key=value.
 _NESTED = ("storage_options", "read_options")
@@ -138,16 +384,21 @@ def config_of(args: argparse.Namespace) -> SplitConfig:
     return SplitConfig.resolve(pairs("set", args.set))
 
 
+def catalog_of(args: argparse.Namespace) -> tuple[str | None, dict[str, Any]]:
+    """Return the connector that the arguments name, and its options."""
+    options = nested(pairs("option", args.option))
+    if args.uri is None:
+        return args.connector, options
+    return args.connector or "hive", {**options, "uri": args.uri}
+
+
 def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
     """Open the table that the arguments name.
 
     A path or URI, or the name of a directory, is a table of the connector ``files``, unless another
     connector is given.
     """
-    options = nested(pairs("option", args.option))
-    if args.uri is not None:
-        options["uri"] = args.uri
-    connector = args.connector or ("hive" if args.uri is not None else None)
+    connector, options = catalog_of(args)
     if connector is None and is_directory(args.table):
         connector = "files"
     return open_table(args.table, connector, config=config, **options)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from splitlib.cli import output
-from splitlib.cli.arguments import output_options, pairs
+from splitlib.cli.arguments import dump, output_options, pairs
 from splitlib.errors import ConfigError, ConnectorNotInstalled
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _TOKEN: Final = re.compile(
 _CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
-def add_to(commands: Any) -> None:
+def add_audit(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "audit",
@@ -69,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     queries = dict(_queries(args.file))
     found = audited(queries, pairs("conf", args.conf), files=args.files)
     if args.json:
-        print(output.dump(found.to_dict()))
+        print(dump(found.to_dict()))
     else:
         print(found.to_html() if args.html else found)
     failed = any(query.is_error for query in found.queries)
@@ -77,11 +76,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _queries(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each query in some files.
-
-    Raises:
-        ConfigError: if a file cannot be read or has no query.
-    """
+    """Yield the name and the text of each query in some files."""
     for file in files:
         try:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``splitlib plan``: list the splits that match filters. Other commands share its functions."""
+"""Commands that list what filters select: ``plan``, ``explain``, ``export``, ``partitions``."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import argparse
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from splitlib.cli import output
 from splitlib.cli.arguments import (
     config_of,
+    dump,
     enumerator_of,
+    filters_of,
+    for_command,
     output_options,
+    plain,
     setting_options,
     table_of,
     table_options,
 )
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.errors import ConfigError
-from splitlib.hive.partition_values import partition_name
-from splitlib.model import FileSplit
-from splitlib.progress import Progress
+from splitlib.errors import ConfigError, SplitlibError
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.partition_values import parse, partition_name
+from splitlib.model import FileSplit, PartitionBatch
 from splitlib.redaction import redact
+from splitlib.table import Table
+from splitlib.telemetry import Progress
 
 _COLUMNS: Final = pa.schema(
     [
@@ -56,8 +63,9 @@ def lines_of(splits: Iterable[FileSplit], form: str) -> Iterator[str]:
         return
     if form == "csv":
         yield _csv(_COLUMNS.names)
-    format_: Callable[[FileSplit], str] = {"csv": _csv_row, "json": _json, "text": _text}[form]
-    yield from map(format_, splits)
+        yield from (_csv([str(value) for value in _row(split).values()]) for split in splits)
+    else:
+        yield from map(_json if form == "json" else _text, splits)
 
 
 def write_parquet(splits: Iterable[FileSplit]) -> None:
@@ -103,11 +111,7 @@ def _text(split: FileSplit) -> str:
 def _json(split: FileSplit) -> str:
     row = _row(split)
     del row["partition"]
-    return output.dump({**row, "partition_values": output.plain(split.partition_values)})
-
-
-def _csv_row(split: FileSplit) -> str:
-    return _csv([str(value) for value in _row(split).values()])
+    return dump({**row, "partition_values": plain(split.partition_values)})
 
 
 def _csv(values: Iterable[str]) -> str:
@@ -129,11 +133,11 @@ def enumerating(
     config = config_of(args)
     with table_of(args, config) as table:
         enumerator = enumerator_of(args, table, config)
-        with output.for_command(enumerator.so_far, config, json=args.json) as out:
+        with for_command(enumerator.so_far, config, json=args.json) as out:
             yield enumerator, out
 
 
-def add_to(commands: Any) -> None:
+def add_plan(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "plan",
@@ -148,10 +152,10 @@ def add_to(commands: Any) -> None:
         help="paths: each file once, one per line; json: as --json; csv: with a header; parquet: a "
         "file, to redirect",
     )
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_plan)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_plan(args: argparse.Namespace) -> int:
     if args.json and args.format not in (None, "json"):
         raise ConfigError(f"--json and --format {args.format} contradict each other.")
     form = args.format or ("json" if args.json else "text")
@@ -163,3 +167,174 @@ def _run(args: argparse.Namespace) -> int:
             for line in lines_of(enumerator.enumerate_splits(), form):
                 out.print(line)
     return 0
+
+
+def add_explain(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "explain",
+        parents=options(),
+        help="show which filters pruned, and why others were not used",
+        description="Plans the table and prints how filters pruned it; with --json, one object.",
+    )
+    parser.add_argument("--html", action="store_true", help="write an HTML page")
+    parser.set_defaults(run=_run_explain)
+
+
+def _run_explain(args: argparse.Namespace) -> int:
+    if args.json and args.html:
+        raise ConfigError("--json and --html contradict each other.")
+    with enumerating(args) as (enumerator, out):
+        deque(enumerator.enumerate_splits(), maxlen=0)  # consume all splits without storing them
+        report = enumerator.explain()
+        text = report.to_html() if args.html else str(report)
+        out.print(dump(report.to_dict()) if args.json else text)
+    return 0
+
+
+_FORMATS = {"parquet": "parquet", "csv": "csv", "arrow": "ipc"}
+
+
+def add_export(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "export",
+        parents=options(),
+        help="write the matching rows to files",
+        description="Writes the rows that match the filters exactly, with partition columns, to "
+        "files in a new or empty directory. Spark is not needed.",
+    )
+    parser.add_argument("--to", required=True, metavar="DIR", help="directory to write")
+    parser.add_argument("--format", choices=_FORMATS, default="parquet", help="default: parquet")
+    parser.set_defaults(run=_run_export)
+
+
+def _run_export(args: argparse.Namespace) -> int:
+    from pyarrow import dataset as ds  # slow to import, and only needed here
+
+    config = config_of(args)
+    rows, files = 0, 0
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+
+    def wrote(_: object) -> None:
+        nonlocal files
+        files += 1
+
+    with (
+        table_of(args, config) as table,
+        for_command(lambda: f"{rows:,} rows", config, json=args.json) as out,
+    ):
+        found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
+        try:
+            ds.write_dataset(
+                counted(found.to_batches()),
+                args.to,
+                schema=found.schema,
+                format=_FORMATS[args.format],
+                basename_template=f"part-{{i}}.{args.format}",
+                file_visitor=wrote,
+            )
+        except SplitlibError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise SplitlibError(
+                f"The rows cannot be exported to {args.to!r} as {args.format}: {error}",
+                hint="give a new or empty directory, and a format for the types of the columns.",
+            ) from error
+        result = {"directory": args.to, "format": args.format, "files": files, "rows": rows}
+        text = f"{rows:,} rows in {files:,} files: {args.to}"
+        out.print(dump(result) if args.json else text)
+    return 0
+
+
+class _Found(NamedTuple):
+    batch: PartitionBatch
+    row: int
+    files: int = 0
+    bytes: int = 0
+
+
+def add_partitions(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "partitions",
+        parents=options(),
+        help="list the partitions that match",
+        description="Prints one partition name per line; with --json, one object per line.",
+    )
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="list files, too: print only partitions with data, with their number of files and "
+        "bytes, separated by tabs",
+    )
+    parser.set_defaults(run=_run_partitions)
+
+
+def _run_partitions(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    with table_of(args, config) as table:
+        if args.files:
+            found = _with_files(enumerator_of(args, table, config))
+        else:
+            filters = filters_of(args, table, config) if config.dynamic_filtering_enabled else []
+            found = _named(table, Predicate(table.metadata.partition_schema, filters))
+        shown = 0
+        with for_command(lambda: f"{shown:,} partitions", config, json=args.json) as out:
+            for shown, one in enumerate(found, start=1):  # noqa: B007 - read by the progress
+                row = _partition_row(table, one)
+                if args.files:
+                    row |= {"files": one.files, "bytes": one.bytes}
+                texts = (str(value) for name, value in row.items() if name != "values")
+                out.print(dump(row) if args.json else "\t".join(texts))
+    return 0
+
+
+def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
+    """Yield the matching partitions without loading their details from the catalog."""
+    if predicate.matches_nothing:
+        return
+    for batch in table.list_partitions(predicate):
+        rows = (
+            pc.indices_nonzero(predicate.match(batch.values, batch.fields))
+            if predicate.keys
+            else None
+        )
+        kept = batch if rows is None else batch.take(rows)
+        for row in range(len(kept)):
+            yield _Found(kept, row)
+
+
+def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
+    last: _Found | None = None
+    for selected in enumerator.select_files():
+        files = pa.table(selected.files.files).group_by("partition", use_threads=False)
+        for row in files.aggregate([("size", "count"), ("size", "sum")]).to_pylist():
+            batch, position = selected.partitions, row["partition"]
+            count, size = row["size_count"], row["size_sum"]
+            if last is not None and last.batch is batch and last.row == position:
+                # A partition's files may come in several consecutive batches, one per format.
+                count, size = count + last.files, size + last.bytes
+            elif last is not None:
+                yield last
+            last = _Found(batch, position, count, size)
+    if last is not None:
+        yield last
+
+
+def _partition_row(table: Table, found: _Found) -> dict[str, Any]:
+    keys = table.metadata.partition_schema
+    columns = found.batch.values.slice(found.row, 1).columns
+    texts = [column[0].as_py() for column in columns]
+    texts = [None if text is None else str(text) for text in texts]
+    typed = {
+        key.name: parse(column, key).values[0].as_py()
+        for key, column in zip(keys, columns, strict=True)
+    }
+    # The name of an unpartitioned table's only partition is empty.
+    return {"partition": partition_name(keys.names, texts), "values": plain(typed)}

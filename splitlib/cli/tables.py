@@ -1,14 +1,25 @@
-"""``splitlib tables``: list the tables of named catalogs, of a connector, or of a directory."""
+"""Commands on whole tables: ``splitlib tables`` lists them, ``splitlib analyze`` learns bounds."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from splitlib.cli import output
-from splitlib.cli.arguments import is_directory, nested, output_options, pairs
+from splitlib.cli.arguments import (
+    catalog_of,
+    config_of,
+    dump,
+    filters_of,
+    for_command,
+    is_directory,
+    output_options,
+    table_of,
+)
+from splitlib.cli.plan import options
 from splitlib.config import SplitConfig
+from splitlib.enumeration.analyze import Analysis, analyze_table
 from splitlib.errors import (
     ConfigError,
     MissingPartition,
@@ -31,7 +42,7 @@ class _Table(NamedTuple):
     catalog: str | None = None
 
 
-def add_to(commands: Any) -> None:
+def add_tables(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "tables",
@@ -60,25 +71,22 @@ def add_to(commands: Any) -> None:
         metavar="KEY=VALUE",
         help="an option of the connector; repeatable",
     )
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_tables)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_tables(args: argparse.Namespace) -> int:
     config = SplitConfig.resolve()
-    with output.for_command(lambda: "listing the tables", config, json=args.json) as out:
+    with for_command(lambda: "listing the tables", config, json=args.json) as out:
         for found in _tables(args):
             row = {"database": found.database, "table": found.table}
             if found.catalog is not None:
                 row["catalog"] = found.catalog
-            out.print(output.dump(row) if args.json else found.name)
+            out.print(dump(row) if args.json else found.name)
     return 0
 
 
 def _tables(args: argparse.Namespace) -> Iterator[_Table]:
-    options = nested(pairs("option", args.option))
-    if args.uri is not None:
-        options["uri"] = args.uri
-    connector = args.connector or ("hive" if args.uri is not None else None)
+    connector, options = catalog_of(args)
     if connector == "files" or (connector is None and args.name and is_directory(args.name)):
         yield from _below(args.name or ".", options)
     elif connector is not None:
@@ -144,3 +152,43 @@ def _below(directory: str, options: Mapping[str, Any]) -> Iterator[_Table]:
         return
     for name in level.directories:
         yield _Table(redact(f"{root.rstrip('/')}/{name}"), redact(root), name)
+
+
+def add_analyze(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "analyze",
+        parents=options(),
+        help="read the footers of all Parquet files, and keep what they say",
+        description="Keeps least and greatest values of columns in statistics_location, if it is "
+        "set. Filters select partitions.",
+    )
+    parser.add_argument(
+        "--columns", metavar="NAME,NAME", help="columns to learn; by default all that can be"
+    )
+    parser.add_argument(
+        "--where",
+        action="append",
+        dest="filter",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="partitions to learn; the same as --filter",
+    )
+    parser.set_defaults(run=_run_analyze)
+
+
+def _run_analyze(args: argparse.Namespace) -> int:
+    config, so_far = config_of(args), [Analysis(())]
+    names = None if args.columns is None else [n.strip() for n in args.columns.split(",")]
+    with (
+        table_of(args, config) as table,
+        for_command(lambda: f"{so_far[0].files:,} files", config, json=args.json) as out,
+    ):
+        filters = filters_of(args, table, config)
+
+        def show(found: Analysis) -> None:
+            so_far[0] = found
+
+        found = analyze_table(table, names, filters, config, show)
+        out.print(dump(asdict(found)) if args.json else str(found))
+    return 0

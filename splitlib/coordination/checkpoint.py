@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from splitlib.arrow import ipc
-from splitlib.connector_checks import check_value_types, checked_partitions
+from splitlib.checks import check_value_types, checked_partitions
 from splitlib.enumeration.pipeline import SelectedFiles, typed_values
 from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
@@ -165,7 +165,10 @@ def _decoded(
                 hint="open the table as it was when the checkpoint was made.",
             )
     formats = [_read_format(each) for each in header["read_formats"]]
-    deletes = [tuple(_delete_file(file) for file in each) for each in header["deletes"]]
+    deletes = [
+        tuple(DeleteFile(**{**file, "field_ids": tuple(file["field_ids"])}) for file in each)
+        for each in header["deletes"]
+    ]
     kinds, filters = header["kinds"], rest[len(header["kinds"]) :]
     splits: dict[int, TrackedSplit] = {}
     for fields, stream in zip(kinds, rest[: len(kinds)], strict=True):
@@ -328,7 +331,3 @@ def _read_format(stored: Mapping[str, Any]) -> ReadFormat:
         columns = tuple((number, name) for number, name in columns)
     options = tuple((key, value) for key, value in stored["options"])
     return ReadFormat(stored["name"], options, columns)
-
-
-def _delete_file(stored: Mapping[str, Any]) -> DeleteFile:
-    return DeleteFile(**{**stored, "field_ids": tuple(stored["field_ids"])})

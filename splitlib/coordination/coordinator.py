@@ -31,11 +31,6 @@ _FIRST_DELAY_SECONDS = 0.01
 _MOST_DOUBLINGS = 4
 
 
-def _paths_of(split: FileSplit) -> list[str]:
-    """Return the paths of the files needed to read a split."""
-    return [split.path, *(delete.path for delete in split.deletes)]
-
-
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
     """Response with a split, which the reader must read and then acknowledge.
@@ -133,7 +128,8 @@ class DynamicFileSplitEnumerator:
         """
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
         splits = [tracked.split for tracked in checkpoint.splits]
-        paths = {path for split in splits for path in _paths_of(split)}
+        paths = {split.path for split in splits}
+        paths.update(file.path for split in splits for file in split.deletes)
         enumerator.table.refuse_outside(sorted(paths), enumerator.config)
         for event in checkpoint.filters:
             enumerator.set_dynamic_filtering_data(event.data, event.producer)
@@ -141,9 +137,7 @@ class DynamicFileSplitEnumerator:
         known = checkpoint.known_files
         restored._known_files += known
         restored._prefetcher = SplitPrefetcher(enumerator, known, complete=checkpoint.complete)
-        kept = restored._still_wanted(checkpoint.splits, restored._passed)
-        restored._waiting.update((tracked.split.split_id, tracked) for tracked in kept)
-        restored._assigner.add_back([tracked.split for tracked in kept])
+        restored._wait_again(checkpoint.splits)
         return restored
 
     def snapshot_state(self) -> bytes:
@@ -325,8 +319,10 @@ class DynamicFileSplitEnumerator:
 
     def _put_back(self, split_ids: Iterable[str]) -> None:
         self._receive()
-        returned = [self._assigned.pop(split_id)[0] for split_id in dict.fromkeys(split_ids)]
-        kept = self._still_wanted(returned, self._passed)
+        self._wait_again([self._assigned.pop(key)[0] for key in dict.fromkeys(split_ids)])
+
+    def _wait_again(self, splits: Sequence[TrackedSplit]) -> None:
+        kept = self._still_wanted(splits, self._passed)
         self._waiting.update((tracked.split.split_id, tracked) for tracked in kept)
         self._assigner.add_back([tracked.split for tracked in kept])
 

@@ -4,5 +4,5 @@
 partitions, matches them with the filters, lists their files, and matches again. For paged listings,
 ``neighbours`` groups partitions that one page can cover. ``learning`` drops files by learned
 statistics, and ``analyze`` learns those of a whole table. ``splitting`` cuts files into splits, and
-``tally`` counts and explains the pruning, with the ``ranges`` of partitions that are read.
+``tally`` counts and explains the pruning.
 """

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.checks import column_named
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import FOOTER_SECONDS, arrays, learnable_columns, read_rows
 from splitlib.errors import InvalidFilter, SourceUnavailable, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.mismatches import column_named
 from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.storage import StoredFile

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig
 from splitlib.enumeration.learning import FooterStage, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
@@ -22,15 +23,13 @@ from splitlib.enumeration.splitting import SplitMaker
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
-from splitlib.filtering.mismatches import Mismatch, mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
-from splitlib.progress import Progress, progress_of
 from splitlib.redaction import redact, without_credentials
 from splitlib.remote.calls import FOREVER_SECONDS, BoundedCalls, UnforkedCondition
 from splitlib.report import Report, ScanMetrics
 from splitlib.table import Table
-from splitlib.telemetry import reported, traced
+from splitlib.telemetry import Progress, progress_of, reported, traced
 
 
 class ReceivedFilters:

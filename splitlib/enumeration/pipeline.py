@@ -200,11 +200,7 @@ class ScanPipeline:
                 batch = calls.run(lambda: next(batches, None))
             if batch is None:
                 return
-            self._tally.count(partitions_total=len(batch))
-            self._tally.requested(batch)
-            self._tally.opened(batch.manifests)
-            self._tally.asked_for(batch)
-            self._tally.expects(batch.files_each)
+            self._tally.partitions(batch)
             yield batch
 
     def _with_details(
@@ -223,14 +219,13 @@ class ScanPipeline:
                 continue
             with self._tally.timed("load_details"):
                 ready = calls.run(partial(self._table.load_details, names, self._config))
-            self._tally.requested(ready)
+            self._tally.details(ready)
             self._tally.gone(len(names) - len(ready))
             if len(ready) < len(names) and self._config.missing_partition == "error":
                 raise MissingPartition(
                     f"{len(names) - len(ready)} partitions were dropped while they were listed.",
                     hint="run the query again, or set missing_partition to 'skip'.",
                 )
-            self._tally.expects(ready.files_each)
             # If partitions were dropped, positions are approximate, which is enough for grouping.
             yield ready, at[: len(ready)]
 
@@ -270,8 +265,7 @@ class ScanPipeline:
             self._tally.made_again(call.failed_attempts)
             call.failed_attempts = 0
         for batch in batches:
-            self._tally.requested(batch)
-            self._tally.count(files_listed=len(batch))
+            self._tally.files(batch)
             files += np.bincount(batch.files["partition"], minlength=listed)
         self._tally.listed(files.tolist(), together=bool(self._table.files_per_page))
         if self._hosts:

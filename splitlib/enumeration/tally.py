@@ -7,19 +7,90 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import groupby
 from types import MappingProxyType
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.checks import Mismatch
 from splitlib.config import SplitConfig
-from splitlib.enumeration.ranges import PartitionRanges
-from splitlib.filtering.mismatches import Mismatch
 from splitlib.filtering.predicate import Predicate
-from splitlib.model import FileBatch, Manifests, PartitionBatch
+from splitlib.hive.partition_values import name_of
+from splitlib.model import FileBatch, PartitionBatch
 from splitlib.redaction import get_logger, redact
-from splitlib.report import MISTAKE, Count, FilterUse, Report, ScanMetrics
+from splitlib.report import MISTAKE, Count, FilterUse, PartitionRange, Report, ScanMetrics
 from splitlib.table import Table
+
+_MOST_CELLS: Final = 120
+_Place = tuple[PartitionBatch, int]
+
+
+class _Cell(NamedTuple):
+    """Neighbouring partitions; ``first`` and ``last`` are as in :class:`PartitionRange`."""
+
+    first: _Place
+    last: _Place
+    read: int
+    total: int
+
+    def joined(self, other: _Cell) -> _Cell:
+        """Return both as one cell."""
+        known = [cell for cell in (self, other) if cell.read] or [self, other]
+        read, total = self.read + other.read, self.total + other.total
+        return _Cell(known[0].first, known[-1].last, read, total)
+
+
+class PartitionRanges:
+    """Collects which partitions are read. Its size does not depend on their number."""
+
+    def __init__(self) -> None:
+        self._cells: list[_Cell] = []
+        self._width = 1
+        """Maximum number of partitions in a cell."""
+
+    def add(self, partitions: PartitionBatch, mask: pa.BooleanArray) -> None:
+        """Add the next partitions of the catalog, with a flag for each: whether it is read."""
+        while len(self._cells) + -(-len(mask) // self._width) > _MOST_CELLS:
+            self._width *= 2
+            cells, self._cells = self._cells, []
+            self._append(cells)
+        self._append(self._cells_of(partitions, mask))
+
+    def found(self) -> tuple[PartitionRange, ...]:
+        """Return ranges that alternate: partitions that are read, and others."""
+        ranges = []
+        for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
+            one = reduce(_Cell.joined, cells)
+            first, last = (redact(name_of(*place)) for place in (one.first, one.last))
+            ranges.append(PartitionRange(first, last, one.read, one.total))
+        return tuple(ranges)
+
+    def _append(self, cells: Iterable[_Cell]) -> None:
+        """Append cells, joined with the cell before them where both fit into one."""
+        for cell in cells:
+            if self._cells and self._cells[-1].total + cell.total <= self._width:
+                self._cells[-1] = self._cells[-1].joined(cell)
+            else:
+                self._cells.append(cell)
+
+    def _cells_of(self, partitions: PartitionBatch, mask: pa.BooleanArray) -> Iterator[_Cell]:
+        kept = mask.to_numpy(zero_copy_only=False)
+        bounds, counts = [], []
+        for start in range(0, len(kept), self._width):
+            part = kept[start : start + self._width]
+            read = np.flatnonzero(part)
+            ends = (read[0], read[-1]) if len(read) else (0, len(part) - 1)
+            bounds += [start + end for end in ends]
+            counts.append((len(read), len(part)))
+        # A copy of these rows, because a slice would keep the whole batch in memory.
+        named = partitions.take(pa.array(bounds, pa.int64()))
+        for number, (some, total) in enumerate(counts):
+            yield _Cell((named, 2 * number), (named, 2 * number + 1), some, total)
+
 
 _log = get_logger(__name__)
 # Fraction of a listing page to fill when partitions have different numbers of files.
@@ -88,23 +159,33 @@ class ScanTally:
             for name, number in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + number
 
-    def requested(self, batch: PartitionBatch | FileBatch) -> None:
-        """Count the requests that a connector sent for a batch."""
-        took = batch.requests
-        self.count(metastore_requests=took.catalog, storage_requests=took.storage)
-
-    def asked_for(self, batch: PartitionBatch) -> None:
-        """Record how the partitions of a batch were requested."""
+    def partitions(self, batch: PartitionBatch) -> None:
+        """Count the partitions of a batch, its requests and its manifests."""
+        manifests = batch.manifests
+        if manifests.total:
+            self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
+            self.count(files_total=manifests.files_total)
+            self.dropped(manifests=manifests.files_skipped)
         with self._lock:
             self._asked_for[batch.asked_for] = self._asked_for.get(batch.asked_for, 0) + 1
+        self.details(batch, partitions_total=len(batch))
 
-    def expects(self, files_each: float) -> None:
-        """Record how many files a partition has on average, according to the catalog.
+    def details(self, batch: PartitionBatch, **counts: int) -> None:
+        """Count the requests for a batch, and record how many files a partition has on average.
 
-        Only the first known number is used; 0 means unknown.
+        Only the first number of files that the catalog knows is used.
         """
         with self._lock:
-            self._files_expected = self._files_expected or files_each
+            self._files_expected = self._files_expected or batch.files_each
+        took = batch.requests
+        self.count(metastore_requests=took.catalog, storage_requests=took.storage, **counts)
+
+    def files(self, batch: FileBatch) -> None:
+        """Count the files of a batch, and its requests."""
+        took, number = batch.requests, len(batch)
+        self.count(
+            metastore_requests=took.catalog, storage_requests=took.storage, files_listed=number
+        )
 
     def listed(self, files: Sequence[int], *, together: bool) -> None:
         """Count listed partitions.
@@ -135,13 +216,6 @@ class ScanTally:
             mean = max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
             least, most = self._files_of_one
             return mean if least == most else mean / _FILL
-
-    def opened(self, manifests: Manifests) -> None:
-        """Count manifests, and the files of skipped manifests."""
-        if manifests.total:
-            self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
-            self.count(files_total=manifests.files_total)
-            self.dropped(manifests=manifests.files_skipped)
 
     def dropped(self, **files: int) -> None:
         """Count dropped files by the stage that dropped them."""

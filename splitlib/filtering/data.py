@@ -284,7 +284,7 @@ def _part(domain: Domain) -> Part:
         return Part("values", domain.rows)
     ranges = domain.ranges
     kind = f"ranges{ranges.brackets}"
-    if len(ranges) == 1 and ranges.is_closed:
+    if len(ranges) == 1 and ranges.brackets == "[]":
         kind = "range"  # older versions use this name, and know no other kind of range
     ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
     return Part(f"{kind}+null" if domain.includes_null else kind, ends)

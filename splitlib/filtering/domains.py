@@ -309,11 +309,6 @@ class Ranges:
         return pa.concat_arrays([self.lower, self.upper])
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the ranges include their ends."""
-        return self.brackets == "[]"
-
-    @property
     def are_in_order(self) -> bool:
         """Whether the ranges are valid and ordered; deserialized ranges may not be."""
         if self.brackets not in BRACKETS or not len(self):

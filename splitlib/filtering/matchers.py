@@ -8,7 +8,7 @@ Other pairs of types prune nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -171,6 +171,42 @@ class Matcher(Protocol):
         """
 
 
+def are_in(columns: Sequence[Any], rows: Sequence[pa.Array]) -> Any:
+    """Return whether the values of some columns, as a tuple, are among the rows.
+
+    Args:
+        columns: Arrays, or expressions that Arrow evaluates later.
+        rows: The accepted tuples, one array per column.
+
+    Returns:
+        A boolean array or expression.
+    """
+    if len(rows) == 1:
+        return pc.is_in(columns[0], value_set=rows[0])
+    # Encode each tuple as one number. Its digits are the positions of the tuple's values in the
+    # list of accepted values of each column. Renumber the codes before they overflow.
+    accepted: Any = None
+    found: Any = None
+    radix = 1
+    for column, values in zip(columns, rows, strict=True):
+        known = pc.unique(values)
+        digit = pc.index_in(values, value_set=known).cast(pa.int64())
+        found_digit = pc.index_in(column, value_set=known).cast(pa.int64())
+        size = max(1, len(known))
+        if accepted is None:
+            accepted, found, radix = digit, found_digit, size
+            continue
+        if radix * size >= _MAX_CODE:
+            codes = pc.unique(accepted)
+            accepted = pc.index_in(accepted, value_set=codes).cast(pa.int64())
+            found = pc.index_in(found, value_set=codes).cast(pa.int64())
+            radix = len(codes)
+        accepted = pc.add(pc.multiply(accepted, pa.scalar(size, pa.int64())), digit)
+        found = pc.add(pc.multiply(found, pa.scalar(size, pa.int64())), found_digit)
+        radix *= size
+    return pc.is_in(found, value_set=accepted)
+
+
 @dataclass(frozen=True, eq=False)
 class ValueMatcher:
     """Accepts rows whose columns, as a tuple, are among some values."""
@@ -181,28 +217,8 @@ class ValueMatcher:
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
         """Return true for each row whose values the filter accepts."""
-        if len(self.keys) == 1:
-            return pc.is_in(columns[self.keys[0]].values, value_set=self.rows[0])
-        # Encode each tuple as one number. Its digits are the positions of the tuple's values in the
-        # list of accepted values of each key. Renumber the codes before they overflow.
-        accepted = found = None
-        radix = 1
-        for key, column in zip(self.keys, self.rows, strict=True):
-            known = pc.unique(column)
-            digit = pc.index_in(column, value_set=known).cast(pa.int64())
-            found_digit = pc.index_in(columns[key].values, value_set=known).cast(pa.int64())
-            if accepted is None:
-                accepted, found, radix = digit, found_digit, len(known)
-                continue
-            if radix * len(known) >= _MAX_CODE:
-                codes = pc.unique(accepted)
-                accepted = pc.index_in(accepted, value_set=codes).cast(pa.int64())
-                found = pc.index_in(found, value_set=codes).cast(pa.int64())
-                radix = len(codes)
-            accepted = pc.add(pc.multiply(accepted, len(known)), digit)
-            found = pc.add(pc.multiply(found, len(known)), found_digit)
-            radix *= len(known)
-        return pc.is_in(found, value_set=accepted)
+        found: pa.BooleanArray = are_in([columns[key].values for key in self.keys], self.rows)
+        return found
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
         """Return true for each file whose bounds may contain an accepted value.

@@ -183,6 +183,8 @@ class Predicate:
     ) -> dict[int, DynamicFilteringData]:
         """Return the filters on learnable columns, without other columns, by position."""
         names = {name.lower() for name in self._learnable.names}
+        if not names:
+            return {}
         fields = [[f for f in data.fields if f.lower() in names] for data in filters]
         return {i: filters[i].only(of_data) for i, of_data in enumerate(fields) if of_data}
 
@@ -216,7 +218,8 @@ class Predicate:
         reasons: list[str] = []
         matchers: list[Matcher] = []
         learnable = {name.lower() for name in self._learnable.names}
-        others = [f for f in data.fields if f.lower() not in self._schema]
+        fields = data.fields
+        others = [f for f in fields if f.lower() not in self._schema]
         foreign = [f for f in others if f.lower() not in learnable]
         if foreign:
             reasons.append(f"{', '.join(foreign)}: no partition key")
@@ -231,7 +234,7 @@ class Predicate:
             dict.fromkeys(self._schema[key].name for matcher in matchers for key in matcher.keys)
         )
         return matchers, FilterUse(
-            data.fields,
+            fields,
             data.describe(),
             data.nbytes,
             used_fields=used,

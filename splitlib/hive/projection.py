@@ -7,15 +7,319 @@ projection. Source: the pages "partition projection" of the user guide of Amazon
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import escape
-from splitlib.hive.projected_values import Projected, projected
+from splitlib.hive.projected_dates import FIXED, UNITS, DateFormat, plus_months, range_end
+
+_INT64: Final = range(-(2**63), 2**63)
+_MOST_DIGITS: Final = 100
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+class Projected(ABC):
+    """The projected values of one partition key."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of values."""
+
+    @abstractmethod
+    def text(self, number: int) -> str:
+        """Return a value as the text of a partition value."""
+
+    def in_location(self, number: int) -> str:
+        """Return a value as it is written into the location of a partition."""
+        return self.text(number)
+
+    @property
+    def position(self) -> Callable[[Any], int | None] | None:
+        """Function from a value of the key's type to its number, or to None if it has none.
+
+        The function is missing if numbers can only be found by comparing all values.
+        """
+        return None
+
+    @property
+    def value(self) -> Callable[[int], Any] | None:
+        """Function from a number to a value of the key's type.
+
+        It is missing unless greater numbers have greater values.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class EnumProjected(Projected):
+    """Values from a list."""
+
+    texts: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return len(self.texts)
+
+    def text(self, number: int) -> str:
+        """Return a value as the text of a partition value."""
+        return self.texts[number]
+
+
+@dataclass(frozen=True)
+class IntegerProjected(Projected):
+    """Integers at equal distances."""
+
+    first: int
+    last: int
+    interval: int
+    digits: int
+    """Least number of digits, filled with zeros; 0 means no zeros."""
+    kind: Literal["integer", "text", "other"]
+    """Type of the key."""
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return (self.last - self.first) // self.interval + 1
+
+    def text(self, number: int) -> str:
+        """Return a value as the text of a partition value."""
+        return f"{self.first + number * self.interval:0{self.digits}d}"
+
+    @property
+    def position(self) -> Callable[[Any], int | None] | None:
+        """Function from a value of the key's type to its number; see :class:`Projected`."""
+        return None if self.kind == "other" else self._position
+
+    @property
+    def value(self) -> Callable[[int], Any] | None:
+        """Function from a number to a value of the key's type; see :class:`Projected`."""
+        return self._value if self.kind == "integer" else None
+
+    def _value(self, number: int) -> int:
+        return self.first + number * self.interval
+
+    def _position(self, value: Any) -> int | None:
+        if self.kind == "text" and not _WHOLE.fullmatch(value):
+            return None
+        number, rest = divmod(int(value) - self.first, self.interval)
+        if rest or not 0 <= number < self.count:
+            return None
+        is_same = self.kind == "integer" or self.text(number) == value
+        return number if is_same else None
+
+
+@dataclass(frozen=True)
+class DateProjected(Projected):
+    """Moments at equal distances."""
+
+    form: DateFormat
+    first: datetime
+    last: datetime
+    """No value is later."""
+    interval: int
+    unit: str
+    kind: Literal["date", "text", "timestamp", "other"]
+    """Type of the key."""
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        if self.unit in FIXED:
+            return (self.last - self.first) // (self.interval * FIXED[self.unit]) + 1
+        number = _months(self.first, self.last) // self._step
+        return number + (self._moment(number) <= self.last)
+
+    def text(self, number: int) -> str:
+        """Return a value as the text of a partition value."""
+        moment = self._moment(number)
+        match self.kind:
+            case "date":
+                return moment.date().isoformat()
+            case "timestamp":
+                return moment.isoformat(" ", "milliseconds" if moment.microsecond else "seconds")
+        return self.form.write(moment)
+
+    def in_location(self, number: int) -> str:
+        """Return a value as it is written into the location of a partition."""
+        return self.form.write(self._moment(number))
+
+    @property
+    def position(self) -> Callable[[Any], int | None] | None:
+        """Function from a value of the key's type to its number; see :class:`Projected`."""
+        return self._position if self.kind in ("date", "text") else None
+
+    @property
+    def value(self) -> Callable[[int], Any] | None:
+        """Function from a number to a value of the key's type; see :class:`Projected`."""
+        return (lambda number: self._moment(number).date()) if self.kind == "date" else None
+
+    @property
+    def _step(self) -> int:
+        return self.interval * (12 if self.unit == "YEARS" else 1)
+
+    def _moment(self, number: int) -> datetime:
+        if self.unit in FIXED:
+            return self.first + number * self.interval * FIXED[self.unit]
+        return plus_months(self.first, number * self._step)
+
+    def _position(self, value: Any) -> int | None:
+        moment = self.form.read(value) if self.kind == "text" else datetime(*value.timetuple()[:3])
+        if moment is None or not self.first <= moment <= self.last:
+            return None
+        if self.unit in FIXED:
+            number, _ = divmod(moment - self.first, self.interval * FIXED[self.unit])
+        else:
+            number = _months(self.first, moment) // self._step
+        return number if self._moment(number) == moment else None
+
+
+@dataclass(frozen=True)
+class InjectedProjected(Projected):
+    """Values that only the keys of a filter give."""
+
+    texts: tuple[str, ...] = ()
+    """The values of the filter, sorted."""
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return len(self.texts)
+
+    def text(self, number: int) -> str:
+        """Return a value as the text of a partition value."""
+        return self.texts[number]
+
+
+def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Projected:
+    """Return the values of a partition key.
+
+    Args:
+        key: The partition key with the table's type.
+        properties: The table's properties of this key, without ``projection.NAME.``.
+        now: The current time in UTC, without a time zone.
+
+    Raises:
+        UnsupportedTable: for a projection that Athena rejects, or whose values are not certain.
+    """
+    name, kind = key.name, properties.get("type", "").strip().lower()
+    match kind:
+        case "enum":
+            texts = _required(properties, name, "values").split(",")
+            return EnumProjected(tuple(dict.fromkeys(texts)))
+        case "integer":
+            return _integer(key, properties)
+        case "date":
+            return _date(key, properties, now)
+        case "injected" if pa.types.is_string(key.type) and not key.metadata:
+            return InjectedProjected()
+    raise _invalid(name, f"of type {kind!r} does not apply to {key.type}")
+
+
+def _integer(key: pa.Field, properties: dict[str, str]) -> IntegerProjected:
+    ends = [end.strip() for end in _required(properties, key.name, "range").split(",")]
+    if len(ends) != 2 or not all(map(_WHOLE.fullmatch, ends)):
+        raise _invalid(key.name, "has a range that is not two integers")
+    first, last = map(int, ends)
+    if first > last or first not in _INT64 or last not in _INT64:
+        raise _invalid(key.name, "has a range without integers")
+    digits = _number(properties, key.name, "digits", 0)
+    if digits > _MOST_DIGITS:
+        raise _invalid(key.name, f"has more than {_MOST_DIGITS} digits")
+    interval = _number(properties, key.name, "interval", 1)
+    of: Literal["integer", "text", "other"] = "other"
+    if pa.types.is_integer(key.type):
+        of = "integer"
+    elif pa.types.is_string(key.type) and not key.metadata:
+        of = "text"
+    return IntegerProjected(first, last, interval, digits, of)
+
+
+def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProjected:
+    form = DateFormat(_required(properties, key.name, "format"))
+    ends = _required(properties, key.name, "range").split(",")
+    moments = [moment for end in ends if (moment := range_end(end, form, now)) is not None]
+    if len(ends) != 2 or len(moments) != 2:
+        raise _invalid(key.name, "has a range that is not two dates in its format")
+    first, last = moments
+    if first > last:
+        raise _invalid(key.name, "has a range that ends before it begins")
+    unit = _unit(key.name, properties, form)
+    if UNITS.index(unit) > UNITS.index(form.unit):
+        raise _invalid(key.name, f"has a unit, {unit}, that is finer than its format")
+    if unit not in FIXED and first.day > 28:
+        raise _invalid(key.name, f"begins on a day that not every month has, with unit {unit}")
+    of: Literal["date", "text", "timestamp", "other"] = "other"
+    if pa.types.is_date(key.type):
+        of = "date"
+        if form.unit not in ("DAYS", "MONTHS", "YEARS"):
+            raise _invalid(key.name, "has hours, and the key has dates")
+    elif pa.types.is_timestamp(key.type):
+        of = "timestamp"
+    elif pa.types.is_string(key.type) and not key.metadata:
+        of = "text"
+    interval = _number(properties, key.name, "interval", 1)
+    if interval > 10**6:
+        raise _invalid(key.name, "has an interval above a million")
+    return DateProjected(form, first, last, interval, unit, of)
+
+
+def _unit(name: str, properties: dict[str, str], form: DateFormat) -> str:
+    """Return the unit of the interval, by default that of the format if Athena has this default.
+
+    Athena documents a default for days and months. For years alone, it has the same values.
+    """
+    unit = properties.get("interval.unit", "").strip().upper()
+    given = "interval" in properties
+    by_default = form.unit in ("DAYS", "MONTHS") or (
+        form.unit == "YEARS" and not unit and not given
+    )
+    if unit and unit not in UNITS:
+        raise _invalid(name, f"has the unknown unit {unit!r}")
+    if not by_default and not (unit and given):
+        raise _invalid(name, "needs an interval and its unit, because of its format")
+    return unit or form.unit
+
+
+def _months(one: datetime, other: datetime) -> int:
+    return (other.year - one.year) * 12 + other.month - one.month
+
+
+def _required(properties: dict[str, str], name: str, option: str) -> str:
+    if option not in properties:
+        raise _invalid(name, f"has no property {option!r}")
+    return properties[option]
+
+
+def _number(properties: dict[str, str], name: str, option: str, default: int) -> int:
+    text = properties.get(option, "").strip()
+    if option not in properties:
+        return default
+    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or not int(text):
+        raise _invalid(name, f"has the property {option!r} with value {text!r}")
+    return int(text)
+
+
+def _invalid(name: str, what: str) -> UnsupportedTable:
+    return UnsupportedTable(
+        f"The partition projection of key {name!r} {what}.",
+        hint="correct the table's properties, or pass partition_projection=False to read the "
+        "registered partitions.",
+    )
+
+
+def injected(values: Sequence[str]) -> InjectedProjected:
+    """Return the projection of an injected key whose values are those of a filter."""
+    return InjectedProjected(tuple(sorted(set(values))))
+
 
 _PREFIX: Final = "projection."
 _TEMPLATE: Final = "storage.location.template"

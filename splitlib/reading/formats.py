@@ -198,11 +198,7 @@ def read_parquet(
 def _not_deleted(
     metadata: pq.FileMetaData, groups: Sequence[int], deleted: pa.Int64Array
 ) -> npt.NDArray[np.bool_]:
-    """Return a flag for each row of ``groups``, in their order: whether it is not deleted.
-
-    Raises:
-        CorruptMetadata: if a deleted position is not in the file.
-    """
+    """Return a flag for each row of ``groups``, in their order: whether it is not deleted."""
     keeps = np.ones(metadata.num_rows, np.bool_)
     positions = deleted.to_numpy(zero_copy_only=False)
     if len(positions) and not 0 <= positions.min() <= positions.max() < len(keeps):

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from splitlib.config import SplitConfig
-from splitlib.errors import SourceUnavailable, error_context
+from splitlib.errors import SourceUnavailable, SplitlibError, in_context
 from splitlib.remote.calls import Call, current_call, working_on
 
 T = TypeVar("T")
@@ -83,10 +83,16 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
     """
 
     def attempt() -> T:
-        # Translate errors here, because the retry loop retries only SourceUnavailable.
-        with error_context(connector=connector, table=table):
+        try:
             return call()
+        except BaseException as error:  # the retry loop retries only SourceUnavailable
+            found = in_context(error, connector, table)
+            if found is error:
+                raise
+            raise found from found.__cause__
 
-    # Add context also to the error for a passed deadline, which the retry loop itself raises.
-    with error_context(connector=connector, table=table):
+    try:
         return retrying(attempt, config)
+    except SplitlibError as error:  # for a passed deadline, the retry loop itself raises an error
+        in_context(error, connector, table)
+        raise

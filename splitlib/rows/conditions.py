@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.values import try_cast
+from splitlib.checks import mismatches
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain
-from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
-from splitlib.filtering.mismatches import mismatches
+from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, are_in
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
-
-_CODE_LIMIT = 2**62
 
 
 def condition_of(
@@ -82,10 +79,7 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
     if isinstance(matcher, RangeMatcher):
         return _in_ranges(matcher, columns[matcher.keys[0]])
     assert isinstance(matcher, ValueMatcher)
-    fields = [_comparable(columns[key]) for key in matcher.keys]
-    if len(fields) == 1:
-        return pc.is_in(fields[0], value_set=matcher.rows[0])
-    return _in_tuples(fields, matcher.rows)
+    return are_in([_comparable(columns[key]) for key in matcher.keys], matcher.rows)
 
 
 def _comparable(column: pa.Field) -> pc.Expression:
@@ -96,33 +90,6 @@ def _comparable(column: pa.Field) -> pc.Expression:
         # bounds of a column do not include NaN.
         return pc.add(field, pa.scalar(0.0, column.type))
     return pc.utf8_rtrim(field, characters=" ") if is_char(column) else field
-
-
-def _in_tuples(fields: Sequence[pc.Expression], rows: Sequence[pa.Array]) -> pc.Expression:
-    """Return whether the values of some columns, as a tuple, are among the rows.
-
-    Each tuple is encoded as one number, as :class:`ValueMatcher` does.
-    """
-    accepted: Any = None
-    code: Any = None
-    radix = 1
-    for field, column in zip(fields, rows, strict=True):
-        known = pc.unique(column)
-        digit = pc.index_in(column, value_set=known).cast(pa.int64())
-        found = pc.index_in(field, value_set=known).cast(pa.int64())
-        if accepted is None:
-            accepted, code, radix = digit, found, max(1, len(known))
-            continue
-        if radix * len(known) >= _CODE_LIMIT:  # renumber, so that codes do not overflow
-            codes = pc.unique(accepted)
-            accepted = pc.index_in(accepted, value_set=codes).cast(pa.int64())
-            code = pc.index_in(code, value_set=codes).cast(pa.int64())
-            radix = len(codes)
-        size = pa.scalar(max(1, len(known)), pa.int64())
-        accepted = pc.add(pc.multiply(accepted, size), digit)
-        code = pc.add(pc.multiply(code, size), found)
-        radix *= max(1, len(known))
-    return pc.is_in(code, value_set=accepted)
 
 
 def _in_ranges(matcher: RangeMatcher, column: pa.Field) -> pc.Expression:

@@ -53,8 +53,12 @@ class ReadableTable(Table):
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)
+        found = []
         with enumerator.progress():
-            return partitions_of(enumerator)
+            if not enumerator.predicate.matches_nothing:
+                for batch, mask in enumerator.match_partitions():
+                    found.append(_named(self, batch, pc.indices_nonzero(mask)))
+        return _joined(found, {"partition": pa.string(), "values": _struct(self)})
 
     def files(self, *filters: DynamicFilteringData, config: SplitConfig | None = None) -> pa.Table:
         """List the data files that may have matching rows, without empty files.
@@ -69,8 +73,38 @@ class ReadableTable(Table):
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)
+        found = []
         with enumerator.progress():
-            return files_of(enumerator)
+            for selected in enumerator.select_files():
+                files = selected.files
+                rows = files.files["partition"]
+                used = pc.unique(rows)
+                of_each = _named(self, selected.partitions, used)
+                at = pc.index_in(rows, value_set=used)
+                paths = [redact(path) for path in files.files["path"].to_pylist()]
+                modified = files.files["modified"]
+                modified = pc.if_else(pc.equal(modified, 0), None, modified)
+                deletes = [len(of_file) for of_file in files.deletes_of_each()]
+                columns = {
+                    "path": pa.array(paths, pa.string()),
+                    "size": files.files["size"],
+                    "modified": modified.cast(pa.timestamp("ms", "UTC")),
+                    "format": pa.array([files.read_format.name] * len(files), pa.string()),
+                    "delete_files": pa.array(deletes, pa.int64()),
+                    **{name: of_each[name].take(at) for name in of_each.column_names},
+                }
+                found.append(pa.table(columns))
+            reported(enumerator.explain)
+        kinds = {
+            "path": pa.string(),
+            "size": pa.int64(),
+            "modified": pa.timestamp("ms", "UTC"),
+            "format": pa.string(),
+            "delete_files": pa.int64(),
+            "partition": pa.string(),
+            "values": _struct(self),
+        }
+        return _joined(found, kinds)
 
     def to_arrow_dataset(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None
@@ -111,7 +145,7 @@ class ReadableTable(Table):
             ConnectorNotInstalled: without Polars; it is the extra ``polars``.
             SplitlibError: see :meth:`to_arrow_dataset`.
         """
-        from splitlib.rows.engines import lazy_frame
+        from splitlib.rows.dataset import lazy_frame
 
         return lazy_frame(self.to_arrow_dataset(*filters, config=config))
 
@@ -137,7 +171,7 @@ class ReadableTable(Table):
             ConnectorNotInstalled: without DuckDB; it is the extra ``duckdb``.
             SplitlibError: see :meth:`to_arrow_dataset`.
         """
-        from splitlib.rows.engines import relation
+        from splitlib.rows.dataset import relation
 
         return relation(self.to_arrow_dataset(*filters, config=config), connection)
 
@@ -165,56 +199,8 @@ class ReadableTable(Table):
             yield
 
 
-def partitions_of(enumerator: DynamicFileEnumerator) -> pa.Table:
-    """Return the matching partitions; see :meth:`splitlib.rows.table.ReadableTable.partitions`."""
-    found = []
-    if not enumerator.predicate.matches_nothing:
-        for batch, mask in enumerator.match_partitions():
-            found.append(_named(enumerator.table, batch, pc.indices_nonzero(mask)))
-    return _joined(found, {"partition": pa.string(), "values": _struct(enumerator.table)})
-
-
-def files_of(enumerator: DynamicFileEnumerator) -> pa.Table:
-    """Return the matching files; see :meth:`splitlib.rows.table.ReadableTable.files`."""
-    found = []
-    for selected in enumerator.select_files():
-        files = selected.files
-        rows = files.files["partition"]
-        used = pc.unique(rows)
-        of_each = _named(enumerator.table, selected.partitions, used)
-        at = pc.index_in(rows, value_set=used)
-        paths = [redact(path) for path in files.files["path"].to_pylist()]
-        modified = files.files["modified"]
-        modified = pc.if_else(pc.equal(modified, 0), None, modified)
-        deletes = [len(of_file) for of_file in files.deletes_of_each()]
-        columns = {
-            "path": pa.array(paths, pa.string()),
-            "size": files.files["size"],
-            "modified": modified.cast(pa.timestamp("ms", "UTC")),
-            "format": pa.array([files.read_format.name] * len(files), pa.string()),
-            "delete_files": pa.array(deletes, pa.int64()),
-            **{name: of_each[name].take(at) for name in of_each.column_names},
-        }
-        found.append(pa.table(columns))
-    reported(enumerator.explain)
-    kinds = {
-        "path": pa.string(),
-        "size": pa.int64(),
-        "modified": pa.timestamp("ms", "UTC"),
-        "format": pa.string(),
-        "delete_files": pa.int64(),
-        "partition": pa.string(),
-        "values": _struct(enumerator.table),
-    }
-    return _joined(found, kinds)
-
-
 def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
-    """Return names and typed values of some partitions.
-
-    Raises:
-        UnsupportedTable: for text that may not be a value of the key's type.
-    """
+    """Return names and typed values of some partitions."""
     kept = batch.take(rows)
     names = [name_of(kept, row) for row in range(len(kept))]
     fields = table_fields(kept.values.schema, kept.fields, table.metadata.filter_schema)

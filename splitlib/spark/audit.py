@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib import page
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, SplitlibError
-from splitlib.progress import progress_of
 from splitlib.redaction import get_logger
 from splitlib.report import Count, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_query, refuse_statement
@@ -39,6 +38,7 @@ from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matc
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 from splitlib.spark.session import settings_of
+from splitlib.telemetry import progress_of
 
 _log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField
+from pyspark.sql.types import StringType
 
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
@@ -114,16 +114,17 @@ def _condition(
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
-    padded = [name for name in usable if _may_be_padded(columns[pairs[name]].field)]
+    # Spark may pad a literal of these keys to match CHAR(n) values.
+    fields = {name: columns[pairs[name]].field for name in usable}
+    padded = [
+        name
+        for name, key in fields.items()
+        if isinstance(key.dataType, StringType) and char_length(key) is None
+    ]
     if padded and found.is_exact and not data.is_empty:
         # In a join with a CHAR column, Spark compares the key as it is. A literal is padded.
         return found.inexact(f"{', '.join(padded)}: Spark pads literals if the column is CHAR")
     return found
-
-
-def _may_be_padded(key: StructField) -> bool:
-    """Whether Spark may pad a literal of this key to match CHAR(n) values."""
-    return isinstance(key.dataType, StringType) and char_length(key) is None
 
 
 def _column(spark: SparkSession, name: str) -> str:

@@ -234,9 +234,11 @@ class ConditionWriter:
         column, kind = self._operands[name]
         literal = sql_literal(value, kind)
         is_plain = self._plain_strings or collation_of(kind) is not None
-        if _is_string(kind) and not is_plain and _is_misread(value.as_py()):
-            # CONCAT does not change the value, but makes it depend on the column. So the
-            # comparison is not sent to the source, and Spark evaluates it.
+        text = value.as_py() if _is_string(kind) and not is_plain else ""
+        if "\\" in text or ("'" in text and '"' in text):
+            # Hive's metastore or a database may misread this text. CONCAT does not change the
+            # value, but makes it depend on the column. So the comparison is not sent to the source,
+            # and Spark evaluates it.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 
@@ -248,11 +250,6 @@ class ConditionWriter:
 
 def _is_string(kind: DataType) -> bool:
     return isinstance(kind, StringType | CharType | VarcharType)
-
-
-def _is_misread(text: str) -> bool:
-    """Whether Hive's metastore or a database may misread the text in a literal."""
-    return "\\" in text or ("'" in text and '"' in text)
 
 
 def any_of(conditions: Iterable[str]) -> str:

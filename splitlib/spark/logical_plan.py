@@ -44,27 +44,18 @@ class Expression:
     children: tuple[Expression, ...]
     place: Place
     """Position in the plan."""
+    attribute_id: int | None
+    """Id of an attribute or alias; None for every other expression."""
+    references: frozenset[int]
+    """Ids of the attributes that the expression reads outside of subqueries."""
 
-    @property
-    def attribute_id(self) -> int | None:
-        """Id of an attribute or alias; None for every other expression."""
-        found = self.fields.get("exprId")
-        return None if found is None else int(found["id"])
-
-    def walk(self) -> Iterator[Expression]:
-        """Yield this expression and all its descendants."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-    @property
-    def references(self) -> frozenset[int]:
-        """Ids of the attributes that the expression reads outside of subqueries."""
-        return frozenset(
-            e.attribute_id
-            for e in self.walk()
-            if e.kind == "AttributeReference" and e.attribute_id is not None
-        )
+    def walk(self) -> list[Expression]:
+        """Return this expression and all its descendants."""
+        found, open_ = list[Expression](), [self]
+        while open_:
+            found.append(part := open_.pop())
+            open_ += reversed(part.children)
+        return found
 
     @property
     def shape(self) -> object:
@@ -94,6 +85,8 @@ class Node:
     """Plans of the subqueries in the node's own expressions."""
     path: Path
     """Path from the root of the plan."""
+    is_leaf: bool
+    """Whether the node has no children."""
     _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:
@@ -113,16 +106,13 @@ class Node:
         number = next(i for i, plan in enumerate(plans) if plan is subquery.fields["plan"])
         return self.subqueries[number]
 
-    def walk(self) -> Iterator[Node]:
-        """Yield this node and all its descendants, including subqueries."""
-        yield self
-        for child in (*self.children, *self.subqueries):
-            yield from child.walk()
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether the node has no children."""
-        return not self.children
+    def walk(self) -> list[Node]:
+        """Return this node and all its descendants, including subqueries."""
+        found, open_ = list[Node](), [self]
+        while open_:
+            found.append(part := open_.pop())
+            open_ += reversed((*part.children, *part.subqueries))
+        return found
 
 
 def parse_plan(text: str) -> Node:
@@ -149,13 +139,11 @@ def catalyst_object(argument: Any) -> str:
     return name.rpartition(".")[2].removesuffix("$")
 
 
-def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """Yield the parts of a condition that are combined with ``AND``."""
-    if condition.kind == "And":
-        for child in condition.children:
-            yield from conjuncts(child)
-    else:
-        yield condition
+def conjuncts(condition: Expression) -> list[Expression]:
+    """Return the parts of a condition that are combined with ``AND``."""
+    if condition.kind != "And":
+        return [condition]
+    return [part for child in condition.children for part in conjuncts(child)]
 
 
 def _has_strings(kind: Any) -> bool:
@@ -171,7 +159,7 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
         fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
-    return Node(_kind(fields), fields, children, subqueries, path)
+    return Node(_kind(fields), fields, children, subqueries, path, not children)
 
 
 def _matches_nothing(fields: Mapping[str, Any]) -> bool:
@@ -190,7 +178,11 @@ def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
         _expression(objects, Place(place.node, place.number, (*place.inside, i)))
         for i in range(fields["num-children"])
     )
-    return Expression(_kind(fields), fields, children, place)
+    kind, found = _kind(fields), fields.get("exprId")
+    identifier = None if found is None else int(found["id"])
+    read = {identifier} if kind == "AttributeReference" and identifier is not None else set()
+    references = frozenset(read.union(*(child.references for child in children)))
+    return Expression(kind, fields, children, place, identifier, references)
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:

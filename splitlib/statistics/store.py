@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.statistics.row_groups import FileGroups, group_type, stored_type
-from splitlib.storage.forks import in_forks_of_this
+from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of the statistics of all tables in memory, in bytes."""

@@ -6,6 +6,7 @@ Modules that need fsspec or PyArrow are imported on first use, because these are
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from splitlib.storage.clients import nested_options, option_value
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     Level,
@@ -22,17 +23,16 @@ from splitlib.storage.locations import (
     only_within,
     refuse_outside,
 )
-from splitlib.storage.options import nested_options, option_value
 
 if TYPE_CHECKING:
-    from splitlib.storage.azure import AzureSettings
+    from splitlib.storage.clouds import AzureSettings
     from splitlib.storage.filesystems import Links, OptionsByProtocol, modified
     from splitlib.storage.s3 import S3Settings
     from splitlib.storage.storage import CLOUDS, Storage
 
 _ON_FIRST_USE = {
     "CLOUDS": "storage",
-    "AzureSettings": "azure",
+    "AzureSettings": "clouds",
     "Links": "filesystems",
     "OptionsByProtocol": "filesystems",
     "S3Settings": "s3",

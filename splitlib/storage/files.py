@@ -44,11 +44,6 @@ def is_data(name: str) -> bool:
     return not hidden and not name.endswith("._COPYING_")
 
 
-def are_data(names: pa.StringArray) -> pa.BooleanArray:
-    """Return for each name whether Spark reads a file or directory with this name."""
-    return pc.invert(pc.match_substring_regex(names, r"^(\.|_[^=]*$)|\._COPYING_$"))
-
-
 def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     """Return the files with row ``i`` of column ``partition`` replaced by ``rows[i]``."""
     at = files.schema.get_field_index("partition")
@@ -96,7 +91,8 @@ def _placed(
     parents = pc.replace_substring_regex(paths, "[^/]*$", "")
     names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
     place = pc.index_in(parents, value_set=pa.array(prefixes))
-    directly = pc.if_else(are_data(names), place, None)
+    ignored = pc.match_substring_regex(names, r"^(\.|_[^=]*$)|\._COPYING_$")
+    directly = pc.if_else(ignored, None, place)
     if not below or place.null_count == 0:
         return directly, names
     places, rests = directly.to_pylist(), names.to_pylist()

@@ -16,8 +16,8 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
+from splitlib.storage.clients import in_forks_of_this
 from splitlib.storage.files import Level, StoredFile, is_data
-from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.received import (
     KEYS_PER_PAGE,
@@ -216,10 +216,6 @@ def _name_in(directory: str, path: str) -> str:
     """Return the name of a listed path in its directory.
 
     Some filesystems add a prefix to paths and others do not, so only the ends are compared.
-
-    Raises:
-        SourceUnavailable: if the path is in another directory, because a proxy or the storage
-            returned the response to a different request.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")

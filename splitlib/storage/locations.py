@@ -153,7 +153,7 @@ class AllowedLocations:
             directory, _, name = location.rpartition("/")
             ends = name, directory.rpartition("/")[2]
             plain = not any(map(_SPECIAL_NAME.fullmatch, ends))
-            if plain and directory in known and not _is_link(location):
+            if plain and directory in known and not os.path.islink(local_path(location)):
                 continue
             if _DROPPED.search(location):
                 raise LocationNotAllowed(
@@ -180,19 +180,17 @@ _in_force: ContextVar[tuple[AllowedLocations, ...]] = ContextVar("allowed_locati
 
 
 @contextmanager
-def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
+def only_within(*allowed: Sequence[str] | None) -> Iterator[None]:
     """Restrict access to these locations within the ``with`` block.
 
     Restrictions of outer blocks still apply. Threads of :class:`splitlib.remote.calls.Workers` have
     the restrictions of the code that submits their work.
 
     Args:
-        prefixes: Allowed locations; None means no further restriction.
+        allowed: Prefixes of locations. A location must have one of each; None allows all.
     """
-    if prefixes is None:
-        yield
-        return
-    token = _in_force.set((*_in_force.get(), AllowedLocations(prefixes)))
+    more = (AllowedLocations(prefixes) for prefixes in allowed if prefixes is not None)
+    token = _in_force.set((*_in_force.get(), *more))
     try:
         yield
     finally:
@@ -246,11 +244,7 @@ def _readings(location: str) -> tuple[_Place, ...]:
 
 
 def _parsed(location: str) -> tuple[str, str, str]:
-    """Split a URI into scheme, authority and path as ``urllib.parse`` and PyIceberg do.
-
-    Raises:
-        LocationNotAllowed: for an invalid URI.
-    """
+    """Split a URI into scheme, authority and path as ``urllib.parse`` and PyIceberg do."""
     try:
         return urlparse(location)[:3]
     except ValueError as error:
@@ -274,8 +268,3 @@ def _authority(scheme: str, authority: str) -> str:
 
 def _names(path: str) -> tuple[str, ...]:
     return tuple(name for name in path.split("/") if name)
-
-
-def _is_link(path: str) -> bool:
-    """Return whether a path is a symbolic link on the local disk; false for URIs."""
-    return os.path.islink(local_path(path))

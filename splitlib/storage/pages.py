@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from splitlib.errors import AccessDenied, SourceError, SourceUnavailable
 from splitlib.redaction import get_logger
+from splitlib.storage.clients import native_threads_start
 from splitlib.storage.files import is_data
-from splitlib.storage.forks import native_threads_start
 
 FILES_PER_PAGE = 1000
 """Maximum number of keys per request on S3 and Google Cloud Storage."""
@@ -355,11 +355,7 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
 
 
 def _refuse_markers(files: pa.RecordBatch) -> None:
-    """Reject a page with a directory marker that is not empty, because it looks like a file.
-
-    Raises:
-        NotFollowed: if there is such a marker.
-    """
+    """Reject a page with a directory marker that is not empty, because it looks like a file."""
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
             raise NotFollowed(f"{path!r} is a directory marker with content.")
@@ -372,21 +368,13 @@ def _empty(objects: pa.RecordBatch) -> set[str]:
 
 
 def _refuse_others(at: Bucket, directories: Sequence[str]) -> None:
-    """Check that a response lists the requested directory, not the one of another request.
-
-    Raises:
-        SourceUnavailable: if it lists another directory.
-    """
+    """Check that a response lists the requested directory, not the one of another request."""
     if other := set(directories).difference([at.directory]):
         raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str | None:
-    """Return the last path of a page; None means that the page has no files.
-
-    Raises:
-        NotInOrder: if the paths are not in byte order, or not after ``after``.
-    """
+    """Return the last path of a page; None means that the page has no files."""
     paths = files["path"]
     if not len(paths):
         return None

@@ -203,12 +203,7 @@ def limit_adlfs(fs: Any) -> None:
 
 
 def _check_google(url: Any, body: bytes) -> None:
-    """Check that a response of Google is a listing, and that its token is for another page.
-
-    Raises:
-        SourceError: if the token is for the same page.
-        SourceUnavailable: if the response is not a listing.
-    """
+    """Check that a response of Google is a listing, and that its token is for another page."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -219,12 +214,7 @@ def _check_google(url: Any, body: bytes) -> None:
 
 
 def _check_azure(url: Any, body: bytes) -> None:
-    """Check that a response of Azure is a listing, and that its marker is for another page.
-
-    Raises:
-        SourceError: if the marker is for the same page.
-        SourceUnavailable: if the response is not a listing.
-    """
+    """Check that a response of Azure is a listing, and that its marker is for another page."""
     end = body.rstrip()[-1000:]
     marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
     if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):

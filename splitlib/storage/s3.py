@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote, urlsplit
 
-from splitlib.storage.options import listing_options, nested_options
+from splitlib.storage.clients import listing_options, nested_options
 from splitlib.storage.pages import FLAT, NotFollowed, StoreOf
 from splitlib.storage.s3_pages import S3Pages
 
@@ -268,11 +268,7 @@ class S3Settings:
         return get
 
     def _credentials(self, session: Any) -> Any:
-        """Return credentials of botocore; None for anonymous access.
-
-        Raises:
-            NotFollowed: if there are no credentials, or a part of them is missing.
-        """
+        """Return credentials of botocore; None for anonymous access."""
         from botocore.credentials import Credentials
 
         if self.anon:
@@ -296,11 +292,7 @@ def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
 
 
 def _endpoint(session: Any) -> str | None:
-    """Return the URL of the endpoint from environment variables, as botocore; None means AWS.
-
-    Raises:
-        NotFollowed: if the profile in AWS's configuration file may set the endpoint.
-    """
+    """Return the URL of the endpoint from environment variables, as botocore; None means AWS."""
     if {"endpoint_url", "services", "s3"} & set(session.get_scoped_config()):
         raise NotFollowed("the profile sets endpoint_url, services or s3")
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

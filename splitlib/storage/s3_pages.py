@@ -84,11 +84,7 @@ class S3Pages(ShownPages):
         return keys.batch()
 
     def _pages(self, directory: str, **parameters: str) -> Iterator[_Page]:
-        """Yield the pages of a directory. Each page is requested when it is needed.
-
-        Raises:
-            SourceError: if the pages never end, or a truncated page has no token.
-        """
+        """Yield the pages of a directory. Each page is requested when it is needed."""
         prefix = f"{directory}/" if directory else ""
         where = f"s3://{self._bucket}/{directory}"
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **parameters}
@@ -113,12 +109,7 @@ class S3Pages(ShownPages):
             query["continuation-token"] = token
 
     def _listed(self, query: Mapping[str, str], where: str) -> _Page:
-        """Request one page, with retries, and return it.
-
-        Raises:
-            SplitlibError: if the response is not a listing.
-            NotFollowed: if obstore and this module cannot list the bucket, so that fsspec must.
-        """
+        """Request one page, with retries, and return it."""
         for attempt in range(self._retries + 1):
             try:
                 return self._received(query, where)
@@ -269,11 +260,7 @@ class _Page:
 
 
 def _named(name: str, is_encoded: bool) -> str:
-    """Decode a key or directory, and remove a slash at its end.
-
-    Raises:
-        NotFollowed: if neither obstore nor this module can represent the name, but s3fs can.
-    """
+    """Decode a key or directory, and remove a slash at its end."""
     if is_encoded:
         try:
             name = unquote_plus(name, errors="strict")
@@ -285,12 +272,7 @@ def _named(name: str, is_encoded: bool) -> str:
 
 
 def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
-    """Parse a page while it is received.
-
-    Raises:
-        SourceUnavailable: if the response is not a complete listing, or is too large.
-        NotFollowed: if a name is one that only s3fs can represent.
-    """
+    """Parse a page while it is received."""
     page = _Page(where)
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -316,11 +298,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
 
 def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
-    """Yield the body of a response in pieces.
-
-    Raises:
-        SourceUnavailable: if the body is larger than any listing, or takes too long.
-    """
+    """Yield the body of a response in pieces."""
     # urllib3 before version 2 does not have read1; its read waits until a piece is full.
     read = getattr(raw, "read1", raw.read)
     received = 0

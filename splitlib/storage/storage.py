@@ -18,7 +18,8 @@ from splitlib.errors import (
     SourceError,
 )
 from splitlib.redaction import get_logger
-from splitlib.storage.azure import AzureSettings
+from splitlib.storage.clients import in_forks_of_this, native_threads_are_lost
+from splitlib.storage.clouds import AzureSettings, GcsSettings
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
@@ -27,8 +28,6 @@ from splitlib.storage.filesystems import (
     level_of,
     modified,
 )
-from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
-from splitlib.storage.gcs import GcsSettings
 from splitlib.storage.locations import Location, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
@@ -295,11 +294,7 @@ class Storage:
     def _listed_first(
         self, locations: Sequence[str], below: bool
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List directories with pages that may cover several of them, as for :meth:`list_first`.
-
-        Raises:
-            NotFollowed: if one page cannot cover several of these directories.
-        """
+        """List directories with pages that may cover several of them, as for :meth:`list_first`."""
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
             raise NotFollowed("The directories are in too many buckets.")
@@ -318,11 +313,7 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return the listing for all directories, and their indexes by bucket and prefix.
-
-        Raises:
-            NotFollowed: if one page cannot cover several of these directories.
-        """
+        """Return the listing for all directories, and their indexes by bucket and prefix."""
         roots: dict[tuple[str, str], dict[str, int]] = {}
         for row, location in enumerate(locations):
             parts = location.split("/", 3)
@@ -367,11 +358,7 @@ class Storage:
         return level.files, level.requests
 
     def _check_bucket(self, location: str) -> None:
-        """Check that the bucket of a directory without files exists.
-
-        Raises:
-            SourceError: if the bucket does not exist.
-        """
+        """Check that the bucket of a directory without files exists."""
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return

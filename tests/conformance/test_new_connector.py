@@ -14,7 +14,7 @@ import pytest
 
 from splitlib import ConfigError
 from splitlib.cli import main
-from splitlib.cli.new_connector import write_package
+from splitlib.cli.setup import write_package
 
 ROOT = Path(__file__).parents[2]
 # Other connectors run the slow property tests and the many cases of string keys.

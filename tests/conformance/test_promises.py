@@ -131,7 +131,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "The columns must be those": (
         "partitions_have_a_column_for_each_key",
         "partition_values_are_those_written",
-        "tests/unit/test_connector_checks.py::test_partitions",
+        "tests/unit/test_checks.py::test_partitions",
     ),
     "Send requests lazily": (
         "partitions_are_listed_when_asked_for",
@@ -156,8 +156,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "statistics_prune",
     ),
     "The engine checks each batch as far as it can": (
-        "tests/unit/test_connector_checks.py::test_statistics",
-        "tests/unit/test_connector_checks.py::test_files",
+        "tests/unit/test_checks.py::test_statistics",
+        "tests/unit/test_checks.py::test_files",
         "bounds_enclose_the_rows",
         "flags_are_of_the_rows",
     ),

@@ -37,7 +37,7 @@ MUTATED = (
     *(f"splitlib/{room}/*.py" for room in ("arrow", "hive", "remote", "filtering", "enumeration")),
     "splitlib/coordination/*.py",
     "splitlib/table.py",
-    "splitlib/connector_checks.py",
+    "splitlib/checks.py",
     "splitlib/spark/logical_plan.py",
     *(f"splitlib/spark/planner/{name}.py" for name in PLANNER),
     "connectors/*/*.py",

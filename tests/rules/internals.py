@@ -18,9 +18,9 @@ EXCEPTIONS = {
     "reading/formats.py",
     "hive/file_types.py",
     # class names that a catalog stores to identify a table's format
-    "hive/table_formats.py",
+    "hive/entries.py",
     # class names that are values of Hadoop's settings for credentials
-    "storage/azure.py",
+    "storage/clouds.py",
     "storage/s3.py",
     # replaces public functions that an older PySpark lacks
     "spark/compat.py",

@@ -14,8 +14,6 @@ _OTHERS = {
     "splitlib.spark.session_catalog": {"session"},
     "splitlib_iceberg": {"allowed_locations"},
 }
-# Each command has its own module.
-_COMMANDS = "splitlib.cli"
 
 
 def problems() -> Iterator[str]:
@@ -30,8 +28,5 @@ def problems() -> Iterator[str]:
             for module in MODULES
             if module.rpartition(".")[0] == name and not module.endswith("__main__")
         }
-        wrong = named - modules
-        if named and name != _COMMANDS:
-            wrong = named ^ modules
-        if wrong:
+        if named and (wrong := named ^ modules):
             yield f"{path.relative_to(ROOT)}: missing or left out: {', '.join(sorted(wrong))}"

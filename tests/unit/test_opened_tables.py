@@ -132,9 +132,7 @@ def test_no_table_is_opened_anywhere_else():
     }
     assert opening == {
         "cli/arguments.py",
-        "loading.py",
         "registry.py",
-        "spark/analyze.py",
         "spark/datasource/plan.py",
         "spark/named_tables.py",
         "spark/read/reader.py",

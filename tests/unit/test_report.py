@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from splitlib.enumeration.ranges import PartitionRanges
+from splitlib.enumeration.tally import PartitionRanges
 from splitlib.model import PartitionBatch
 from splitlib.report import Count, FilterUse, PartitionRange, Report, ScanMetrics, size_text, strip
 

@@ -137,7 +137,9 @@ def date(raw: Column) -> Column:
     """Parse a date. Days past the end of a month continue into the next month."""
 
     def lenient(raw: Column) -> Column:
-        text = F.translate(utf8(raw), "".join(_DIGITS), _ascii_digits())
+        text = F.translate(
+            utf8(raw), "".join(_DIGITS), "".join(str(unicodedata.digit(digit)) for digit in _DIGITS)
+        )
         return F.when(text.rlike(_DATE), _day(text, _DATE))
 
     plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY}\z"), try_cast(raw, "date"))
@@ -165,10 +167,6 @@ def timestamp(raw: Column, time_zone: str) -> Column:
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
     """Apply ``body`` to a value that Spark computes once, however often ``body`` uses it."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
-
-
-def _ascii_digits() -> str:
-    return "".join(str(unicodedata.digit(digit)) for digit in _DIGITS)
 
 
 def _day(text: Column, pattern: str) -> Column:

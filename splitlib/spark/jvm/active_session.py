@@ -94,17 +94,18 @@ def active(spark: object) -> Iterator[None]:
         spark: A session of any class. Without access to Spark's internals, nothing changes, because
             only Spark's public functions are called, and these activate their session themselves.
     """
-    if not _has_internals(spark) or _here.session is spark:
+    outer = _here.session
+    if outer is spark or not _has_internals(spark):
         yield
         return
-    outer = _here.session
-    before = _activate(spark)
+    sessions = _sessions(spark)
+    before: Option[JvmSession] = sessions.getActiveSession()
+    sessions.setActiveSession(session_of(spark))
     _here.session = spark
     try:
         yield
     finally:
         _here.session = outer
-        sessions = _sessions(spark)
         if before.isEmpty():
             sessions.clearActiveSession()
         else:
@@ -154,7 +155,7 @@ class SessionThreads(ThreadPoolExecutor):
         context._jsc.sc().setLocalProperties(self._properties.clone())
         context.addJobTag(self._tag)
         # There is nothing to restore: the JVM thread ends with this thread.
-        _activate(self._spark)
+        _sessions(self._spark).setActiveSession(session_of(self._spark))
         _here.session = self._spark
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
@@ -197,14 +198,6 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
         return work()
     with SessionThreads(spark, 1, "splitlib-job") as threads:
         return threads.submit(work).result()
-
-
-def _activate(spark: SparkSession) -> Option[JvmSession]:
-    """Make a session active, and return the previous active session as a Scala ``Option``."""
-    sessions = _sessions(spark)
-    before: Option[JvmSession] = sessions.getActiveSession()
-    sessions.setActiveSession(session_of(spark))
-    return before
 
 
 def _sessions(spark: SparkSession) -> Any:

@@ -173,7 +173,8 @@ def list_directories(
     directories, *shown = texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
-    missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
+    asked = ((number, paths.apply(number)) for number in empty)
+    missing = tuple(number for number, p in asked if not p.getFileSystem(conf).exists(p))
     return right_in(scala, found, directories)._replace(missing=missing)
 
 
@@ -227,22 +228,13 @@ def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[Hadoop
     # URIs are encoded, so a space can separate them.
     stores = {urlsplit(uri)[:2] for uri in scala.text(locations, " ").split()}
     if len(stores) > 1:
-        return scala.seq([_qualified(conf, path) for path in each(paths)])
+        return scala.seq([p.getFileSystem(conf).makeQualified(p) for p in each(paths)])
     first = paths.head()
     filesystem = first.getFileSystem(conf)
     if filesystem.makeQualified(first).equals(first):
         return paths
     qualify = functions.method("org.apache.hadoop.fs.FileSystem", "makeQualified", PATH)
     return scala.mapped(paths, functions.function(functions.bound(qualify, 0, filesystem)))
-
-
-def _qualified(conf: HadoopConf, path: HadoopPath) -> HadoopPath:
-    return path.getFileSystem(conf).makeQualified(path)
-
-
-def _exists(path: HadoopPath, conf: HadoopConf) -> bool:
-    """Return whether a directory or file exists at the path."""
-    return path.getFileSystem(conf).exists(path)
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:

@@ -140,11 +140,7 @@ def _column(scala: Scala, texts: Sequence[str]) -> Seq[str]:
 
 
 def _list_made_up_file(scala: Scala, session: JvmSession) -> None:
-    """List one made-up file with the same code that lists real files.
-
-    Raises:
-        RuntimeError: if Spark returns another file or other partition values.
-    """
+    """List one made-up file with the same code that lists real files."""
     files = pa.table([["file:/splitlib/f"], [1], [2], [0]], schema=FILE_SCHEMA)
     keys = session.parseDataType(StructType([StructField("k", IntegerType())]).json())
     row = scala.jvm.object_(_ROW).fromSeq(scala.seq([7]))

@@ -211,11 +211,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
 
 
 def _refuse_location(catalyst: Catalyst, name: str) -> None:
-    """Check a table's location, before Spark lists its directory to resolve the table.
-
-    Raises:
-        LocationNotAllowed: if the table is outside of ``allowed_locations``.
-    """
+    """Check a table's location, before Spark lists its directory to resolve the table."""
     if not is_restricted():
         return
     state = catalyst.execution.own_session.sessionState()

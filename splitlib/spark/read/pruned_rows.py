@@ -29,8 +29,8 @@ from splitlib.spark.conversion import (
     session_time_zone,
     spark_schema,
 )
-from splitlib.spark.field_ids.scan import as_file_batch, scan_mapped
 from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
+from splitlib.spark.formats.field_id_scan import as_file_batch, scan_mapped
 from splitlib.spark.formats.hive_text import hive_csv_columns, hive_text_columns
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -139,7 +139,7 @@ def scan_selected(
 
     Raises:
         UnsupportedTable: if splitlib does not support all properties of a text SerDe, and in the
-            same cases as :func:`splitlib.spark.field_ids.scan.scan_mapped`.
+            same cases as :func:`splitlib.spark.formats.field_id_scan.scan_mapped`.
     """
     if table.metadata.read_format.columns != "name":
         return scan_mapped(spark, table, selected, how, conditioned=conditioned)

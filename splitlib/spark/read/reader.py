@@ -1,10 +1,13 @@
-"""``splitlib.read(spark)``: read a table as a DataFrame, pruned by conditions and join keys."""
+"""``splitlib.read(spark)``: read a table as a DataFrame, pruned by conditions and join keys.
+
+``splitlib.analyze`` learns the statistics of a table, so that later reads drop files at once.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -14,10 +17,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
+from splitlib.checks import column_named
 from splitlib.config import SplitConfig
+from splitlib.enumeration.analyze import Analysis, analyze_table
 from splitlib.errors import ConfigError, InvalidFilter, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.mismatches import column_named
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
@@ -310,3 +314,40 @@ _METHODS = ("table", "config", "where", "filtered_by", "load")
 def _bare(name: str, columns: Collection[str]) -> str:
     """Remove backticks from a name, unless they are part of a column's name."""
     return name if name in columns else unquoted(name)
+
+
+def analyze(
+    spark: SparkSession,
+    table: str,
+    columns: Iterable[str] | None = None,
+    *,
+    connector: str | None = None,
+    progress: Callable[[Analysis], object] = lambda so_far: None,
+    **options: Any,
+) -> Analysis:
+    """Read the footers of all Parquet files of a table, and keep least and greatest values.
+
+    Later queries of this process drop files and row groups by them at once. With the setting
+    ``statistics_location``, other processes do so too. Nothing depends on it but the speed: new and
+    changed files are read when a query needs them. The driver reads the footers, with
+    ``listing_threads`` threads.
+
+    Args:
+        spark: The session.
+        table: Name of the table, as for :func:`splitlib.load_table`.
+        columns: Names of columns; by default all columns with statistics that can be trusted.
+        connector: Name of the connector; by default the session's own catalog.
+        progress: Function that is called with the counts so far.
+        options: Options of the connector.
+
+    Raises:
+        UnsupportedTable: if statistics of the table, or of a given column, cannot be learned.
+        InvalidFilter: if a column does not exist.
+        SplitlibError: see :mod:`splitlib.errors`.
+    """
+    settings = settings_of(spark)
+    config = SplitConfig.resolve(spark_conf=settings)
+    with open_table(
+        table, connector, spark=spark, spark_conf=settings, config=config, **options
+    ) as opened:
+        return analyze_table(opened, columns, (), config, progress)

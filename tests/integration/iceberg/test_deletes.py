@@ -31,7 +31,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import UnsupportedTable
 from splitlib.model import DeleteFile
-from splitlib.spark.field_ids.scan import as_file_batch
+from splitlib.spark.formats.field_id_scan import as_file_batch
 from tests.integration.iceberg.lake import (
     append_files,
     data_file,

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.storage import Storage
-from splitlib.storage.gcs import GcsSettings
+from splitlib.storage.clouds import GcsSettings
 from splitlib.storage.pages import NotFollowed
 from tests.support.s3_server import S3Server
 

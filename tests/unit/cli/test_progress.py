@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from splitlib.cli import main
-from splitlib.cli import output as progress
-from splitlib.cli.output import for_command
+from splitlib.cli.arguments import for_command
 from splitlib.config import SplitConfig
-from splitlib.progress import Progress, on_terminal, progress_of
+from splitlib.telemetry import Progress, on_terminal, progress_of
 
 
 class Clock:
@@ -106,7 +105,7 @@ def test_progress_of_a_call(monkeypatch: pytest.MonkeyPatch, place: str, enabled
         described.set()
         return "1 of 2"
 
-    monkeypatch.setattr("splitlib.progress.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("splitlib.telemetry.WAIT_SECONDS", 0.0)
     with progress_of(describe, enabled=enabled):
         assert not enabled or place == "file" or described.wait(60)
     if not enabled:
@@ -160,7 +159,7 @@ def test_commands_describe_their_progress(
 
         return Progress(describe, on_terminal(sys.stderr), wait=wait)
 
-    monkeypatch.setattr(progress, "for_command", note_at_the_end)
+    monkeypatch.setattr("splitlib.cli.plan.for_command", note_at_the_end)
     assert main([command, str(table), "-c", "files"]) == 0
     assert "partitions" in described[0]
     assert "partitions" not in capsys.readouterr().err

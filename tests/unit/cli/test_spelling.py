@@ -2,7 +2,7 @@
 
 import pytest
 
-from splitlib.cli.spelling import as_typed
+from splitlib.cli.app import as_typed
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The report that the demo prints at its end."""
 
-from splitlib.demo.run import DemoData, report, wrong
-from splitlib.demo.run import Run as DemoRun
+from splitlib.demo import DemoData, report, wrong
+from splitlib.demo import Run as DemoRun
 
 
 def test_the_demo_says_which_answer_is_wrong() -> None:

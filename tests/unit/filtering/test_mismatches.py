@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidFilter
-from splitlib.filtering.mismatches import mismatches
+from splitlib.checks import mismatches
 from splitlib.model import ReadFormat, TableMetadata
 from splitlib.table import Table
 from tests.support.memory_connector import MemoryConnector, enumerator_of, ks

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib.hive.projected_dates import DateFormat, plus_months
-from splitlib.hive.projected_values import projected
-from splitlib.hive.projection import Projection, is_projected
+from splitlib.hive.projection import Projection, is_projected, projected
 
 NOW = datetime(2024, 2, 29, 13, 14, 15, 678_000)
 # Patterns of Java, the same for strftime, and the finest unit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from splitlib import UnsupportedTable
-from splitlib.hive.table_formats import is_recursive, refuse_unreadable, serde_format, source_format
+from splitlib.hive.entries import is_recursive, refuse_unreadable, serde_format, source_format
 from splitlib.model import ReadFormat
 
 HIVE = "org.apache.hadoop.hive."

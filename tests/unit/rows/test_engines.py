@@ -17,7 +17,7 @@ from pyarrow import dataset
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.errors import ConnectorNotInstalled
-from splitlib.rows.engines import relation
+from splitlib.rows.dataset import relation
 from tests.unit.rows import drawn_tables as drawn
 
 ENGINES = {

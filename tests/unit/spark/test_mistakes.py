@@ -151,4 +151,4 @@ def test_a_mistake_has_a_short_traceback() -> None:
     with pytest.raises(splitlib.TableNotFound) as caught:
         splitlib.load_table("/no/such/directory", connector="files")
     files = [Path(entry.path).name for entry in caught.traceback]
-    assert files == ["test_mistakes.py", "loading.py", "registry.py"]
+    assert files == ["test_mistakes.py", "registry.py", "registry.py"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from splitlib.storage import AzureSettings, S3Settings
-from splitlib.storage.gcs import GcsSettings
+from splitlib.storage.clouds import GcsSettings
 
 S3A = "org.apache.hadoop.fs.s3a"
 ABFS = "org.apache.hadoop.fs.azurebfs"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.ranges import PartitionRanges
+from splitlib.enumeration.tally import PartitionRanges
 from splitlib.filtering.predicate import AnyOf
 from splitlib.report import Count, Report
 from splitlib.spark.conversion import session_time_zone

@@ -15,8 +15,7 @@ import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.projected_values import DateProjected, IntegerProjected
-from splitlib.hive.projection import Projection
+from splitlib.hive.projection import DateProjected, IntegerProjected, Projection
 from splitlib_glue import projected
 from splitlib_glue.projected import list_projected
 from tests.unit.connectors.glue.conftest import add_partition, add_table

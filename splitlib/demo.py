@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -251,9 +252,9 @@ def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
     Before the measurement, each way runs once on a small table. Otherwise, the first measured run
     would include the time to load Spark's classes.
     """
-    ways = {
-        "Spark without DPP": _without_dpp,
-        "Spark with DPP": _with_dpp,
+    ways: dict[str, Callable[[str, Query], Run]] = {
+        "Spark without DPP": partial(_by_spark_alone, dpp=False),
+        "Spark with DPP": partial(_by_spark_alone, dpp=True),
         "splitlib": _with_splitlib,
     }
     with steps.step("warming up"):
@@ -264,14 +265,6 @@ def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
         with steps.step(f"running {name}"):
             runs.append(way(name, Query(spark, uri, FACT, CONDITION)))
     return runs
-
-
-def _without_dpp(name: str, query: Query) -> Run:
-    return _by_spark_alone(name, query, dpp=False)
-
-
-def _with_dpp(name: str, query: Query) -> Run:
-    return _by_spark_alone(name, query, dpp=True)
 
 
 def _by_spark_alone(name: str, query: Query, *, dpp: bool) -> Run:

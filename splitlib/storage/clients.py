@@ -1,15 +1,21 @@
-"""Parse options of fsspec filesystems: from text, and those that affect listings."""
+"""Options of clients of storages, and their state in forked processes.
+
+A forked process does not have the parent's threads. A lock that another thread held during the fork
+is never released there, so objects with locks are reset.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
-from typing import Any, Final
+import os
+import weakref
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final, TypeVar
 
 from splitlib.errors import ConfigError
 
 # Options of several filesystems that do not affect listings.
-_WITHOUT_MEANING: Final = frozenset(
+_WITHOUT_EFFECT: Final = frozenset(
     {
         "default_block_size",
         "default_cache_type",
@@ -60,5 +66,42 @@ def listing_options(options: Mapping[str, Any], without_meaning: Set[str]) -> di
         options: Options of an fsspec filesystem.
         without_meaning: Names of options of this filesystem that do not affect listings.
     """
-    ignored = _WITHOUT_MEANING | without_meaning
+    ignored = _WITHOUT_EFFECT | without_meaning
     return {k: value for k, value in options.items() if value is not None and k not in ignored}
+
+
+T = TypeVar("T")
+
+_renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+
+
+class _NativeThreads:
+    """State of obstore's threads, which obstore starts once and cannot start again after a fork."""
+
+    started = False
+    are_lost = False
+    """Whether this process is a fork of one that had started them."""
+
+
+def native_threads_start() -> None:
+    """Record that this process uses obstore, and so starts its threads."""
+    _NativeThreads.started = True
+
+
+def native_threads_are_lost() -> bool:
+    """Return whether this process was forked after obstore was used; its calls would hang."""
+    return _NativeThreads.are_lost
+
+
+def in_forks_of_this(owner: T, renew: Callable[[T], None]) -> None:
+    """Register ``renew(owner)`` to be called in every forked process, before other code runs."""
+    _renewed[owner] = renew
+
+
+def _in_child() -> None:
+    _NativeThreads.are_lost |= _NativeThreads.started
+    for owner, renew in list(_renewed.items()):
+        renew(owner)
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -23,8 +23,8 @@ from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
 from splitlib.spark.conversion import local_rows
-from splitlib.spark.field_ids.columns import MappedReader, alias, field_id, spark_type
 from splitlib.spark.file_scan import HADOOP_SPELLING, FileScan, canonical_paths
+from splitlib.spark.formats.field_id_columns import MappedReader, alias, field_id, spark_type
 from splitlib.spark.scan import FileGroup, scan_files
 from splitlib.table import Table
 
@@ -410,11 +410,7 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """Map each wanted field id to the fields from a top-level column down to the field.
-
-    Raises:
-        UnsupportedTable: if the table never had a field with one of the ids.
-    """
+    """Map each wanted field id to the fields from a top-level column down to the field."""
     found: dict[int, tuple[pa.Field, ...]] = {}
 
     def search(above: tuple[pa.Field, ...], inside: Iterable[pa.Field]) -> None:
