@@ -149,6 +149,7 @@ class DynamicFileEnumerator:
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
         self._static = [s for s in static if not isinstance(s, DynamicFilteringData)]
         self._strict = strict
+        self._learnable = learnable_columns(table.metadata, self.config)
         self._filters = ReceivedFilters(self._predicate_of)
         self._tally = ScanTally()
 
@@ -162,8 +163,7 @@ class DynamicFileEnumerator:
         """
         if isinstance(fields, str):
             fields = [fields]
-        learned = learnable_columns(self.table.metadata, self.config).names
-        useful = (*self.table.list_accepted_filter_fields(), *learned)
+        useful = (*self.table.list_accepted_filter_fields(), *self._learnable.names)
         accepted = {name.lower() for name in useful}
         if fields is not None and accepted.isdisjoint(name.lower() for name in fields):
             return
@@ -349,13 +349,8 @@ class DynamicFileEnumerator:
 
     def _predicate_of(self, filters: Sequence[DynamicFilteringData]) -> Predicate:
         dynamic = filters if self.config.dynamic_filtering_enabled else []
-        metadata = self.table.metadata
-        return Predicate(
-            metadata.filter_schema,
-            [*self._static_data, *dynamic],
-            self._static,
-            learnable_columns(metadata, self.config),
-        )
+        filters = [*self._static_data, *dynamic]
+        return Predicate(self.table.metadata.filter_schema, filters, self._static, self._learnable)
 
 
 def paths(

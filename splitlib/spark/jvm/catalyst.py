@@ -18,9 +18,9 @@ from splitlib.spark.jvm.gateway import (
 )
 from splitlib.spark.jvm.java_handles import HadoopConf
 from splitlib.spark.jvm.listing import hadoop_path
-from splitlib.spark.jvm.plans import CATALYST, Expressions, Plans
+from splitlib.spark.jvm.plans import CATALYST, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
-from splitlib.spark.jvm.scala import Scala, each, scala_of
+from splitlib.spark.jvm.scala import each, scala_of
 from splitlib.spark.jvm.spark_handles import (
     CatalystAttribute,
     CatalystExpression,
@@ -60,13 +60,13 @@ class Catalyst:
         self.spark = spark
         self.session = session_of(spark)
         self.scala = scala_of(spark)
-        self.expressions = Expressions(self.scala)
-        """Builder of expressions."""
-        self.plans = Plans(self.scala, self.expressions)
+        self.plans = Plans(self.scala)
         """Nodes of plans: found, built and replaced."""
+        self.expressions = self.plans.expressions
+        """Builder of expressions."""
         self.relations = Relations(self.scala, self.plans)
         """Leaves of plans that read tables."""
-        self.execution = Execution(spark, self.scala, self.plans)
+        self.execution = Execution(self)
         """Analysis, optimization and DataFrames of plans."""
 
 
@@ -160,12 +160,12 @@ def _why_later(catalyst: Catalyst, condition: CatalystExpression) -> str | None:
 class Execution:
     """Analyzes and optimizes plans of one session, and turns them into DataFrames."""
 
-    def __init__(self, spark: SparkSession, scala: Scala, plans: Plans) -> None:
-        self._spark = spark
-        self._session = session_of(spark)
-        self._scala = scala
-        self._jvm = scala.jvm
-        self._plans = plans
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._spark = catalyst.spark
+        self._session = catalyst.session
+        self._scala = catalyst.scala
+        self._jvm = catalyst.scala.jvm
+        self._plans = catalyst.plans
 
     def stored_bytes(self, leaf: LogicalPlan) -> int:
         """Return the size of a ``LogicalRDD`` in executor storage, in bytes, replicas included."""

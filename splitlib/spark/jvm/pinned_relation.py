@@ -90,7 +90,7 @@ def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     execution = execution_of(df)
-    leaves = list(each(execution.sparkPlan().collectLeaves()))
+    leaves = each(execution.sparkPlan().collectLeaves())
     if len(leaves) != 1:
         return PlannedFiles()
     jvm, leaf = catalyst.scala.jvm, leaves[0]

@@ -172,10 +172,11 @@ LOGICAL: Final = f"{CATALYST}.plans.logical"
 class Plans:
     """Finds, builds and replaces nodes of plans."""
 
-    def __init__(self, scala: Scala, expressions: Expressions) -> None:
+    def __init__(self, scala: Scala) -> None:
         self._scala = scala
         self._jvm = scala.jvm
-        self._expressions = expressions
+        self.expressions = Expressions(scala)
+        """Builder of expressions."""
         self._nodes: dict[str, dict[Path, LogicalPlan]] = {}
         """Nodes by path, for each root plan, by its py4j id. The root itself is included, so that
         its id is not reused."""
@@ -214,7 +215,7 @@ class Plans:
 
     def leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan, without the leaves of its subqueries."""
-        return list(each(plan.collectLeaves()))
+        return each(plan.collectLeaves())
 
     def all_leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan and of its subqueries."""
@@ -233,7 +234,7 @@ class Plans:
 
     def output(self, plan: LogicalPlan) -> list[CatalystAttribute]:
         """Return the output attributes of a plan."""
-        return list(each(plan.output()))
+        return each(plan.output())
 
     def attribute(self, plan: LogicalPlan, position: int) -> CatalystAttribute:
         """Return the output attribute at a position."""
@@ -299,7 +300,7 @@ class Plans:
         self, plan: LogicalPlan, other: LogicalPlan, conditions: Sequence[CatalystExpression]
     ) -> LogicalPlan:
         """Return a left semi join of ``plan`` with ``other`` on all conditions."""
-        return self._joined(plan, other, "LeftSemi", self._expressions.all_of(conditions))
+        return self._joined(plan, other, "LeftSemi", self.expressions.all_of(conditions))
 
     def joined(
         self, left: LogicalPlan, right: LogicalPlan, condition: CatalystExpression
@@ -317,7 +318,7 @@ class Plans:
         # A hint applies to the join above it, so it has to stay at the top.
         if plan.nodeName() == "ResolvedHint":
             return plan.withNewChildren(self._scala.seq([self.beside(plan.child(), others)]))
-        never = self._expressions.never()
+        never = self.expressions.never()
         for other in others:
             nothing = self.filtered(other.newInstance(), never)
             plan = self._joined(plan, nothing, "LeftAnti", never)

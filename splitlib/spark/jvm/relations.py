@@ -300,7 +300,7 @@ class Relations:
                 return []
             return [] if self.is_pinned(leaf) else self.roots_of(leaf)
         pruned = leaf.prunedPartitions()
-        partitions = [] if pruned.isEmpty() else list(each(pruned.get()))
+        partitions = [] if pruned.isEmpty() else each(pruned.get())
         found = [hadoop_path(self._jvm, p.location()).toString() for p in partitions]
         location = self.location_of(leaf)
         return found if location is None else [location, *found]

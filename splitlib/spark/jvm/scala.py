@@ -7,7 +7,7 @@ for Scala 2.12 and 2.13, and Spark 4 for 2.13 only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final, Never, TypeVar
 
@@ -164,10 +164,9 @@ class Scala:
         return "".join(pieces)
 
 
-def each(collection: Seq[T]) -> Iterator[T]:
-    """Yield the items of a Scala ``Seq``, with one JVM call for each item."""
-    for i in range(collection.size()):
-        yield collection.apply(i)
+def each(collection: Seq[T]) -> list[T]:
+    """Return the items of a Scala ``Seq``, with one JVM call for each item."""
+    return [collection.apply(i) for i in range(collection.size())]
 
 
 def scala_of(spark: SparkSession) -> Scala:

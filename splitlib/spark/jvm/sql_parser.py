@@ -174,7 +174,7 @@ class ParsedCommand:
         """Qualifier of the changed table's columns: its alias, or the parts of its name."""
         if self.catalyst.plans.kind(self.target) == "SubqueryAlias":
             return [self.target.alias()]
-        return list(each(self.target.multipartIdentifier()))
+        return each(self.target.multipartIdentifier())
 
     def with_query(self, query: LogicalPlan) -> LogicalPlan:
         """Return the command's plan with another query.

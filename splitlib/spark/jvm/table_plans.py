@@ -236,7 +236,7 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
     shown = []
     while catalyst.plans.kind(plan) in ("Project", "Filter"):
         if catalyst.plans.kind(plan) == "Project":
-            shown.append(list(each(plan.projectList())))
+            shown.append(each(plan.projectList()))
         plan = plan.child()
     if not catalyst.relations.is_table(plan):
         return None
