@@ -25,7 +25,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _EXTRA: Final = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 _BOUND: Final = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*([\w.]+)\s*")
-# What each extra is for. Other extras are named after the connector that they belong to.
+# What each extra is for.
 PURPOSES: Final = {
     "azure": "tables on Azure that the driver lists",
     "delta": "the connector delta, for deletion vectors",
@@ -35,6 +35,7 @@ PURPOSES: Final = {
     "hive": "the connector hive, for a Hive metastore",
     "iceberg": "the connector iceberg, for every catalog that PyIceberg loads",
     "kerberos": "a Hive metastore that requires Kerberos",
+    "opentelemetry": "spans of OpenTelemetry",
     "polars": "Table.to_polars",
     "s3": "tables on S3 that the driver lists",
     "spark": "everything that runs in Spark",
@@ -162,7 +163,7 @@ def package_findings(
     versions = {o.name: version_of(o.name) for group in by_extra.values() for o in group}
     yield from _versions(by_extra, versions)
     for extra in sorted(filter(None, by_extra)):
-        purpose = PURPOSES.get(extra, f"the connector {extra}")
+        purpose = PURPOSES.get(extra, "features of this name")
         missing = [one.name for one in by_extra[extra] if versions[one.name] is None]
         if not missing:
             yield Finding(f"extra {extra}", GOOD, f"Installed, for {purpose}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from splitlib.doctor.machine import Finding, Requirement, package_findings
 from splitlib.doctor.sources import Clock, source_findings, time_of_server
+from tests.documents.examples import ROOT
 
 CORE = Requirement("pyarrow", ">=17,<28", "")
 
@@ -53,6 +55,16 @@ def test_bounds(bounds: str, version: str, fits: bool) -> None:
     assert Requirement("p", bounds, "").fits(version) == fits
 
 
+def test_every_extra_says_what_it_is_for() -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    names = list(setup["options.extras_require"])
+    found = list(package_findings([Requirement("p", "", name) for name in names], lambda _: "1"))
+    texts = {finding.check: finding.text for finding in found}
+    assert "OpenTelemetry" in texts["extra opentelemetry"]
+    assert not [text for text in texts.values() if "of this name" in text]
+
+
 def test_packages_and_extras() -> None:
     requirements = [
         CORE,
@@ -74,7 +86,7 @@ def test_packages_and_extras() -> None:
     ]
     assert found[0].advice == "run: pip install 'pyarrow>=17,<28'"
     assert "numpy is not installed" in found[1].text
-    assert "the connector lake" in found[3].text
+    assert "features of this name" in found[3].text
     assert found[4].text.startswith("obstore is not installed, for tables on S3")
     (good, *_) = package_findings([CORE], lambda _: "22.1")
     assert (good.status, good.text) == ("good", "The installed versions fit: pyarrow 22.1.")
