@@ -87,6 +87,8 @@ class Node:
     """Path from the root of the plan."""
     is_leaf: bool
     """Whether the node has no children."""
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Results of other modules for this node, by what they depend on."""
     _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:

@@ -249,6 +249,11 @@ class Plans:
         """Return Spark's estimate of the size of a plan's rows, in bytes."""
         return int(str(plan.stats().sizeInBytes()))
 
+    def rows_of(self, plan: LogicalPlan) -> int | None:
+        """Return Spark's estimate of the number of a plan's rows; None if it has none."""
+        count = plan.stats().rowCount()
+        return int(str(count.get())) if count.isDefined() else None
+
     def is_deterministic(self, plan: LogicalPlan) -> bool:
         """Return whether all expressions of a plan are deterministic."""
         return plan.deterministic()

@@ -211,6 +211,7 @@ class Rdd(JavaObject, Protocol):
 class Statistics(JavaObject, Protocol):
     """Statistics of a plan."""
 
+    def rowCount(self) -> Option[object]: ...
     def sizeInBytes(self) -> object: ...
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from splitlib.report import size_text
 from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
@@ -32,6 +32,10 @@ _IN_MEMORY = frozenset(
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
 """Leaf of a recursive query that reads the rows of the previous step."""
+# A table with at most as many rows counts as selective even without a condition, if its files are
+# small enough to be worth a look at their footers.
+_FEW: Final = 1_000
+_SMALL_FILES: Final = 1 << 20
 # The size estimate of a data source covers only the columns that are read, but the size of files
 # covers all columns. So a join side counts as larger than a scan only if it is this many times as
 # large.
@@ -45,6 +49,7 @@ class Costs:
         size_of: Function that returns the bytes that a leaf reads; None if unknown.
         limit: Maximal number of bytes to read in order to collect keys.
         copied_rdds: Paths of the RDD leaves that the optimizer has copied under new column ids.
+        rows_of: Function that returns the number of rows of a leaf; None if unknown.
     """
 
     def __init__(
@@ -52,10 +57,12 @@ class Costs:
         size_of: Callable[[Node], int | None],
         limit: int,
         copied_rdds: Collection[Path] = (),
+        rows_of: Callable[[Node], int | None] = lambda _: None,
     ) -> None:
         self._size_of = size_of
         self._limit = limit
         self._copied_rdds = copied_rdds
+        self._rows_of = rows_of
         self._reasons: dict[Path, str | None] = {}
 
     def may_run(self, node: Node) -> bool:
@@ -86,6 +93,17 @@ class Costs:
         if any(_is_step_of_loop(part, node) for part in node.walk()):
             return "the dimension is a step of a recursive query"
         return None
+
+    def has_few_rows(self, node: Node) -> bool:
+        """Return whether a part of the plan reads a single table, which has few rows."""
+        leaves = [part for part in node.walk() if part.is_leaf]
+        if len(leaves) != 1 or leaves[0].kind not in RELATIONS | TABLES:
+            return False
+        size = self._size_of(leaves[0])
+        if size is None or size > _SMALL_FILES:
+            return False
+        rows = self._rows_of(leaves[0])
+        return rows is not None and rows <= _FEW
 
     def bytes_read(self, node: Node) -> int | None:
         """Return the bytes that the leaves of a part of the plan read; None if unknown."""
@@ -125,13 +143,17 @@ def worth_collecting(
         listed: Paths of the sites whose partitions splitlib lists. Other sites get a condition on
             any of their columns, so both sides of a join could prune each other. For these sites,
             a join side that is much larger than the site is not used.
-        wants_selective: Whether to use only dimensions with a condition that drops rows.
+        wants_selective: Whether to use only dimensions with a condition that drops rows. A table
+            with few rows needs no condition to prune a listed site: it may have keys for only some
+            of the partitions.
     """
-    of_costs = {p: s if p in listed else _not_of_larger(s, costs) for p, s in sites.items()}
-    return {
-        path: _of_site(site, costs, wants_selective=wants_selective)
-        for path, site in of_costs.items()
-    }
+
+    def of_site(path: Path, site: ScanSite) -> ScanSite:
+        is_listed = path in listed
+        site = site if is_listed else _not_of_larger(site, costs)
+        return _of_site(site, costs, wants_selective=wants_selective, few_suffice=is_listed)
+
+    return {path: of_site(path, site) for path, site in sites.items()}
 
 
 def _not_of_larger(site: ScanSite, costs: Costs) -> ScanSite:
@@ -144,7 +166,7 @@ def _not_of_larger(site: ScanSite, costs: Costs) -> ScanSite:
     return replace(site, filters=tuple(f for f in site.filters if is_small(f)))
 
 
-def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite:
+def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool, few_suffice: bool) -> ScanSite:
     filters: list[JoinFilter] = []
     from_sites: list[JoinFilter] = []
     reasons: list[Reason] = []
@@ -155,7 +177,8 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
             too_much = True
         dimension = _selective_part(join_filter.dimension)
         if reason is None and wants_selective and not is_selective(dimension):
-            reason = "the dimension has no condition that drops rows"
+            few = few_suffice and costs.has_few_rows(dimension.node)
+            reason = None if few else "the dimension has no condition that drops rows"
         if reason is None:
             filters.append(replace(join_filter, dimension=dimension))
         elif all(c.key_lineage is not None for c in join_filter.comparisons):
@@ -367,6 +390,12 @@ class PlanFacts(Protocol[S]):
     def size_of(self, leaf: Node, copied: Collection[S]) -> int | None:
         """Return the bytes that a leaf of the optimized plan reads; None if unknown."""
 
+    def rows_of(self, leaf: Node) -> int | None:
+        """Return the number of rows of a table that a leaf of the optimized plan reads.
+
+        None if it is unknown. It may be out of date.
+        """
+
     def type_of(self, expression: Expression) -> TypeNames:
         """Return the type of an expression of the optimized plan."""
 
@@ -402,7 +431,7 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
         return size is not None and size <= facts.broadcast_threshold
 
     copied_rdds = {path for path, leaf in copies.items() if leaf.kind == "LogicalRDD"}
-    costs = Costs(size_of, facts.dimension_bytes, copied_rdds)
+    costs = Costs(size_of, facts.dimension_bytes, copied_rdds, facts.rows_of)
     filters = discover(root, columns, costs.may_run)
     sites = eligible(
         root, leaves, columns, filters, facts.type_of, deterministic=facts.deterministic

@@ -7,7 +7,7 @@ different values different, and keeps their order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -132,7 +132,7 @@ class Lineage:
 class Lineages:
     """The lineages of the attributes of a plan node that depend on partition columns only."""
 
-    def __init__(self, by_attribute: dict[int, tuple[Lineage, ...]]) -> None:
+    def __init__(self, by_attribute: Mapping[int, tuple[Lineage, ...]]) -> None:
         self.by_attribute = by_attribute
 
     def of(self, expression: Expression) -> tuple[Lineage, ...]:
@@ -192,7 +192,15 @@ def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
     return Lineages(_of(node, partition_columns))
 
 
-def _of(node: Node, partition_columns: frozenset[int]) -> dict[int, tuple[Lineage, ...]]:
+def _of(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tuple[Lineage, ...]]:
+    # Several passes look at each node, and need the lineages of all nodes below it.
+    if partition_columns not in node.kept:
+        node.kept[partition_columns] = _computed(node, partition_columns)
+    found: Mapping[int, tuple[Lineage, ...]] = node.kept[partition_columns]
+    return found
+
+
+def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tuple[Lineage, ...]]:
     if node.is_leaf:
         ids = output_ids(node) or []
         return {i: (Lineage(node, column=i),) for i in ids if i in partition_columns}
@@ -254,7 +262,9 @@ def _is_same(one: Expression, other: Expression) -> bool:
     return all(map(_is_same, one.children, other.children))
 
 
-def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, tuple[Lineage, ...]]:
+def _of_expand(
+    node: Node, below: Mapping[int, tuple[Lineage, ...]]
+) -> Mapping[int, tuple[Lineage, ...]]:
     """Return the lineages of columns with one value in all rows made from the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
@@ -279,8 +289,8 @@ def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, t
 
 
 def _named(
-    below: dict[int, tuple[Lineage, ...]], outputs: Iterable[Expression]
-) -> dict[int, tuple[Lineage, ...]]:
+    below: Mapping[int, tuple[Lineage, ...]], outputs: Iterable[Expression]
+) -> Mapping[int, tuple[Lineage, ...]]:
     known = Lineages(below)
     named = {}
     for output in outputs:
@@ -293,8 +303,8 @@ def _named(
 
 
 def _of_union(
-    node: Node, below: list[dict[int, tuple[Lineage, ...]]]
-) -> dict[int, tuple[Lineage, ...]]:
+    node: Node, below: list[Mapping[int, tuple[Lineage, ...]]]
+) -> Mapping[int, tuple[Lineage, ...]]:
     outputs = [output_ids(child) for child in node.children]
     known = [ids for ids in outputs if ids is not None]
     if len(known) < len(outputs):
@@ -314,12 +324,12 @@ def _of_union(
 
 
 def _of_join(
-    node: Node, below: list[dict[int, tuple[Lineage, ...]]]
-) -> dict[int, tuple[Lineage, ...]]:
+    node: Node, below: list[Mapping[int, tuple[Lineage, ...]]]
+) -> Mapping[int, tuple[Lineage, ...]]:
     left, right = below
     match join_type(node):
         case "Inner" | "Cross":
-            return left | right
+            return {**left, **right}
         case "LeftOuter" | "LeftSemi" | "LeftAnti" | "ExistenceJoin":
             return left
         case "RightOuter":

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, ran_a_command
+from splitlib.spark.jvm.hadoop import read_footer
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, Path
@@ -19,6 +21,9 @@ from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS
 from splitlib.spark.planner.scan_sites.planned_scan import Scan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScans
+
+# Maximal number of files whose footers are read to count the rows of a table.
+_FEW_FILES: Final = 4
 
 
 def rewritten_query(
@@ -171,6 +176,31 @@ class Query:
         if any(scan is not None and scan.is_placeholder for scan in scans):
             return None  # Spark cannot run a placeholder
         return self._size(self.catalyst.plans.node(self.optimized, leaf.path))
+
+    def rows_of(self, leaf: Node) -> int | None:
+        """Return the number of rows of a table that a leaf of the optimized plan reads.
+
+        It comes from Spark's statistics, or from the footers of a few Parquet files, else None.
+        """
+        node = self.catalyst.plans.node(self.optimized, leaf.path)
+        rows = self.catalyst.plans.rows_of(node)
+        return self._rows_in_footers(node) if rows is None else rows
+
+    def _rows_in_footers(self, node: LogicalPlan) -> int | None:
+        catalyst = self.catalyst
+        index = catalyst.relations.listed_index_of(node)
+        if index is None or catalyst.relations.format_of(node)[0] != "parquet":
+            return None
+        files = catalyst.relations.some_files_of(index, _FEW_FILES + 1)
+        if len(files) > _FEW_FILES:
+            return None
+        jvm, conf = catalyst.scala.jvm, catalyst.execution.hadoop_conf
+        places = zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True)
+        try:
+            footers = [read_footer(jvm, conf, *place) for place in places]
+        except (OSError, pa.ArrowException, *JVM_ERRORS):
+            return None  # such as an encrypted file
+        return sum(int(footer.metadata.num_rows) for footer in footers)
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
         """Return the bytes that a leaf of the analyzed plan reads; None if unknown."""

@@ -47,6 +47,9 @@ PRUNES = {
         "SELECT * FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 2)",
         (("p_sales", 4),),
     ),
+    "a small table of keys without a condition": Case(
+        "SELECT f.v FROM p_sales f JOIN p_weeks w ON f.day = w.week", (("p_sales", 5),)
+    ),
     "exists": Case(
         "SELECT * FROM p_sales f WHERE EXISTS "
         "(SELECT 1 FROM p_days d WHERE d.id = f.day AND d.week = 2)",

@@ -95,6 +95,9 @@ class RecordedQuery:
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
         return _SIZES.get(table_of(leaf), MB)
 
+    def rows_of(self, leaf: Node) -> int | None:
+        return None
+
     @cached_property
     def _types(self) -> dict[Place, TypeNames]:
         return {

@@ -107,6 +107,39 @@ def test_a_much_larger_side_is_not_asked_for_its_keys(own: int, is_asked: bool) 
     assert listed.filters
 
 
+@pytest.mark.parametrize(
+    ("rows", "size", "listed", "is_run"),
+    [
+        (1000, 1 << 20, True, True),
+        (1001, 1 << 20, True, False),
+        (None, 1 << 20, True, False),
+        (1000, (1 << 20) + 1, True, False),
+        (1000, None, True, False),
+        (1000, 1 << 20, False, False),
+    ],
+)
+def test_a_small_table_of_keys_needs_no_condition(rows, size, listed, is_run):
+    """It may have keys of only some partitions, and reading it costs little.
+
+    A condition on a data column costs a test of each row, so there a condition is needed.
+    """
+    root = joined(
+        [relation(attribute(0)), relation(attribute(10))], [equal(attribute(0), attribute(10))]
+    )
+    (join_filter,) = discover(root, frozenset({0}), lambda _: True)
+    site = ScanSite(join_filter.leaf, filters=(join_filter,))
+    costs = Costs(lambda _: size, limit=1 << 30, rows_of=lambda _: rows)
+    (found,) = worth_collecting({(): site}, costs, {()} if listed else ()).values()
+    assert bool(found.filters) is is_run
+
+
+def test_the_rows_of_two_tables_are_not_few() -> None:
+    """A join of two small tables may be large, and a wide table may join a small one."""
+    costs = Costs(lambda _: 10, limit=100, rows_of=lambda _: 1)
+    assert costs.has_few_rows(union(relation(attribute(1))))
+    assert not costs.has_few_rows(union(relation(attribute(1)), relation(attribute(2))))
+
+
 BLOCKED: dict[str, list[str | None]] = {
     "FullOuter": ["FULL OUTER JOIN keeps", "FULL OUTER JOIN keeps"],
     "LeftOuter": ["LEFT OUTER JOIN keeps", None],
