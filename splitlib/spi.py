@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import index
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -249,9 +250,11 @@ def integer(name: str, value: Any) -> int:
         ConfigError: if it is not a whole number.
     """
     try:
-        return int(value)
+        if isinstance(value, bool):
+            raise TypeError
+        return int(value) if isinstance(value, str) else index(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{name} must be a number, not {value!r}.") from None
+        raise ConfigError(f"{name} must be a whole number, not {value!r}.") from None
 
 
 def milliseconds(name: str, moment: Any) -> int:

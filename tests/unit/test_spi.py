@@ -105,9 +105,9 @@ def test_a_number_is_a_number_or_text(given):
     assert integer("version", given) == 7
 
 
-@pytest.mark.parametrize("given", ["seven", "", "1.5", None, []])
+@pytest.mark.parametrize("given", ["seven", "", "1.5", 1.9, 7.0, True, None, []])
 def test_what_is_no_number_is_refused(given):
-    with pytest.raises(splitlib.ConfigError, match="version must be a number"):
+    with pytest.raises(splitlib.ConfigError, match="version must be a whole number"):
         integer("version", given)
 
 
