@@ -18,6 +18,7 @@ import pytest
 COLUMNS: Final = {
     "TestFiles": "files",
     "TestHive": "hive",
+    "TestSession": "session",
     "TestIceberg": "iceberg",
     "TestDelta": "delta",
     "TestDeltaByFieldId": "delta by id",
