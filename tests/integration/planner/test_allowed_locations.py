@@ -141,7 +141,7 @@ def large(spark: SparkSession, metastore: HiveMetastore, tables: None) -> Iterat
 @pytest.mark.parametrize(
     ("query", "reader"),
     [
-        (f"SELECT f.v FROM {FACTS} f JOIN {{}} l ON f.day = int(l.v) WHERE l.v < 2", "collect.py"),
+        (f"SELECT f.v FROM {FACTS} f JOIN {{}} l ON f.day = int(l.v) WHERE l.v < 2", "compat.py"),
         (
             f"""SELECT l.v FROM {{}} l JOIN (SELECT f.v FROM {FACTS} f JOIN {DAYS} d
                 ON f.day = d.id WHERE d.week = 2) f ON l.v = f.v""",
