@@ -29,9 +29,8 @@ PRUNED = {
 OTHERS = {
     f"{JOIN} f.s = d.id WHERE d.week = 1": ("f.s =", "not by s", "Partition or cluster it by s"),
     f"{JOIN} f.day = d.id OR f.v = d.week": ("OR", "not a supported join", "UNION"),
-    "SELECT f.v FROM p_sales f JOIN p_returns r ON f.day = r.v": (
-        "f.day", "no condition that drops", "Add a condition"
-    ),
+    "SELECT f.v FROM p_sales f JOIN (SELECT id FROM p_days UNION ALL SELECT week FROM p_weeks) d "
+    "ON f.day = d.id": ("f.day = d.id", "no condition that drops", "Add a condition"),
     f"{JOIN} f.day = d.id WHERE d.week >= 0": ("f.day", "match every partition", "narrower"),
     f"{JOIN} f.day + f.v = d.id WHERE d.week = 1": ("+ f.v", "combines the part", "alone"),
     "SELECT f.v, d.name FROM p_sales f FULL JOIN p_days d ON f.day = d.id AND d.week = 1": (
