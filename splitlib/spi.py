@@ -250,11 +250,11 @@ def integer(name: str, value: Any) -> int:
         ConfigError: if it is not a whole number.
     """
     try:
-        if isinstance(value, bool):
-            raise TypeError
-        return int(value) if isinstance(value, str) else index(value)
+        if not isinstance(value, bool):
+            return int(value) if isinstance(value, str) else index(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{name} must be a whole number, not {value!r}.") from None
+        pass
+    raise ConfigError(f"{name} must be a whole number, not {value!r}.")
 
 
 def milliseconds(name: str, moment: Any) -> int:
