@@ -252,6 +252,7 @@ class Workers:
                 self._changed.wait_for(lambda: not self._threads, tidy_seconds)
 
     def _serve(self) -> None:
+        _current.in_pool = True
         while (task := self._next()) is not None:
             task.run()
             with self._changed:
@@ -421,6 +422,11 @@ class Call:
             f"A call took longer than its deadline of {self.seconds:g} seconds.",
             hint="find out why the source is slow, or raise call_deadline_seconds.",
         )
+
+
+def in_pool() -> bool:
+    """Return whether this is a thread of :class:`Workers`, in which only splitlib's calls run."""
+    return getattr(_current, "in_pool", False)
 
 
 def current_call() -> Call | None:

@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
+from splitlib.remote.calls import Call, Workers, working_on
 from splitlib.spark.compat import to_arrow
+from splitlib.spark.jvm.active_session import active
 from splitlib.testing import HiveMetastore
 from tests.support.abilities import register_data_source
 
@@ -134,6 +136,11 @@ def by_data_source(session: SparkSession, splitting: bool, uri: str) -> Outcome:
 # Functions that return a result of splitlib, or the expected result of plain Spark if ``splitting``
 # is False. The keys are names of public functions.
 TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
+    "audit": lambda session, splitting: (
+        [table.partitions.matched for table in splitlib.audit(session, QUERY).queries[0].tables]
+        if splitting
+        else [session.sql(QUERY).select("at").distinct().count()]
+    ),
     "condition": lambda session, splitting: by_condition(session, splitting, splitlib.condition),
     "explain": lambda session, splitting: (
         [scan.partitions.matched for scan in splitlib.explain(session.sql(QUERY)).scans]
@@ -187,14 +194,21 @@ def in_fresh_threads(*works: Callable[[], Any]) -> list[Any]:
 
 # Public names that ``TRIALS`` does not contain, with the reason.
 NOT_TRIED: Final = {
-    **dict.fromkeys(["connector_names", "register"], "a registry of the process"),
+    **dict.fromkeys(["connector_names", "on_report", "register"], "a registry of the process"),
+    "analyze": "reads the bounds that files store, which do not depend on settings",
     **dict.fromkeys(["DynamicFileEnumerator", "Table"], "the trial of load_table uses both"),
     "paths": "lists the files of an enumerator",
     "SplitlibDataSource": "has a separate test",
     "TableReader": "the trial of read uses it",
     "DynamicFileSplitEnumerator": "assigns planned splits, without Spark",
     **dict.fromkeys(
-        ["DynamicFilteringData", "DynamicFilteringDataCollector", "FileSplit", "SplitConfig"],
+        [
+            "DynamicFilteringData",
+            "DynamicFilteringDataCollector",
+            "FileSplit",
+            "Report",
+            "SplitConfig",
+        ],
         "a value",
     ),
 }
@@ -230,3 +244,21 @@ def test_two_sessions_in_fresh_threads(sessions: list[SparkSession], name: str) 
 def test_the_data_source(sessions: list[SparkSession], metastore: HiveMetastore) -> None:
     """The data source plans and reads in processes that do not have a session."""
     compare(sessions, partial(by_data_source, uri=metastore.uri))
+
+
+def test_only_a_pool_keeps_its_session(sessions: list[SparkSession]) -> None:
+    """A call within a deadline may run in the user's thread, whose session must come back."""
+    new_york, tokyo = sessions
+    jvm: Any = new_york._jvm
+
+    def zone(session: SparkSession | None = None) -> str:
+        with active(session):
+            return str(jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone())
+
+    with active(new_york):
+        with working_on(Call(60)):
+            assert zone(tokyo) == "Asia/Tokyo"
+        assert zone() == "America/New_York"
+    with Workers(1, "splitlib-test") as workers:
+        found = list(workers.map(zone, [new_york, tokyo, new_york]))
+    assert found == ["America/New_York", "Asia/Tokyo", "America/New_York"]

@@ -30,7 +30,7 @@ from splitlib.errors import (
     TableNotFound,
 )
 from splitlib.redaction import get_logger
-from splitlib.remote.calls import current_call
+from splitlib.remote.calls import in_pool
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
 from splitlib.spark.jvm.java_handles import ForeignObject, Items, JavaObject, Option, Seq
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -100,7 +100,7 @@ def active(spark: object) -> Iterator[None]:
         yield
         return
     sessions = _sessions(spark)
-    if current_call() is not None:
+    if in_pool():
         # There is nothing to restore: the thread runs only calls of splitlib, and then ends.
         sessions.setActiveSession(session_of(spark))
         _here.session = spark

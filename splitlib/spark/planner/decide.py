@@ -32,8 +32,7 @@ _IN_MEMORY = frozenset(
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
 """Leaf of a recursive query that reads the rows of the previous step."""
-# A table with at most as many rows counts as selective even without a condition, if its files are
-# small enough to be worth a look at their footers.
+# A table with so few rows and bytes may have keys of few partitions even without a condition.
 _FEW: Final = 1_000
 _SMALL_FILES: Final = 1 << 20
 # The size estimate of a data source covers only the columns that are read, but the size of files
@@ -143,9 +142,8 @@ def worth_collecting(
         listed: Paths of the sites whose partitions splitlib lists. Other sites get a condition on
             any of their columns, so both sides of a join could prune each other. For these sites,
             a join side that is much larger than the site is not used.
-        wants_selective: Whether to use only dimensions with a condition that drops rows. A table
-            with few rows needs no condition to prune a listed site: it may have keys for only some
-            of the partitions.
+        wants_selective: Whether to use only dimensions with a condition that drops rows, and for
+            listed sites tables with few rows.
     """
 
     def of_site(path: Path, site: ScanSite) -> ScanSite:
