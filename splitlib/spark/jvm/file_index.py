@@ -187,7 +187,7 @@ def _group_by_partition(scala: Scala, index: FileIndex, statuses: JavaArray[File
     functions = scala.functions
     owner = functions.method(FILE_STATUS, "getOwner")
     to_path = functions.then(owner, functions.constructor(PATH, "java.lang.String"))
-    grouped = scala.collections.grouped(statuses, functions.function(to_path))
+    grouped = scala.grouped(statuses, functions.function(to_path))
     _files_by_directory(scala).set(index, grouped)
 
 

@@ -157,17 +157,15 @@ def list_directories(
     if conf.get(PATH_FILTER) is not None:
         job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
         filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
-    bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", scala.collections.seq, *_ARGUMENTS)
+    bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", scala.seq_class, *_ARGUMENTS)
     bulk = functions.bound(bulk, 0, jvm.object_(_INDEX))
     bulk = functions.bound(bulk, 1, conf, filter_, session, scala.map({}))
     listed = jvm.object_("org.apache.spark.util.ThreadUtils").parmap(
         paths.grouped(1).toIndexedSeq(), "splitlib-list", threads, functions.function(bulk)
     )
-    of_each = scala.mapped(listed, functions.calling(scala.collections.operations, "head"))
+    of_each = scala.mapped(listed, functions.calling(scala.operations, "head"))
     files = functions.calling("scala.Tuple2", "_2")
-    lengths = scala.mapped(
-        of_each, files, functions.calling(scala.collections.operations, "length")
-    )
+    lengths = scala.mapped(of_each, files, functions.calling(scala.operations, "length"))
     names = scala.mapped(paths, functions.calling(PATH, "toString"))
     statuses = scala.flat_mapped(of_each, files)
     directories, *shown = texts(scala, names, *_shown(scala, statuses, lengths))

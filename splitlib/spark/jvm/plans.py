@@ -371,12 +371,8 @@ class Plans:
 
     def with_named_arguments(self, node: P, new: Mapping[str, object]) -> P:
         """Return a copy of a node with other values for some named constructor arguments."""
-        names = self.argument_names(node)
+        names = self._scala.argument_names(node)
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
-
-    def argument_names(self, node: LogicalPlan) -> list[str]:
-        """Return the names of the constructor arguments of a node."""
-        return self._scala.collections.argument_names(node)
 
     def _with_subqueries(
         self, plan: LogicalPlan, new: Mapping[int, Mapping[Path, LogicalPlan]]
@@ -396,7 +392,7 @@ class Plans:
                     if changes:
                         value = value.withNewPlan(self.replaced(value.plan(), changes))
                 return value.withNewChildren(self._scala.seq(children)) if children else value
-            if is_a(value, self._scala.collections.seq):
+            if is_a(value, self._scala.seq_class):
                 return self._scala.seq([rebuilt(item) for item in each(value)])
             if is_a(value, "scala.Some"):
                 return self._scala.some(rebuilt(value.get()))

@@ -77,7 +77,7 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
         functions.method("java.lang.ClassLoader", "loadClass", "java.lang.String"), 0, loader
     )
     loaded = functions.function(load)
-    members = list(known_members(scala.jvm.sql, scala.collections.seq))
+    members = list(known_members(scala.jvm.sql, scala.seq_class))
     by_finder = {
         "findVirtual": [m for m in members if not m.is_static and m.name != "new"],
         "findStatic": [m for m in members if m.is_static],

@@ -396,7 +396,7 @@ class Relations:
         """Return the files of a ``Seq[PartitionDirectory]``."""
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        length = functions.calling(self._scala.collections.operations, "length")
+        length = functions.calling(self._scala.operations, "length")
         lengths = self._scala.mapped(directories, files, length)
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
         found = self._scala.mapped(self._scala.flat_mapped(directories, files), status)

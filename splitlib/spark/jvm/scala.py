@@ -43,8 +43,13 @@ _WRAPPED: Final = "scala.collection.mutable.WrappedArray"
 _OBJECTS: Final = "java.lang.Object"
 
 
-class Scala:
-    """Creates objects of Scala's library."""
+class Scala(ABC):
+    """Creates objects of Scala's library, whose collections differ between versions of Scala."""
+
+    seq_class: str
+    """Class of ``Seq`` in the signatures of Spark's methods."""
+    operations: str
+    """Interface with the methods ``head`` and ``length`` of a ``Seq``."""
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
@@ -79,44 +84,58 @@ class Scala:
             found = self.prepended(found, item)
         return found
 
-    @cached_property
-    def collections(self) -> Collections:
-        """Operations on collections, which differ between Scala 2.12 and later versions."""
-        return collections_of(self.jvm)
-
+    @abstractmethod
     def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
         """Return a ``Seq`` over a Java array, without copying it."""
-        return self.collections.seq_of_array(array)
 
+    @abstractmethod
+    def array_to_seq(self) -> MethodHandle:
+        """Return a handle of the method behind :meth:`seq_of_array`, for an ``Object[]``."""
+
+    @abstractmethod
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
         """Return a ``List`` with another item in front of the others."""
-        return self.collections.prepended(items, item)
 
+    @abstractmethod
     def appended(self, items: Seq[T], item: object) -> Seq[T]:
         """Return a ``Seq`` with another item after the others."""
-        return self.collections.appended(items, item)
 
+    @abstractmethod
     def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
         """Return a ``Seq`` with another item at a position."""
-        return self.collections.updated(items, position, item)
 
+    @abstractmethod
     def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
         """Return the items of two collections."""
-        return self.collections.joined(items, others)
 
     def mapped(self, items: Seq[Any], *functions: Function[T]) -> Seq[T]:
         """Return the items, passed through some functions, one after the other."""
         for function in functions:
-            items = self.collections.mapped(items, function)
+            items = self._mapped(items, function)
         return items
 
+    @abstractmethod
+    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]: ...
+
+    @abstractmethod
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
         """Return the items of the collections that a function returns for the items."""
-        return self.collections.flat_mapped(items, function)
 
+    @abstractmethod
     def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
         """Return the results of a function of two or three arguments, one from each column."""
-        return self.collections.zipped(function, *columns)
+
+    @abstractmethod
+    def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
+        """Return a ``Map`` from each result of a function to the array of its items."""
+
+    @abstractmethod
+    def strict(self, items: Items[T]) -> Items[T]:
+        """Return the items as a collection that is not lazy, if its text would lack items."""
+
+    @abstractmethod
+    def argument_names(self, node: LogicalPlan) -> list[str]:
+        """Return the names of the constructor arguments of a case class."""
 
     def positions(self, numbers: pa.Array) -> Seq[int]:
         """Send integers to the JVM in one call, and return them as a ``Seq``."""
@@ -149,7 +168,7 @@ class Scala:
         acknowledgements). About a hundred short responses arrive in this time.
         """
         found = self.jvm.class_("scala.collection.mutable.StringBuilder")()
-        self.collections.strict(items).addString(found, "", separator, "")
+        self.strict(items).addString(found, "", separator, "")
         whole = self.jvm.class_("java.lang.StringBuilder")(found)
         size = whole.length()
         step = _PIECE if size <= _LONG else size
@@ -176,82 +195,26 @@ def scala_of(spark: SparkSession) -> Scala:
 
 @lru_cache(maxsize=1)
 def _scala(jvm: Jvm) -> Scala:
-    return Scala(jvm)
+    try:
+        jvm.reflected(_ARRAY_SEQ)
+    except Py4JJavaError:
+        return _Scala212(jvm)
+    return _Current(jvm)
 
 
-class Collections(ABC):
-    """Operations on Scala's collections."""
-
-    seq: str
-    """Class of ``Seq`` in the signatures of Spark's methods."""
-    operations: str
-    """Interface with the methods ``head`` and ``length`` of a ``Seq``."""
-
-    def __init__(self, jvm: Jvm) -> None:
-        self.jvm = jvm
-
-    @abstractmethod
-    def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
-        """Return a ``Seq`` over a Java array, without copying it."""
-
-    @abstractmethod
-    def array_to_seq(self, functions: Functions) -> MethodHandle:
-        """Return a handle of the method behind :meth:`seq_of_array`, for an ``Object[]``."""
-
-    @abstractmethod
-    def prepended(self, items: Seq[T], item: T) -> Seq[T]:
-        """Return a ``List`` with another item in front."""
-
-    @abstractmethod
-    def appended(self, items: Seq[T], item: object) -> Seq[T]:
-        """Return a ``Seq`` with another item at the end."""
-
-    @abstractmethod
-    def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
-        """Return a ``Seq`` with another item at a position."""
-
-    @abstractmethod
-    def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
-        """Return the items of two collections."""
-
-    @abstractmethod
-    def mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
-        """Return the results of a function for each item."""
-
-    @abstractmethod
-    def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
-        """Return the items of the collections that a function returns for each item."""
-
-    @abstractmethod
-    def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
-        """Return the results of a function of two or three arguments, one from each column."""
-
-    @abstractmethod
-    def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
-        """Return a ``Map`` from each result of a function to the array of its items."""
-
-    @abstractmethod
-    def strict(self, items: Items[T]) -> Items[T]:
-        """Return the items as a collection that is not lazy, if its text would lack items."""
-
-    @abstractmethod
-    def argument_names(self, node: LogicalPlan) -> list[str]:
-        """Return the names of the constructor arguments of a case class."""
-
-
-class _Current(Collections):
+class _Current(Scala):
     """Scala 2.13 and later."""
 
-    seq = "scala.collection.immutable.Seq"
+    seq_class = "scala.collection.immutable.Seq"
     operations = "scala.collection.SeqOps"
 
     def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
         found: Seq[T] = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
         return found
 
-    def array_to_seq(self, functions: Functions) -> MethodHandle:
-        handle = functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
-        return functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
+    def array_to_seq(self) -> MethodHandle:
+        handle = self.functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
+        return self.functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
 
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
         return items.prepended(item)
@@ -268,7 +231,7 @@ class _Current(Collections):
         found: Seq[T] = items.appendedAll(others)
         return found
 
-    def mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
+    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
         return items.map(function)
 
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
@@ -299,10 +262,10 @@ class _Current(Collections):
         return node.productElementNames().mkString(" ").split()
 
 
-class _Scala212(Collections):
+class _Scala212(Scala):
     """Scala 2.12, where a builder is the last argument of most methods."""
 
-    seq = "scala.collection.Seq"
+    seq_class = "scala.collection.Seq"
     operations = "scala.collection.SeqLike"
 
     @cached_property
@@ -323,9 +286,9 @@ class _Scala212(Collections):
         found: Seq[T] = self.jvm.class_(_WRAPPED).make(array)
         return found
 
-    def array_to_seq(self, functions: Functions) -> MethodHandle:
-        handle = functions.method(_WRAPPED, "make", _OBJECTS)
-        return functions.as_type(handle, _WRAPPED, f"[L{_OBJECTS};")
+    def array_to_seq(self) -> MethodHandle:
+        handle = self.functions.method(_WRAPPED, "make", _OBJECTS)
+        return self.functions.as_type(handle, _WRAPPED, f"[L{_OBJECTS};")
 
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
         found: Seq[T] = getattr(items, "$colon$colon")(item)
@@ -340,7 +303,7 @@ class _Scala212(Collections):
     def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
         return self._called(items, "$plus$plus", others)
 
-    def mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
+    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
         return self._called(items, "map", function)
 
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
@@ -370,12 +333,3 @@ class _Scala212(Collections):
         )
         names: str = reflection.getConstructorParameterNames(node.getClass()).mkString(",")
         return names.split(",") if names else []
-
-
-def collections_of(jvm: Jvm) -> Collections:
-    """Return the operations for the Scala library of a JVM."""
-    try:
-        jvm.reflected(_ARRAY_SEQ)
-    except Py4JJavaError:
-        return _Scala212(jvm)
-    return _Current(jvm)

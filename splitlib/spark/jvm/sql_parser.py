@@ -147,7 +147,7 @@ class ParsedCommand:
         """Whether the command replaces the rows of a table that meet a condition."""
         if self.catalyst.plans.kind(self.node) == "OverwriteByExpression":
             return True
-        names = self.catalyst.plans.argument_names(self.node)
+        names = self.catalyst.scala.argument_names(self.node)
         return "replaceCriteriaOpt" in names and self.node.replaceCriteriaOpt().isDefined()
 
     @property

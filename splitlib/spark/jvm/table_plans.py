@@ -139,7 +139,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
     to_array = functions.method("java.util.Collection", "toArray")
     deletes = functions.then(_method(scala, of_task, "deletes"), to_array)
-    deletes = functions.then(deletes, scala.collections.array_to_seq(functions))
+    deletes = functions.then(deletes, scala.array_to_seq())
     files = scala.joined(files, scala.flat_mapped(planned, functions.function(deletes)))
     location = _method(scala, loader.loadClass(of_iceberg("ContentFile")), "location")
     return _texts(scala, scala.mapped(files, functions.function(location)))
