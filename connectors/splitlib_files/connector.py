@@ -173,7 +173,7 @@ class FilesConnector(Connector):
             TableNotFound: if the directory was deleted.
         """
         try:
-            self._storage.directories(self._root)
+            self._storage.level(self._root, retries=True)
         except MissingPartition as error:
             raise TableNotFound(f"Directory {self._root!r} no longer exists.") from error
 

@@ -109,12 +109,6 @@ class ReceivedFilters:
         with self._changed:
             return list(self._mismatches)
 
-    @property
-    def announced(self) -> frozenset[Hashable]:
-        """The producers whose filters have not arrived yet."""
-        with self._changed:
-            return frozenset(self._announced)
-
     def events(self) -> list[DynamicFilteringEvent]:
         """Return the filters received so far, in no particular order."""
         with self._changed:

@@ -151,14 +151,6 @@ class Storage:
         found, requests = self._files_of(locations[0], below)
         return file_batch((0, file) for file in found), requests, 1
 
-    def files(self, location: str) -> list[StoredFile]:
-        """Return the data files directly in a directory, sorted by name.
-
-        Raises:
-            MissingPartition: if the directory does not exist.
-        """
-        return self.level(location).files
-
     def files_below(self, location: str) -> tuple[list[StoredFile], int]:
         """Return the data files in a directory and its subdirectories, and the number of requests.
 
@@ -199,15 +191,6 @@ class Storage:
             for directory in below:
                 links.follow(*self.filesystem(directory))
             pending += reversed(below)
-
-    def directories(self, location: str) -> list[str]:
-        """Return the sorted names of the direct subdirectories that are not hidden.
-
-        Raises:
-            MissingPartition: if the directory does not exist.
-        """
-        # The engine cannot repeat a listing of partitions that has begun, so retry here.
-        return self.level(location, retries=True).directories
 
     def level(self, location: str, *, retries: bool = False) -> Level:
         """Return the files and subdirectories directly in a directory.

@@ -82,9 +82,9 @@ def test_explain_says_that_tasks_read_as_the_session_does(spark: SparkSession) -
 def test_a_directory_that_is_not_there_and_a_bucket_that_is_not(here: S3Server) -> None:
     storage = Storage({"token": "anon"})
     with pytest.raises(splitlib.MissingPartition):
-        storage.files("gs://pond/nothing")
+        storage.level("gs://pond/nothing")
     with pytest.raises(splitlib.SourceError, match="no bucket 'puddle'"):
-        storage.files("gs://puddle/t")
+        storage.level("gs://puddle/t")
 
 
 def test_credentials_are_those_of_gcsfs(
@@ -103,11 +103,11 @@ def test_credentials_are_those_of_gcsfs(
     monkeypatch.setattr(UserCredentials, "refresh", refresh)
     for token in (None, "google_default", told, str(file)):
         here.forget()
-        Storage({"token": token}).files("gs://pond/t/k=007")
+        Storage({"token": token}).level("gs://pond/t/k=007")
         assert here.keys == [f"fresh-{len(asked)}"]
     assert asked == ["i"] * 4
     here.forget()
-    Storage({"token": UserCredentials(token="given")}).files("gs://pond/t/k=007")
+    Storage({"token": UserCredentials(token="given")}).level("gs://pond/t/k=007")
     assert here.keys == ["given"]
 
 
@@ -135,4 +135,4 @@ def test_an_emulator_is_left_to_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options_that_say_nothing_about_a_listing(here: S3Server) -> None:
     options = {"token": "anon", "project": "p", "use_listings_cache": True, "timeout": None}
-    assert len(Storage(options).files("gs://pond/t/k=007")) == 2
+    assert len(Storage(options).level("gs://pond/t/k=007").files) == 2

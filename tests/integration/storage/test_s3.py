@@ -36,7 +36,7 @@ def lake(s3: S3Server) -> S3Server:
     objects |= {"slashes//k=1/f": b"x", "below/k=1/sub/f": b"x", "below/k=1/_x/f": b"x"}
     s3.fill("lake", objects)
     # The first listing makes one more request, to find out where a page of the store may end.
-    Storage(s3.options).directories("s3://lake")
+    Storage(s3.options).level("s3://lake", retries=True)
     s3.forget()
     return s3
 
@@ -192,7 +192,7 @@ def test_both_listers_find_the_same(lake, lister, scheme):
     storage = Storage(lake.options | ({} if lister == "pages" else UNFOLLOWED))
     assert storage.files_per_page("s3://lake/t") == (1000 if lister == "pages" else 0)
     root = f"{scheme}://lake"
-    assert storage.directories(f"{root}/names") == sorted(NAMES)
+    assert storage.level(f"{root}/names", retries=True).directories == sorted(NAMES)
     files, _ = storage.list_files([f"{root}/names/{name}" for name in NAMES])
     found = {f["path"]: f["partition"] for f in files.to_pylist()}
     assert found == {f"{root}/names/{name}/f é.parquet": row for row, name in enumerate(NAMES)}
@@ -200,7 +200,9 @@ def test_both_listers_find_the_same(lake, lister, scheme):
     assert files.to_pylist()[0]["path"] == f"{root}/marked/k=1/f"
     assert [f["size"] for f in files.to_pylist()] == [1]
     assert abs(files["modified"][0].as_py() / 1000 - lake.filled_at) < 60
-    assert [f.path for f in storage.files(f"{root}/slashes//k=1")] == [f"{root}/slashes//k=1/f"]
+    assert [f.path for f in storage.level(f"{root}/slashes//k=1").files] == [
+        f"{root}/slashes//k=1/f"
+    ]
     for locations in ([f"{root}/below/k=1"], [f"{root}/below/k=1", f"{root}/t/k=0001"]):
         below, _ = storage.list_files(locations, below=True)
         assert f"{root}/below/k=1/sub/f" in below["path"].to_pylist()
@@ -230,7 +232,7 @@ def test_a_process_ends_while_a_listing_hangs():
         options = {"key": "k", "secret": "s",
                    "endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         workers = Workers(2, "splitlib-list")
-        workers.submit(lambda: Storage(options).files("s3://lake/t"))
+        workers.submit(lambda: Storage(options).level("s3://lake/t").files)
         silent.accept()  # now it waits for an answer
         print("ends")
     """

@@ -60,7 +60,7 @@ def test_they_are_for_s3_alone(session, tmp_path):
     (tmp_path / "f").write_bytes(b"x")
     options = storage_options_of(session)
     assert set(options) == {"s3"}
-    assert len(Storage(options).files(str(tmp_path))) == 1
+    assert len(Storage(options).level(str(tmp_path)).files) == 1
 
 
 def test_of_azure_and_google_as_well(spark):

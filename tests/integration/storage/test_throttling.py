@@ -27,7 +27,7 @@ def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
     # With 999 expected files per partition, splitlib lists each partition with its own request.
     enumeration = Enumeration(proxy.endpoint, PARTITIONS, range(PARTITIONS), files_each=999)
     # The first listing makes one more request, to find out where a page of the store may end.
-    Storage(storage_options(proxy.endpoint)).directories(f"s3://{BUCKET}")
+    Storage(storage_options(proxy.endpoint)).level(f"s3://{BUCKET}", retries=True)
     proxy.begin(Behaviour(delay_seconds=0.02, most_at_once=AT_ONCE))
     enumeration.run()  # It also checks the number of files.
     counts = proxy.counts()

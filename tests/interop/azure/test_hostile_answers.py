@@ -59,7 +59,7 @@ def storage(server):
 
 
 def names(storage):
-    return [file.path.rpartition("/")[2] for file in storage.files("az://lake/t")]
+    return [file.path.rpartition("/")[2] for file in storage.level("az://lake/t").files]
 
 
 def test_an_honest_store(storage):

@@ -87,11 +87,11 @@ def test_all_that_is_below(lake):
 def test_obstore_lists_what_holds_files(lake, monkeypatch):
     monkeypatch.setattr(Storage, "filesystem", None)
     storage = Storage({"connection_string": lake})
-    assert len(storage.files(f"abfss://lake@{HOST}/t/50%25")) == 1
+    assert len(storage.level(f"abfss://lake@{HOST}/t/50%25").files) == 1
     files, requests = storage.list_files([f"abfss://lake/t/{name}" for name in ("a b", "50%", "ü")])
     assert (files["partition"].to_pylist(), requests) == ([0, 1, 2], 3)
     place = f"abfss://bare/t/{TRAILING}"
-    assert [file.path for file in storage.files(place)] == [f"{place}/f "]
+    assert [file.path for file in storage.level(place).files] == [f"{place}/f "]
 
 
 def test_many_names(lake, client):
@@ -114,10 +114,10 @@ def test_a_signature(lake, azurite, monkeypatch):
     )
     at = f"AccountName={ACCOUNT};BlobEndpoint={azurite.endpoint}"
     signed = Storage({"connection_string": f"{at};SharedAccessSignature={signature}"})
-    assert signed.directories("abfss://lake/t/ü") == ["in", "日本"]
+    assert signed.level("abfss://lake/t/ü", retries=True).directories == ["in", "日本"]
     broken = Storage({"connection_string": f"{at};SharedAccessSignature={signature[:-9]}AAAA%3D"})
     with pytest.raises(splitlib.AccessDenied) as refused:
-        broken.directories("abfss://lake/t/ü")
+        broken.level("abfss://lake/t/ü", retries=True)
     assert signature[-40:-9] not in str(refused.value)
 
 
@@ -128,9 +128,9 @@ def test_nobody_asks(lake, azurite, monkeypatch):
     )
     monkeypatch.setattr(Storage, "filesystem", None)
     storage = Storage({"account_name": ACCOUNT, "anon": True})
-    assert storage.directories("abfss://public/t/ü") == ["in", "日本"]
+    assert storage.level("abfss://public/t/ü", retries=True).directories == ["in", "日本"]
     with pytest.raises(splitlib.AccessDenied):
-        storage.directories("abfss://lake/t/ü")
+        storage.level("abfss://lake/t/ü", retries=True)
 
 
 @LISTERS
@@ -145,7 +145,7 @@ def test_what_is_not_there(lake, more):
 def test_the_wrong_key(lake, azurite):
     wrong = azurite.connection("AAAA")
     with pytest.raises(splitlib.AccessDenied):
-        Storage({"connection_string": wrong}).files("abfss://lake/t")
+        Storage({"connection_string": wrong}).level("abfss://lake/t")
     with pytest.raises(splitlib.AccessDenied):
         splitlib.load_table("abfss://lake/t", "files", storage_options={"connection_string": wrong})
 

@@ -249,7 +249,7 @@ def test_what_arrow_does_not_read_exactly_is_refused(tmp_path):
 
 def test_a_file_written_again_in_the_same_size(tmp_path):
     path = write(tmp_path / "f", {"a": [1]})
-    listed = Storage().files(str(tmp_path))[0].modified
+    listed = Storage().level(str(tmp_path)).files[0].modified
     (split,) = of_file(path)
     split = dataclasses.replace(split, modified=listed)
     schema = pa.schema([("a", pa.int64())])

@@ -252,10 +252,10 @@ def test_a_storage_asks_nothing_outside(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", noting)
     with only_within([str(inside)]):
-        assert [f.path for f in storage.files(str(inside))] == [f"{inside}/f"]
+        assert [f.path for f in storage.level(str(inside)).files] == [f"{inside}/f"]
         for ask in (
-            lambda: storage.files(str(outside)),
-            lambda: storage.directories(f"{inside}/away"),
+            lambda: storage.level(str(outside)).files,
+            lambda: storage.level(f"{inside}/away", retries=True).directories,
             lambda: storage.files_below(str(inside)),
             lambda: storage.list_files([str(inside), str(outside)]),
             lambda: storage.filesystem(f"{outside}/f"),

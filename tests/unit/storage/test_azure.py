@@ -253,7 +253,7 @@ def refusal(code: str) -> str:
 def test_what_azure_refuses(azure, status, code, error, throttled):
     azure.status, azure.pages = status, [refusal(code)]
     with pytest.raises(error) as raised:
-        Storage(azure.options).files(f"abfss://{AT}/t")
+        Storage(azure.options).level(f"abfss://{AT}/t")
     assert type(raised.value) is error
     assert ("There is no bucket 'lake@" in str(raised.value)) == (status == 404)
     assert getattr(raised.value, "is_throttled", False) is throttled
@@ -318,7 +318,7 @@ def test_where_a_directory_may_be_empty_adlfs_says_so(azure, monkeypatch, blobs)
 
 def test_empty_objects_that_mean_nothing_cost_nothing(azure):
     azure.pages = [page(prefix("t/k=1") + blob("t/k=1", 0) + blob("t/_SUCCESS", 0))]
-    assert Storage(azure.options).directories("abfss://lake/t") == ["k=1"]
+    assert Storage(azure.options).level("abfss://lake/t", retries=True).directories == ["k=1"]
 
 
 def test_names_of_containers_hold_an_account():

@@ -67,7 +67,7 @@ def test_an_honest_store(server, more):
 @pytest.mark.parametrize("body", [ERROR, HTML, EMPTY_RESULT], ids=["error", "html", "empty"])
 def test_what_is_no_listing_is_not_an_empty_one(server, more, body):
     storage = Storage(server.options | more)
-    assert storage.files("s3://b/t/k=00")
+    assert storage.level("s3://b/t/k=00").files
     server.answer = hostile_s3.always(body)
     # A store has no real directories. So an empty listing must not count as a missing partition.
     with pytest.raises((SourceUnavailable, OSError)):
@@ -130,7 +130,7 @@ def test_pages_that_repeat_endlessly(server):
     server.page, server.answer = 2, hostile_s3.again
     storage = Storage(server.options)
     with pytest.raises(splitlib.SourceError, match="endless pages"):
-        storage.directories("s3://b/t")
+        storage.level("s3://b/t", retries=True)
     with pytest.raises(splitlib.SourceError, match="endless pages"):
         storage.list_files([f"s3://b/t/k={k:02}" for k in range(12)])
 
@@ -161,7 +161,7 @@ RECEIVED = """
     storage, before = Storage(options), megabytes()
     for name in names:
         at = [f"s3://b/{name}/k={k}" for k in range(2)]
-        for listed in (lambda: storage.files(at[0]), lambda: storage.list_files(at)):
+        for listed in (lambda: storage.level(at[0]).files, lambda: storage.list_files(at)):
             try:
                 listed()
             except SourceUnavailable:
@@ -187,11 +187,11 @@ FORK = """
     from splitlib.storage import Storage
 
     storage = Storage(eval(sys.argv[1]))
-    assert len(storage.directories("s3://b/t")) == 12
+    assert len(storage.level("s3://b/t", retries=True).directories) == 12
     if (child := os.fork()) == 0:
-        os._exit(0 if len(storage.directories("s3://b/t")) == 12 else 1)
+        os._exit(0 if len(storage.level("s3://b/t", retries=True).directories) == 12 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert len(storage.directories("s3://b/t")) == 12
+    assert len(storage.level("s3://b/t", retries=True).directories) == 12
     print("done")
 """
 

@@ -248,7 +248,9 @@ def test_a_bucket_in_another_region_is_left_to_s3fs(monkeypatch):
     monkeypatch.setattr(Storage, "filesystem", lambda *_: (fsspec.filesystem("memory"), "/t/k=1"))
     storage = Storage(OPTIONS)
     for _ in range(2):
-        assert [file.path for file in storage.files("s3://lake/t/k=1")] == ["s3://lake/t/k=1/a"]
+        assert [file.path for file in storage.level("s3://lake/t/k=1").files] == [
+            "s3://lake/t/k=1/a"
+        ]
     assert len(asked) == 1
     assert storage.files_per_page("s3://lake/t") == 0
 

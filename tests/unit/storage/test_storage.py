@@ -24,11 +24,11 @@ def test_only_data_files_and_only_here(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "c").write_bytes(b"")
     os.utime(tmp_path / "a", (1_000, 1_000.5))
-    files = Storage().files(f"file:{tmp_path}")
+    files = Storage().level(f"file:{tmp_path}").files
     assert [os.path.basename(f.path) for f in files] == ["_k=1", "a", "b", "trailing."]
     assert files[1].path == str(tmp_path / "a")
     assert (files[1].size, files[1].modified) == (5, 1_000_500)
-    assert Storage().directories(str(tmp_path)) == ["sub"]
+    assert Storage().level(str(tmp_path), retries=True).directories == ["sub"]
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,30 @@ def test_names_are_never_decoded(tmp_path, name):
     directory = tmp_path / f"d{name}"
     directory.mkdir()
     (directory / f"f{name}").write_bytes(b"x")
-    assert [f.path for f in Storage().files(f"file://{directory}")] == [str(directory / f"f{name}")]
+    assert [f.path for f in Storage().level(f"file://{directory}").files] == [
+        str(directory / f"f{name}")
+    ]
 
 
 def test_a_missing_directory(tmp_path):
     with pytest.raises(MissingPartition, match="nowhere"):
-        Storage().files(str(tmp_path / "nowhere"))
+        Storage().level(str(tmp_path / "nowhere"))
 
 
 def test_an_unreadable_directory_is_an_error_and_not_empty(tmp_path):
     (tmp_path / "file").write_text("no directory")
-    assert Storage().files(str(tmp_path / "file")) == []  # Spark also finds no files in a file
+    assert (
+        Storage().level(str(tmp_path / "file")).files == []
+    )  # Spark also finds no files in a file
 
 
 def test_listings_are_never_remembered():
     memory = fsspec.filesystem("memory")
     memory.pipe("/table/k=1/a", b"1")
     storage = Storage()
-    assert len(storage.files("memory://table/k=1")) == 1
+    assert len(storage.level("memory://table/k=1").files) == 1
     memory.pipe("/table/k=1/b", b"1")
-    assert [f.path for f in storage.files("memory://table/k=1")] == [
+    assert [f.path for f in storage.level("memory://table/k=1").files] == [
         "memory://table/k=1/a",
         "memory://table/k=1/b",
     ]
@@ -98,25 +102,24 @@ def test_the_listing_of_another_directory_is_refused(monkeypatch, asked, instead
     for directory in ("k=1/a", "k=2", "other/k=1"):
         memory.pipe(f"/mixed/table/{directory}/{other}", b"1")
     monkeypatch.setattr(Mixed, "instead", f"/mixed/table/{instead}".rstrip("/"), raising=False)
-    call = getattr(Storage(), what)
     if noticed:
         with pytest.raises(SourceUnavailable, match="instead of"):
-            call(f"mixed:///mixed/table/{asked}".rstrip("/"))
+            Storage().level(f"mixed:///mixed/table/{asked}".rstrip("/"))
     else:
-        assert call(f"mixed:///mixed/table/{asked}")
+        assert getattr(Storage().level(f"mixed:///mixed/table/{asked}"), what)
 
 
 def test_what_stands_before_a_path_may_differ(monkeypatch):
     fsspec.register_implementation("mixed", Mixed, clobber=True)
     fsspec.filesystem("memory").pipe("/long/way/table/k=1/file", b"1")
     monkeypatch.setattr(Mixed, "instead", "/long/way/table/k=1", raising=False)
-    (found,) = Storage().files("mixed:///table/k=1")
+    (found,) = Storage().level("mixed:///table/k=1").files
     assert found.path == "mixed:///table/k=1/file"
 
 
 def test_an_unknown_protocol():
     with pytest.raises(ConnectorNotInstalled, match="nosuch"):
-        Storage().files("nosuch://bucket/a")
+        Storage().level("nosuch://bucket/a")
 
 
 @pytest.mark.parametrize(
@@ -151,10 +154,10 @@ def test_links_are_followed_and_those_that_lead_nowhere_left_out(tmp_path):
     (here / "_hidden").symlink_to(tmp_path / "far" / "data")
     (tmp_path / "link").symlink_to(here)
     for location in (str(here), f"file:{here}", str(tmp_path / "link")):
-        files = Storage().files(location)
+        files = Storage().level(location).files
         assert [os.path.basename(f.path) for f in files] == ["linked", "twice"]
         assert {(f.size, f.modified) for f in files} == {(5, 1_000_000)}
-        assert Storage().directories(location) == ["k=2"]
+        assert Storage().level(location, retries=True).directories == ["k=2"]
 
 
 @pytest.mark.parametrize("target", ["..", "../..", "."])
@@ -207,7 +210,7 @@ def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
 @pytest.mark.parametrize("location", ["", None, "file:", "file://host", "/a\0b", "s3://b/a\0b"])
 def test_no_location_is_not_the_working_directory(location):
     with pytest.raises(CorruptMetadata, match="not a location"):
-        Storage().files(location)
+        Storage().level(location)
 
 
 def test_a_directory_that_is_told_twice_is_one():
