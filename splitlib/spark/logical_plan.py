@@ -102,6 +102,12 @@ class Node:
                 )
         return self._parsed.get(name, ())
 
+    @property
+    def columns(self) -> tuple[Expression, ...]:
+        """Attributes of a leaf's output, in order."""
+        names = ("output", "dataCols", "partitionCols")
+        return tuple(column for name in names for column in self.expressions(name))
+
     def plan_of(self, subquery: Expression) -> Node:
         """Return the plan of a subquery in the node's own expressions."""
         plans = [found for value in self.fields.values() for found in _nested_plans(value)]

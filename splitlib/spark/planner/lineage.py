@@ -337,12 +337,6 @@ def _of_join(
     return {}
 
 
-def leaf_columns(leaf: Node) -> tuple[Expression, ...]:
-    """Return the attributes of a leaf's output, in order."""
-    names = ("output", "dataCols", "partitionCols")
-    return tuple(column for name in names for column in leaf.expressions(name))
-
-
 def leaf_ids(leaf: Node) -> frozenset[int]:
     """Return the ids of the attributes of a leaf's output."""
     return frozenset(output_ids(leaf) or ())
@@ -381,7 +375,7 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
             inner, added = of_child(), _ids(node.expressions(_ADDED[kind]))
             return None if inner is None or added is None else inner + added
     if node.is_leaf:
-        return _ids(leaf_columns(node))
+        return _ids(node.columns)
     own = node.expressions("output")
     return _ids(own) if own else None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 
 # Operators that output the columns of their input, and read only columns that they name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
@@ -140,7 +140,7 @@ def inputs_of_joins(node: Node) -> Iterator[Node]:
 
 def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
     """Return the ids and types of the columns of a leaf."""
-    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf_columns(leaf))
+    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf.columns)
 
 
 def _filters(dimension: Dimension) -> Iterator[Node]:
@@ -173,10 +173,10 @@ def _filter_of(node: Node) -> Node:
 def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[int]:
     """Return the positions of the columns of a leaf that the rest of the plan may read."""
     if not _is_projected(root, leaf.path):
-        return frozenset(range(len(leaf_columns(leaf))))
+        return frozenset(range(len(leaf.columns)))
     return frozenset(
         i
-        for i, column in enumerate(leaf_columns(leaf))
+        for i, column in enumerate(leaf.columns)
         # A column that is not nullable cannot be replaced by null.
         if column.attribute_id in named or not column.fields["nullable"]
     )

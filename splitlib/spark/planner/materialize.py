@@ -33,7 +33,7 @@ from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.materializable import Materializable, inputs_of_joins, rdds_of
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
@@ -198,7 +198,7 @@ def shown(
     """Yield the columns of a leaf, with null in place of columns that the query does not read."""
     output = catalyst.plans.output(plan)
     nulls: dict[str, CatalystExpression] = {}
-    for i, column in enumerate(leaf_columns(leaf)):
+    for i, column in enumerate(leaf.columns):
         if i in read:
             yield output[i]
             continue

@@ -18,7 +18,7 @@ from splitlib.report import Report
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.decide import Costs, worth_collecting
 from splitlib.spark.planner.join_graph import JoinFilter, discover
-from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _REMEDIES: Final = {
@@ -109,7 +109,7 @@ def column_names(leaf: Node, join_filter: JoinFilter) -> tuple[str, ...]:
 
     The result is empty if the filter compares an expression of columns.
     """
-    names = {e.attribute_id: str(e.fields["name"]) for e in leaf_columns(leaf)}
+    names = {e.attribute_id: str(e.fields["name"]) for e in leaf.columns}
     found = [names.get(c.lineage.column) for c in join_filter.comparisons]
     return () if None in found else tuple(dict.fromkeys(n for n in found if n is not None))
 

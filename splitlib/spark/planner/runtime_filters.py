@@ -35,7 +35,7 @@ from splitlib.spark.planner.join_graph import (
     partition_conditions,
 )
 from splitlib.spark.planner.keys import plan_of_dimension
-from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, share_of_bits
@@ -216,7 +216,7 @@ class _Sides:
         column = comparison.lineage.column
         if column is None or comparison.operator not in ("=", "<=>"):
             return False
-        (attribute,) = (e for e in leaf_columns(leaf) if e.attribute_id == column)
+        (attribute,) = (e for e in leaf.columns if e.attribute_id == column)
         kinds = {self._query.type_of(e) for e in (attribute, comparison.target, comparison.key)}
         if len(kinds) != 1:
             return False

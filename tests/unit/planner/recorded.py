@@ -13,7 +13,7 @@ from typing import Any
 from splitlib.config import SplitConfig
 from splitlib.spark.logical_plan import Expression, Node, Path, Place, parse_plan
 from splitlib.spark.planner.eligibility import TypeNames
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 
 PLANS = {
     path.name.removesuffix(".json.gz"): path
@@ -118,4 +118,4 @@ def table_of(leaf: Node) -> str:
 def _partition_keys(leaf: Node) -> frozenset[int | None]:
     table = leaf.fields.get("catalogTable") or leaf.fields.get("tableMeta") or {}
     names = str(table.get("partitionColumnNames") or "[]").strip("[]").split(", ")
-    return frozenset(e.attribute_id for e in leaf_columns(leaf) if e.fields["name"] in names)
+    return frozenset(e.attribute_id for e in leaf.columns if e.fields["name"] in names)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.decide import Decisions, decide, sharing_broadcasts
 from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns
+from splitlib.spark.planner.lineage import RELATIONS
 from tests.unit.planner.recorded import RecordedQuery, Scan, table_of
 
 _OPERATORS = {
@@ -42,7 +42,7 @@ class _Sentences:
                 counts[table] += 1
                 name = f"{table}{counts[table] if counts[table] > 1 else ''}"
                 self._names[node.path] = name
-                for column in leaf_columns(node):
+                for column in node.columns:
                     shown = f"{name}.{column.fields['name']}"
                     self._columns.setdefault(column.attribute_id, shown)
 
@@ -61,7 +61,7 @@ class _Sentences:
                 yield f"{name}: {reason}"
         for number, group in enumerate(decisions.run_once):
             for one in group:
-                columns = [str(c.fields["name"]) for c in leaf_columns(one.leaf)]
+                columns = [str(c.fields["name"]) for c in one.leaf.columns]
                 read = ", ".join(columns[i] for i in sorted(one.read))
                 first = "first " if number < len(decisions.run_once) - 1 else ""
                 yield f"run {first}once: {self._names[one.leaf.path]} for {read or 'its rows'}"

@@ -20,7 +20,7 @@ from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
-from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
 from splitlib.spark.planner.scan_sites.planned_scan import (
     ALSO_WITHOUT_KEYS,
     FilteredScan,
@@ -246,7 +246,7 @@ def prunable_scans(
     for leaf in tree.walk():
         if leaf.kind not in RELATIONS | TABLES:
             continue
-        ids = {str(e.fields["name"]): e.attribute_id for e in leaf_columns(leaf)}
+        ids = {str(e.fields["name"]): e.attribute_id for e in leaf.columns}
         key = frozenset(ids.values())
         if key not in seen:
             node = catalyst.plans.node(plan, leaf.path)
