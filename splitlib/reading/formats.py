@@ -21,6 +21,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
 from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns
+from splitlib.statistics.footers import place_in_file
 
 Fit = Callable[[pa.Array, pa.DataType], pa.Array]
 
@@ -85,12 +86,7 @@ def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
 
     Spark uses the same rule. Each row group belongs to exactly one of the splits of a file.
     """
-    row_group = metadata.row_group(group)
-    columns = [row_group.column(i) for i in range(row_group.num_columns)]
-    start = columns[0].data_page_offset
-    if columns[0].has_dictionary_page:
-        start = min(start, columns[0].dictionary_page_offset)
-    middle = start + sum(column.total_compressed_size for column in columns) // 2
+    middle = sum(place_in_file(metadata.row_group(group))) // 2
     return bool(split.start <= min(middle, split.file_size - 1) < split.start + split.length)
 
 

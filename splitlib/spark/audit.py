@@ -25,10 +25,10 @@ from splitlib.spark.jvm.active_session import in_its_session, readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import is_query_plan, parsed_statement
-from splitlib.spark.logical_plan import Expression, Node, Path, UnknownPlan
+from splitlib.spark.logical_plan import Expression, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable, named_tables
 from splitlib.spark.planner.decide import Costs, Decisions, decide
-from splitlib.spark.planner.join_graph import Dimension, JoinFilter
+from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
 from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
 from splitlib.spark.planner.query import Query
@@ -130,7 +130,7 @@ class _Audit:
 
     def _reads_facts(self, site: ScanSite) -> bool:
         """Return whether the keys of a site come from a table whose partitions splitlib lists."""
-        leaves = (leaf for dimension in site.dimensions for leaf in _leaves(dimension))
+        leaves = (leaf for dimension in site.dimensions for leaf in dimension.leaves)
         scans = (self._query.scan_of(leaf) for leaf in leaves)
         return any(scan is not None and scan.is_listed for scan in scans)
 
@@ -225,12 +225,6 @@ def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
     why = with_remedy(reason)
     joins = (replace(j, can_prune=False, reason=why) if j.can_prune else j for j in table.joins)
     return replace(table, joins=tuple(joins))
-
-
-def _leaves(dimension: Dimension) -> Iterator[Node]:
-    yield from (node for node in dimension.node.walk() if node.is_leaf)
-    for other, _ in dimension.narrowed_by:
-        yield from _leaves(other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
     """
     metadata = footer.metadata
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    places = [_place_in_file(group) for group in groups]
+    places = [place_in_file(group) for group in groups]
     found = []
     for column in columns:
         place = _place_of(metadata, column.name)
@@ -133,7 +133,7 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
     return found
 
 
-def _place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
+def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
     """Return the positions of the first byte of a row group, and after its last byte."""
     columns = [group.column(i) for i in range(group.num_columns)]
     if not columns:

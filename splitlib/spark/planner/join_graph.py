@@ -65,6 +65,12 @@ class Dimension:
     is_value: bool = False
     """Whether the keys are computed from the value of a scalar subquery with the plan ``node``."""
 
+    @property
+    def leaves(self) -> list[Node]:
+        """The leaves that are read for the keys."""
+        own = [node for node in self.node.walk() if node.is_leaf]
+        return own + [leaf for other, _ in self.narrowed_by for leaf in other.leaves]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinFilter:

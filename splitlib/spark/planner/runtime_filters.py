@@ -12,7 +12,7 @@ read only scans with a fixed list of files, and rows that are part of the plan.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -240,7 +240,7 @@ class _Sides:
         """Return the bytes that a dimension reads; None if unknown or if its rows may change."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
-        paths = [leaf.path for leaf in _leaves(dimension) if leaf.path in self._pinned]
+        paths = [leaf.path for leaf in dimension.leaves if leaf.path in self._pinned]
         sizes = [self._bytes_at(path) for path in paths]
         return None if not paths or None in sizes else sum(size or 0 for size in sizes)
 
@@ -251,12 +251,6 @@ class _Sides:
         if outcome.instead is not None and nbytes is not None:
             return nbytes
         return self._query.size_of(_at(self._tree, path), ())
-
-
-def _leaves(dimension: Dimension) -> Iterator[Node]:
-    yield from (node for node in dimension.node.walk() if node.is_leaf)
-    for other, _ in dimension.narrowed_by:
-        yield from _leaves(other)
 
 
 def _at(root: Node, path: Path) -> Node:
