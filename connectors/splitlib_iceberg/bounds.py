@@ -25,6 +25,8 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.decimal import unscaled_to_decimal
 
+from splitlib.arrow.values import of_ordinals
+
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
@@ -43,16 +45,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
     read = _reader(source)
     if read is None:
         return pa.nulls(len(values), kind)
-    return arrow_values([None if value is None else read(value) for value in values], kind)
-
-
-def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to Arrow; dates are days, and timestamps are units, since 1970."""
-    if pa.types.is_date(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    return pa.array(values, kind)
+    return of_ordinals([None if value is None else read(value) for value in values], kind)
 
 
 def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:

@@ -25,9 +25,10 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import DecimalType, IcebergType, PrimitiveType, UUIDType
 
+from splitlib.arrow.values import of_ordinals
 from splitlib.model import ColumnStatistics, PartitionField
 from splitlib.model import Transform as PartitionTransform
-from splitlib_iceberg.bounds import arrow_values, decode
+from splitlib_iceberg.bounds import decode
 from splitlib_iceberg.schema import Column
 
 _UNITS: dict[type[Transform[Any, Any]], Literal["Y", "M", "D", "h"]] = {
@@ -295,4 +296,4 @@ def _array(values: list[Any], key: Key) -> pa.Array:
         return pa.array([None if value is None else repr(value) for value in values], kind)
     if isinstance(key.source, UUIDType):
         values = [None if value is None else str(value) for value in values]
-    return arrow_values(values, kind)
+    return of_ordinals(values, kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -168,6 +168,15 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
         values = values.fill_null(b"" if pa.types.is_binary(values.type) else _zero(values.type))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Convert Python values to Arrow; dates are days, and timestamps are units, since 1970."""
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
 
 
 def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:

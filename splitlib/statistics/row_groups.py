@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.values import of_ordinals
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ColumnStatistics
 from splitlib.statistics.footers import GroupRow
@@ -53,20 +54,12 @@ def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) 
     of_list = group_type(kind)
     parts: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(_PARTS)
     arrays = [
-        _array(part, field.type) for part, field in zip(parts, of_list.value_type, strict=True)
+        of_ordinals(part, field.type) for part, field in zip(parts, of_list.value_type, strict=True)
     ]
     values = pa.StructArray.from_arrays(arrays, fields=list(of_list.value_type))
     mask = pa.array([not is_known for is_known in known], pa.bool_())
     ends = pa.array(offsets, pa.int32())
     return pa.ListArray.from_arrays(ends, values, type=of_list, mask=mask)
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_date32(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    return pa.array(values, kind)
 
 
 @dataclass(frozen=True, slots=True)
