@@ -222,11 +222,7 @@ class PublicTable:
         return found
 
     def _refuse_respelled(self, names: list[str]) -> None:
-        """Check that the catalog does not list the partitions that were not found.
-
-        Raises:
-            UnsupportedTable: if the catalog lists one. For ``k=07``, Spark looks up only ``k=7``.
-        """
+        """Check that the catalog does not list the partitions that were not found."""
         there = self._statements.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
         for name, is_there in zip(names, still, strict=True):
@@ -261,9 +257,6 @@ def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
     Args:
         described: The catalog's description of the table.
         managed: The value of ``spark.sql.hive.manageFilesourcePartitions``.
-
-    Raises:
-        UnsupportedTable: if the table is rejected.
     """
     refuse_unreadable(
         described["type"],
@@ -312,11 +305,7 @@ def refuse_guarded(plan: str) -> None:
 def _read_format(
     described: Mapping[str, Any], partition: Mapping[str, Any] | None = None
 ) -> ReadFormat:
-    """Return the read format of a table, or of one of its partitions.
-
-    Raises:
-        UnsupportedTable: if the format is not supported or Spark redacts an option.
-    """
+    """Return the read format of a table, or of one of its partitions."""
     given = dict(described.get("storage_properties", {}))
     if _is_source(described):
         is_partitioned = bool(described.get("partition_columns"))
