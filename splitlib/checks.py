@@ -252,8 +252,7 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _refuse(message: str) -> NoReturn:
     raise CorruptMetadata(
-        message,
-        hint="report it to the author of the connector, unless the catalog is damaged.",
+        message, hint="report it to the author of the connector, unless the catalog is damaged."
     )
 
 

@@ -126,9 +126,7 @@ def options() -> list[argparse.ArgumentParser]:
 
 
 @contextmanager
-def enumerating(
-    args: argparse.Namespace,
-) -> Iterator[tuple[DynamicFileEnumerator, Progress]]:
+def enumerating(args: argparse.Namespace) -> Iterator[tuple[DynamicFileEnumerator, Progress]]:
     """Open the table, and yield an enumerator with its filters and a progress line."""
     config = config_of(args)
     with table_of(args, config) as table:

@@ -111,10 +111,7 @@ class DynamicFileSplitEnumerator:
 
     @classmethod
     def restore(
-        cls,
-        state: bytes,
-        enumerator: DynamicFileEnumerator,
-        assigner: SplitAssigner | None = None,
+        cls, state: bytes, enumerator: DynamicFileEnumerator, assigner: SplitAssigner | None = None
     ) -> Self:
         """Make a coordinator that continues from ``state``, a snapshot of another coordinator.
 

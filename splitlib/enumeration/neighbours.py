@@ -24,11 +24,7 @@ class MatchedPartitions:
     """A batch of partitions that matched a predicate. A later predicate may drop some."""
 
     def __init__(
-        self,
-        partitions: PartitionBatch,
-        places: Places,
-        predicate: Predicate,
-        tally: ScanTally,
+        self, partitions: PartitionBatch, places: Places, predicate: Predicate, tally: ScanTally
     ) -> None:
         self.partitions = partitions
         self.places = places

@@ -239,14 +239,7 @@ _SCHEMA = "spark.sql.sources.schema"
 # Formats that Spark reads with its own readers, even from Hive tables.
 _CONVERTED = ("parquet", "orc")
 # Errors raised by access to missing or malformed fields.
-_NONSENSE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+_NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,11 +333,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
         # Spark reads such a table with Hive's reader, which ignores NOT NULL
         spark_json["fields"] = [{**field, "nullable": True} for field in spark_json["fields"]]
     return TableMetadata(
-        schema,
-        keys,
-        form,
-        location,
-        spark_schema=json.dumps(spark_json) if spark_json else None,
+        schema, keys, form, location, spark_schema=json.dumps(spark_json) if spark_json else None
     )
 
 

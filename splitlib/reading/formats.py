@@ -91,11 +91,7 @@ def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
 
 
 def _statistics(
-    metadata: pq.FileMetaData,
-    groups: Sequence[int],
-    stored: pa.Field,
-    kind: pa.DataType,
-    fit: Fit,
+    metadata: pq.FileMetaData, groups: Sequence[int], stored: pa.Field, kind: pa.DataType, fit: Fit
 ) -> ColumnStatistics:
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     # The path is ambiguous if a column is named "a.b" and a struct "a" has a field "b".

@@ -92,10 +92,7 @@ def read_split(
 
 
 def _batch(
-    schema: pa.Schema,
-    columns: Mapping[str, pa.Array],
-    constant: Mapping[str, pa.Array],
-    rows: int,
+    schema: pa.Schema, columns: Mapping[str, pa.Array], constant: Mapping[str, pa.Array], rows: int
 ) -> pa.RecordBatch:
     """Return a batch of columns of a file, constant columns, and nulls for missing columns."""
     fields = [field.remove_metadata() for field in schema]

@@ -157,8 +157,7 @@ def _check_files(files: pa.Table, partitions: int) -> None:
         "A file's path is not normalized",
     )
     refuse(
-        pc.match_substring_regex(files["path"], _SKIPPED_NAME),
-        "Spark skips a file with this name",
+        pc.match_substring_regex(files["path"], _SKIPPED_NAME), "Spark skips a file with this name"
     )
     pairs = files.group_by(["path", "partition"]).aggregate([([], "count_all")])
     if pairs.num_rows < files.num_rows:

@@ -332,9 +332,7 @@ def error_of(text: str, bucket: str, where: str) -> Exception:
 
 _NONE = pa.RecordBatch.from_pydict(
     {"path": [], "last_modified": [], "size": []},
-    schema=pa.schema(
-        [("path", pa.string()), ("last_modified", _MODIFIED), ("size", pa.uint64())],
-    ),
+    schema=pa.schema([("path", pa.string()), ("last_modified", _MODIFIED), ("size", pa.uint64())]),
 )
 
 

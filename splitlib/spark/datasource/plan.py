@@ -409,6 +409,5 @@ def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
         if doubtful is not None:
             text = column.filter(doubtful)[0].as_py()
             raise UnsupportedTable(
-                f"Partition value {text!r} of {key.name!r} is ambiguous as {key.type}.",
-                hint=NATIVE,
+                f"Partition value {text!r} of {key.name!r} is ambiguous as {key.type}.", hint=NATIVE
             )

@@ -10,23 +10,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
 from splitlib.errors import UnsupportedTable
-from splitlib.model import (
-    FIELD_ID,
-    INITIAL_DEFAULT,
-    LOGICAL_TYPE,
-    FileBatch,
-    ReadFormat,
-)
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, FileBatch, ReadFormat
 from splitlib.spark.compat import NULL_STRUCTS, setting_of
 from splitlib.spark.conversion import default_literal
 from splitlib.spark.file_scan import FileScan, own_storage

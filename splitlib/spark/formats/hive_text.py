@@ -411,10 +411,7 @@ def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, esc
     return (
         F.when(old["skip"], changed())
         .when(char == escape, on_escape.otherwise(changed()))
-        .when(
-            char == quote,
-            on_quote.otherwise(changed(text=kept, quoted=~quoted, inside=~inside)),
-        )
+        .when(char == quote, on_quote.otherwise(changed(text=kept, quoted=~quoted, inside=~inside)))
         .when(
             (char == separator) & ~quoted,
             changed(fields=next_field, text=F.lit(""), inside=F.lit(False)),

@@ -119,9 +119,7 @@ def active(spark: object) -> Iterator[None]:
             sessions.setActiveSession(before.get())
 
 
-def in_its_session(
-    function: Callable[Concatenate[T, P], R],
-) -> Callable[Concatenate[T, P], R]:
+def in_its_session(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
     """Decorate a function so that the session of its first argument is active while it runs.
 
     The first argument is a session, a DataFrame, or an object whose attribute ``spark`` is a

@@ -28,12 +28,7 @@ from splitlib.spark.jvm.java_handles import (
 )
 from splitlib.spark.jvm.listing import qualified
 from splitlib.spark.jvm.scala import Scala, each
-from splitlib.spark.jvm.spark_handles import (
-    CatalogEntry,
-    CatalogPartition,
-    InternalRow,
-    JvmSession,
-)
+from splitlib.spark.jvm.spark_handles import CatalogEntry, CatalogPartition, InternalRow, JvmSession
 
 _CATALOG = "org.apache.spark.sql.hive.HiveExternalCatalog"
 _SPARK = "org.apache.spark.sql.catalyst.catalog."

@@ -17,21 +17,12 @@ from splitlib.redaction import get_logger
 from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
-from splitlib.spark.jvm.java_handles import (
-    Items,
-    JavaArray,
-    JavaClass,
-    MethodHandle,
-)
+from splitlib.spark.jvm.java_handles import Items, JavaArray, JavaClass, MethodHandle
 from splitlib.spark.jvm.listing import PATH, hadoop_path
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.relations import SCANNED_TABLE
 from splitlib.spark.jvm.scala import Scala, each
-from splitlib.spark.jvm.spark_handles import (
-    CatalogEntry,
-    FileIndex,
-    LogicalPlan,
-)
+from splitlib.spark.jvm.spark_handles import CatalogEntry, FileIndex, LogicalPlan
 from splitlib.storage import is_restricted, refuse_outside
 
 _DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."

@@ -10,12 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
-from splitlib.errors import (
-    ConfigError,
-    MissingPartition,
-    TableNotFound,
-    UnsupportedTable,
-)
+from splitlib.errors import ConfigError, MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
 from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests, TableMetadata

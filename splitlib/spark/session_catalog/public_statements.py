@@ -205,9 +205,7 @@ _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 
 
 def files_by_directory(
-    files: pa.Table,
-    directories: Sequence[str],
-    below: Below = "ignored",
+    files: pa.Table, directories: Sequence[str], below: Below = "ignored"
 ) -> pa.RecordBatch:
     """Return the files of each directory, as a batch with the columns of :data:`FILE_SCHEMA`.
 

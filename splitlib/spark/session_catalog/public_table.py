@@ -15,12 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
-from splitlib.hive.entries import (
-    is_recursive,
-    refuse_unreadable,
-    serde_format,
-    source_format,
-)
+from splitlib.hive.entries import is_recursive, refuse_unreadable, serde_format, source_format
 from splitlib.hive.partition_values import NULL_PARTITION, from_spark_json, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spark.conversion import quoted

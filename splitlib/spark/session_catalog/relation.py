@@ -251,11 +251,7 @@ class ListedTable(Relation):
     are already listed."""
 
     def __init__(
-        self,
-        catalyst: Catalyst,
-        leaf: LogicalPlan,
-        index: FileIndex,
-        location: str | None = None,
+        self, catalyst: Catalyst, leaf: LogicalPlan, index: FileIndex, location: str | None = None
     ) -> None:
         super().__init__(catalyst, leaf)
         self._index = index
