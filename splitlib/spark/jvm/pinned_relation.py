@@ -150,7 +150,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
 
 
 def pinned_leaf(
-    spark: SparkSession,
+    catalyst: Catalyst,
     leaf: LogicalPlan,
     files: pa.Table,
     partitions: pa.Table,
@@ -162,7 +162,7 @@ def pinned_leaf(
     """Return a copy of a ``LogicalRelation`` that reads the given files.
 
     Args:
-        spark: A session with access to Spark's internals.
+        catalyst: Catalyst of a session with access to Spark's internals.
         leaf: A ``LogicalRelation`` over files. The copy has the same attributes.
         files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
         partitions: Columns that identify each partition. They are part of the digest.
@@ -175,9 +175,9 @@ def pinned_leaf(
     Raises:
         RuntimeError: if Spark would not read exactly these files.
     """
-    scala, session, relation = scala_of(spark), session_of(spark), leaf.relation()
+    scala, session, relation = catalyst.scala, catalyst.session, leaf.relation()
     keys = relation.partitionSchema()
-    name = _digest(spark, files, partitions, f"{keys.json()} of a leaf")
+    name = _digest(catalyst.spark, files, partitions, f"{keys.json()} of a leaf")
     options = case_insensitive(scala, relation.options())
     for option, value in PINNED_OPTIONS.items():
         options = options.updated(option, value)
@@ -191,7 +191,7 @@ def pinned_leaf(
         session,
     )
     new = {0: pinned} if keeps_entry else {0: pinned, 2: scala.none}
-    return Catalyst(spark).plans.with_arguments(leaf, new)
+    return catalyst.plans.with_arguments(leaf, new)
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:

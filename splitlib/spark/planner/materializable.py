@@ -54,7 +54,9 @@ class Leaves:
             if node.is_leaf:
                 self._places[_columns(node)].append(node.path)
         self._times_read = Counter(leaf_ids(node) for node in optimized.walk() if node.is_leaf)
-        self._named = frozenset(_named_attributes(optimized))
+        inner = (node for node in optimized.walk() if not node.is_leaf)
+        values = (value for node in inner for value in node.fields.values())
+        self._named = frozenset(i for value in values for i in _attribute_ids(value))
 
     def below(self, node: Node) -> Materializable | None:
         """Return the leaf below filters and projections, if its filtered rows can replace it."""
@@ -190,14 +192,6 @@ def _is_projected(root: Node, path: Path) -> bool:
             above = step >= 0 and node.kind in ("Project", "Aggregate")
         node = node.children[step] if step >= 0 else node.subqueries[-1 - step]
     return above
-
-
-def _named_attributes(root: Node) -> Iterator[int]:
-    """Yield the ids of the attributes in the arguments of all operators except leaves."""
-    for node in root.walk():
-        if not node.is_leaf:
-            for value in node.fields.values():
-                yield from _attribute_ids(value)
 
 
 def _attribute_ids(value: Any) -> Iterator[int]:

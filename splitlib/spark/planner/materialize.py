@@ -260,7 +260,7 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
         files = pa.Table.from_batches([listing.files])
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         none, known = pa.table({}), listing.statuses if files.num_rows else None
-        return pinned_leaf(catalyst.spark, leaf, files, none, None, known, keeps_entry=True)
+        return pinned_leaf(catalyst, leaf, files, none, None, known, keeps_entry=True)
     except (RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
         _log.debug(
             "The files of %s are not fixed.", catalyst.relations.name_of(leaf), exc_info=True

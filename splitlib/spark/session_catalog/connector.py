@@ -97,8 +97,8 @@ class CatalogTable(Relation):
     def listed_by_spark(self) -> Relation:
         """Return the same table, with the files of all partitions listed and cached by Spark."""
         with errors_of_the_jvm(self._catalyst.spark):
-            index = self._partitions.listed_by_spark(self._leaf)
-            return ListedTable(self._catalyst, self._leaf, index).read_by(self._plan)
+            index = self._partitions.listed_by_spark(self.leaf)
+            return ListedTable(self._catalyst, self.leaf, index).read_by(self._plan)
 
     @property
     def has_names(self) -> bool:
@@ -197,7 +197,7 @@ class CatalogTable(Relation):
             return None
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
-        rows = self._rows_of(self._catalyst.relations.reading_partitions(self._leaf, partitions))
+        rows = self._rows_of(self._catalyst.relations.reading_partitions(self.leaf, partitions))
         # If a relation has a list of partitions, Spark assumes that filters on partition columns
         # were already applied to it, and drops such filters. It does not push filters below a
         # sample, so a sample of all rows makes Spark keep them.

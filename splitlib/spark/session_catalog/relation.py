@@ -32,7 +32,7 @@ from splitlib.spark.jvm.active_session import active, errors_of_the_jvm
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import read_end
-from splitlib.spark.jvm.java_handles import FileStatus, HadoopConf, JavaArray, Seq
+from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import FileIndex, InternalRow, LogicalPlan, PartitionDirectory
@@ -60,7 +60,8 @@ class Relation(ABC):
 
     def __init__(self, catalyst: Catalyst, leaf: LogicalPlan) -> None:
         self._catalyst = catalyst
-        self._leaf = self._plan = leaf
+        self.leaf = self._plan = leaf
+        """Relation with which Spark reads the table, a leaf of a plan."""
         self._alias: LogicalPlan | None = None
         self._metadata = _metadata(catalyst, leaf)
 
@@ -102,11 +103,8 @@ class Relation(ABC):
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file that has ``size`` bytes."""
         with active(self._catalyst.spark):
-            return read_end(self._catalyst.scala.jvm, self._hadoop_conf, path, size, length)
-
-    @cached_property
-    def _hadoop_conf(self) -> HadoopConf:
-        return self._catalyst.execution.hadoop_conf
+            conf = self._catalyst.execution.hadoop_conf
+            return read_end(self._catalyst.scala.jvm, conf, path, size, length)
 
     def check_identity(self) -> None:  # noqa: B027 - files have no identity
         """Check that the table was not dropped or recreated, if the catalog can tell."""
@@ -115,11 +113,6 @@ class Relation(ABC):
     @abstractmethod
     def name(self) -> str:
         """Name of the table, or its root directories."""
-
-    @property
-    def leaf(self) -> LogicalPlan:
-        """Relation with which Spark reads the table, a leaf of a plan."""
-        return self._leaf
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
@@ -160,7 +153,7 @@ class Relation(ABC):
     @property
     def names_files(self) -> bool:
         """Whether scans can be limited to single files, and not only to partitions."""
-        return not self._catalyst.relations.is_of_hive(self._leaf)
+        return not self._catalyst.relations.is_of_hive(self.leaf)
 
     def scan_of_files(self, selected: Iterable[SelectedFiles]) -> DataFrame:
         """Return the rows of the selected files, with the attributes of the relation.
@@ -182,9 +175,7 @@ class Relation(ABC):
         # Spark raises an error if a partition value cannot be parsed.
         with errors_of_the_jvm(self._catalyst.spark):
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
-        return self._rows_of(
-            pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
-        )
+        return self._rows_of(pinned_leaf(self._catalyst, self.leaf, files, partitions, rows, known))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
         """Return the rows of the selected partitions, with the attributes of the relation.
@@ -261,9 +252,9 @@ class ListedTable(Relation):
     @property
     def name(self) -> str:
         """Root directories of the table, separated by commas; their root is made up if pinned."""
-        if self._catalyst.relations.is_pinned(self._leaf):
+        if self._catalyst.relations.is_pinned(self.leaf):
             return _LOADED
-        return ", ".join(self._catalyst.relations.roots_of(self._leaf))
+        return ", ".join(self._catalyst.relations.roots_of(self.leaf))
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
@@ -312,8 +303,8 @@ class ListedTable(Relation):
         if not keys.names:
             return pa.RecordBatch.from_arrays([], names=[])
         rows = catalyst.relations.rows_of(self._directories)
-        names = [a.name() for a in catalyst.plans.output(self._leaf)]
-        attributes = catalyst.plans.attributes(self._leaf, [names.index(key) for key in keys.names])
+        names = [a.name() for a in catalyst.plans.output(self.leaf)]
+        attributes = catalyst.plans.attributes(self.leaf, [names.index(key) for key in keys.names])
         frame = catalyst.execution.dataframe(catalyst.plans.local_relation(attributes, rows))
         columns = [
             F.col(quoted(k.name)).cast("string") if pa.types.is_string(k.type) else quoted(k.name)
@@ -365,5 +356,5 @@ class WholeTable(Relation):
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
         """Return all rows of the table, or no rows if its only partition is not selected."""
-        rows = self._rows_of(self._leaf)
+        rows = self._rows_of(self.leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
