@@ -32,7 +32,7 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import in_pool
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
-from splitlib.spark.jvm.java_handles import ForeignObject, Items, JavaObject, Option, Seq
+from splitlib.spark.jvm.java_handles import ForeignObject, JavaObject, Option, Seq
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.scala import Scala, scala_of
 from splitlib.spark.jvm.spark_handles import JvmSession, LogicalPlan, SessionState
@@ -267,9 +267,9 @@ def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
     shared, database = catalog.globalTempViewManager(), state.conf().getConfString(_SHARED)
     views = scala.mapped(catalog.listLocalTempViews("*"), scala.functions.calling(_TABLE, "table"))
     found = {}
-    for name in _texts(scala, views):
+    for name in scala.texts(views):
         found[name] = _Temporary(name, partial(_view, scala, catalog.getRawTempView, name))
-    for name in _texts(scala, shared.listViewNames("*")):
+    for name in scala.texts(shared.listViewNames("*")):
         found[f"{database}.{name}"] = _Temporary(name, partial(_view, scala, shared.get, name))
     for name in _function_names(scala, catalog.listTemporaryFunctions()):
         found[f"{name}()"] = _Temporary(name, partial(_function, scala, state, name))
@@ -298,7 +298,7 @@ def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
 
 
 def _function_names(scala: Scala, identifiers: Seq[JavaObject]) -> list[str]:
-    return _texts(scala, scala.mapped(identifiers, scala.functions.calling(_FUNCTION, "funcName")))
+    return scala.texts(scala.mapped(identifiers, scala.functions.calling(_FUNCTION, "funcName")))
 
 
 def _identity(scala: Scala, object_: JavaObject) -> str:
@@ -316,7 +316,7 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
     try:
         getter = scala.functions.declared(manager.getClass(), "variables")
         variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
-        names = _texts(scala, variables.keys())
+        names = scala.texts(variables.keys())
     except JVM_ERRORS:
         # The definitions cannot be read, so a new fingerprint makes each comparison fail.
         return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
@@ -326,10 +326,6 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
         return _Definition(f"{value.sql()} {value.dataType().sql()}")
 
     return {f"variable {name}": _Temporary(name, partial(define, name)) for name in names}
-
-
-def _texts(scala: Scala, names: Items[str]) -> list[str]:
-    return [] if names.isEmpty() else scala.text(names, _BETWEEN).split(_BETWEEN)
 
 
 def name_path(spark: SparkSession) -> str:

@@ -40,6 +40,7 @@ _LAST_OF_ONE_UNIT: Final = 0xFFFF
 _LONG: Final = 1_000_000
 _ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
 _WRAPPED: Final = "scala.collection.mutable.WrappedArray"
+_BETWEEN: Final = "\0"
 _OBJECTS: Final = "java.lang.Object"
 
 
@@ -159,6 +160,10 @@ class Scala(ABC):
         for name, value in items.items():
             found = found.updated(name, value)
         return found
+
+    def texts(self, items: Items[object]) -> list[str]:
+        """Return the items of a Scala collection as strings, which have no null character."""
+        return [] if items.isEmpty() else self.text(items, _BETWEEN).split(_BETWEEN)
 
     def text(self, items: Items[object], separator: str = "") -> str:
         """Return the items of a Scala collection as strings, joined by a separator.

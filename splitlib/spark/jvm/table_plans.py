@@ -17,7 +17,7 @@ from splitlib.redaction import get_logger
 from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
-from splitlib.spark.jvm.java_handles import Items, JavaArray, JavaClass, MethodHandle
+from splitlib.spark.jvm.java_handles import JavaArray, JavaClass, MethodHandle
 from splitlib.spark.jvm.listing import PATH, hadoop_path
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.relations import SCANNED_TABLE
@@ -30,7 +30,6 @@ _LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.Partitioni
 _LOCAL_SCAN: Final = "org.apache.spark.sql.connector.read.LocalScan"
 _PREPARED: Final = "PreparedDeltaFileIndex"
 _OBJECT: Final = "java.lang.Object"
-_BETWEEN: Final = "\0"
 
 
 def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
@@ -96,7 +95,7 @@ def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
         files = index.matchingFiles(scala.nil, scala.nil)
     if files.isEmpty():
         return []
-    found = _texts(scala, scala.seq_of_array(index.inputFiles()))
+    found = scala.texts(scala.seq_of_array(index.inputFiles()))
     vector = _method(scala, files.head().getClass(), "deletionVector")
     is_there = functions.function(functions.method("java.util.Objects", "nonNull", _OBJECT))
     vectors = scala.mapped(files, functions.function(vector)).filter(is_there)
@@ -106,7 +105,7 @@ def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
     vectors = vectors.filter(functions.function(_method(scala, class_, "isOnDisk")))
     absolute = functions.handle(functions.declared(class_, "absolutePath", PATH))
     absolute = functions.bound(absolute, 1, index.path())
-    return found + _texts(scala, scala.mapped(vectors, functions.function(absolute)))
+    return found + scala.texts(scala.mapped(vectors, functions.function(absolute)))
 
 
 def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
@@ -133,17 +132,13 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     deletes = functions.then(deletes, scala.array_to_seq())
     files = scala.joined(files, scala.flat_mapped(planned, functions.function(deletes)))
     location = _method(scala, loader.loadClass(of_iceberg("ContentFile")), "location")
-    return _texts(scala, scala.mapped(files, functions.function(location)))
+    return scala.texts(scala.mapped(files, functions.function(location)))
 
 
 def _method(scala: Scala, class_: JavaClass, name: str) -> MethodHandle:
     """Return a handle of a public method without arguments. The method may be inherited."""
     nothing: JavaArray[JavaClass] = scala.jvm.array("java.lang.Class", 0)
     return scala.functions.handle(class_.getMethod(name, nothing))
-
-
-def _texts(scala: Scala, items: Items[object]) -> list[str]:
-    return [] if items.isEmpty() else scala.text(items, _BETWEEN).split(_BETWEEN)
 
 
 _log = get_logger(__name__)
