@@ -32,9 +32,8 @@ from splitlib.telemetry import on_report
 
 if TYPE_CHECKING:
     from splitlib.spark.audit import audit
-    from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
-    from splitlib.spark.kept_rows import freeze
+    from splitlib.spark.dimension import condition, freeze, merge_condition
     from splitlib.spark.read.reader import TableReader, analyze, read
     from splitlib.spark.sql import explain, optimize, replan, sql
 
@@ -44,10 +43,10 @@ _SPARK = {
     "TableReader": "splitlib.spark.read.reader",
     "analyze": "splitlib.spark.read.reader",
     "audit": "splitlib.spark.audit",
-    "condition": "splitlib.spark.condition",
+    "condition": "splitlib.spark.dimension",
     "explain": "splitlib.spark.sql",
-    "freeze": "splitlib.spark.kept_rows",
-    "merge_condition": "splitlib.spark.condition",
+    "freeze": "splitlib.spark.dimension",
+    "merge_condition": "splitlib.spark.dimension",
     "optimize": "splitlib.spark.sql",
     "read": "splitlib.spark.read.reader",
     "replan": "splitlib.spark.sql",

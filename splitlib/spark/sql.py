@@ -31,6 +31,7 @@ from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.dimension import kept_rows
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan, dataframe_of_plan
@@ -38,7 +39,6 @@ from splitlib.spark.jvm.pinned_relation import planned_files
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.jvm.sql_parser import ParsedCommand
-from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable, named_tables
 from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import splitlib
-from splitlib.spark import kept_rows
+from splitlib.spark import dimension
 from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
 # This subquery returns random rows. It sleeps, so that executors can be killed while it runs.
@@ -54,7 +54,7 @@ def outcomes(cluster: Cluster, scratch: Path) -> dict[str, bool]:
     found["once"] = 0 < len(written) == len(set(written)) == 20 * len(by_day)
     cluster.wait_for_executors()
 
-    kept_rows.DRIVER_BYTES = -1  # type: ignore[misc]  # simulate rows over the limit
+    dimension.DRIVER_BYTES = -1  # type: ignore[misc]  # simulate rows over the limit
     rows = frozen()
     before_one = _rows(rows)
     cluster.kill_now(1)

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
+from splitlib.spark.dimension import kept_rows
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
-from splitlib.spark.kept_rows import kept_rows
 
 pytestmark = pytest.mark.spark
 

@@ -56,12 +56,11 @@ SPARK = [
     "formats",
     "session_catalog",
     "allowed_scans",
-    "kept_rows",
+    "dimension",
     "read",
     "named_tables",
     "planner",
     "datasource",
-    "condition",
     "sql",
     "audit",
 ]

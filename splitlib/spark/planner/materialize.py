@@ -23,13 +23,13 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_part
+from splitlib.spark.dimension import kept_rows
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
-from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
