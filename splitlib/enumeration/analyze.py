@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +14,12 @@ import pyarrow.compute as pc
 from splitlib.checks import column_named
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import FOOTER_SECONDS, arrays, learnable_columns, read_rows
-from splitlib.errors import InvalidFilter, SourceUnavailable, UnsupportedTable
+from splitlib.enumeration.learning import learn, learnable_columns
+from splitlib.errors import InvalidFilter, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
 from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
-from splitlib.storage import StoredFile
 from splitlib.table import Table
 
 _FILES_TOGETHER = 512
@@ -63,7 +62,7 @@ class Analysis:
 def analyze_table(
     table: Table,
     columns: Iterable[str] | None = None,
-    filters: Sequence[DynamicFilteringData] = (),
+    filters: Sequence[PartitionFilter | DynamicFilteringData] = (),
     config: SplitConfig | None = None,
     progress: Callable[[Analysis], object] = lambda so_far: None,
 ) -> Analysis:
@@ -85,29 +84,25 @@ def analyze_table(
     """
     config = config or SplitConfig.resolve()
     wanted = _wanted(table, columns, config)
-    enumerator = DynamicFileEnumerator(table, config)
-    keys = {key.lower() for key in table.partition_keys}
-    for data in filters:
-        others = [name for name in data.fields if name.lower() not in keys]
-        if others:
-            raise InvalidFilter(
-                f"{', '.join(others)} cannot select files to analyze.",
-                hint=f"the partition keys are {', '.join(table.partition_keys) or 'none'}.",
-            )
-        enumerator.set_dynamic_filtering_data(data)
+    refuse_data_columns(table, [name for data in filters for name in data.fields])
+    enumerator = DynamicFileEnumerator(table, config, static=filters)
     known, found = KnownStatistics(table, config), Analysis(tuple(wanted.names))
     started, saved = time.perf_counter(), 0
     with BoundedCalls(config, Future()) as calls:
         for selected in enumerator.select_files():
             for files in _pieces(selected.files.files):
-                learned, young, groups, read = _learn(table, wanted, files, known, config, calls)
+                groups, read, old = learn(table, wanted, files, known, config, calls)
+                lists = groups.columns[wanted.names[0].lower()]
+                is_kept = np.ones(len(lists), np.bool_)
+                is_kept[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = False
+                kept = lists.filter(pa.array(is_kept)).drop_null()
                 found = Analysis(
                     found.columns,
                     found.files + files.num_rows,
-                    found.learned + learned,
-                    found.young + young,
-                    found.footers_read + read,
-                    found.row_groups + groups,
+                    found.learned + len(kept),
+                    found.young + old.false_count,
+                    found.footers_read + len(read),
+                    found.row_groups + len(kept.flatten()),
                     time.perf_counter() - started,
                 )
                 progress(found)
@@ -116,6 +111,21 @@ def analyze_table(
                 saved = found.footers_read
     known.save()
     return found
+
+
+def refuse_data_columns(table: Table, names: Iterable[str]) -> None:
+    """Check that columns of a filter are partition keys.
+
+    Raises:
+        InvalidFilter: if one of them is not.
+    """
+    keys = {key.lower() for key in table.partition_keys}
+    others = dict.fromkeys(name for name in names if name.lower() not in keys)
+    if others:
+        raise InvalidFilter(
+            f"{', '.join(others)} cannot select files to analyze.",
+            hint=f"the partition keys are {', '.join(table.partition_keys) or 'none'}.",
+        )
 
 
 def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) -> pa.Schema:
@@ -144,42 +154,3 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
 def _pieces(files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for start in range(0, files.num_rows, _FILES_TOGETHER):
         yield files.slice(start, _FILES_TOGETHER)
-
-
-def _learn(
-    table: Table,
-    columns: pa.Schema,
-    files: pa.RecordBatch,
-    known: KnownStatistics,
-    config: SplitConfig,
-    calls: BoundedCalls,
-) -> tuple[int, int, int, int]:
-    """Learn some files.
-
-    Return the number of known files, of files too young to be kept, of the known files' row groups,
-    and of footers read.
-    """
-    before = known.get(columns, files)
-    unknown = [pc.is_null(lists) for lists in before.columns.values()]
-    mask = np.logical_or.reduce([one.to_numpy(zero_copy_only=False) for one in unknown])
-    missing = files.filter(pa.array(mask))
-    columns_of = (missing[name].to_pylist() for name in ("path", "size", "modified"))
-    rows = [StoredFile(*row) for row in zip(*columns_of, strict=True)]
-    tasks = [
-        calls.submit(partial(read_rows, table, list(columns), config, file), FOOTER_SECONDS)
-        for file in rows
-    ]
-    read = []
-    for task in tasks:
-        try:
-            read.append(calls.result(task))
-        except SourceUnavailable:
-            calls.check_deadline()
-            read.append(None)
-    groups = arrays(columns, read)
-    old = known.add(columns, missing, groups)
-    first = columns.names[0].lower()
-    had, learned = before.columns[first].filter(pa.array(~mask)), groups[first].filter(old)
-    count = sum(len(one.flatten()) for one in (had, learned))
-    number = len(had) + len(learned) - learned.null_count
-    return number, old.false_count, count, len(rows)

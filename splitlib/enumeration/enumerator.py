@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig
-from splitlib.enumeration.learning import FooterStage, learnable_columns
+from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
 from splitlib.enumeration.splitting import SplitMaker
 from splitlib.enumeration.tally import ScanTally
@@ -281,11 +281,14 @@ class DynamicFileEnumerator:
                 for matched in pipeline.matching_partitions(calls):
                     yield matched.partitions
 
-    def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
+    def select_files(
+        self, *, hosts: bool = False, sample: Sample | None = None
+    ) -> Generator[SelectedFiles, None, None]:
         """Yield the files that match all filters, as Arrow batches.
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
+            sample: Statistics that have shown that footers help; None to find it out.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -293,8 +296,8 @@ class DynamicFileEnumerator:
         with self._running(hosts=hosts) as (pipeline, calls):
             if self.predicate.matches_nothing:
                 return
-            tally = self._tally
-            stage = FooterStage(self.table, self.config, lambda: self._filters.predicate, tally)
+            tally, received = self._tally, self._filters
+            stage = FooterStage(self.table, self.config, lambda: received.predicate, tally, sample)
             for selected in stage.apply(pipeline.selected_files(calls), calls):
                 size = pc.sum(selected.files.files["size"]).as_py()
                 tally.count(files_selected=len(selected.files), bytes_selected=size)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.pipeline import SelectedFiles
@@ -90,6 +91,85 @@ def _is_read(form: ReadFormat) -> bool:
     return form.name == "parquet" and form.columns == "name"
 
 
+class Learned(NamedTuple):
+    """What is known of some files after their footers were read."""
+
+    groups: FileGroups
+    read: npt.NDArray[np.intp]
+    """Rows of the files whose footers were read; the others were known before."""
+    old: pa.BooleanArray
+    """A flag per footer read: whether its statistics are kept, see :meth:`StatisticsStore.add`."""
+
+
+def learn(
+    table: Table,
+    columns: pa.Schema,
+    files: pa.RecordBatch,
+    known: KnownStatistics,
+    config: SplitConfig,
+    calls: BoundedCalls,
+) -> Learned:
+    """Read the footers of files that are not known yet. Nothing is known of unreadable ones.
+
+    Args:
+        table: The table.
+        columns: At least one of its :func:`learnable_columns`.
+        files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+        known: The table's statistics. New ones are added.
+        config: Settings.
+        calls: Reads the footers in parallel.
+    """
+    before = known.get(columns, files)
+    missing = before.unknown
+    unread = files.take(pa.array(missing))
+    tasks = [
+        calls.submit(
+            partial(read_rows, table, list(columns), config, stored_file(unread, row)),
+            FOOTER_SECONDS,
+        )
+        for row in range(unread.num_rows)
+    ]
+    read: list[Rows | None] = []
+    for task in tasks:
+        try:
+            read.append(calls.result(task))
+        except SourceUnavailable:
+            calls.check_deadline()
+            task.abandon()
+            read.append(None)
+    found = arrays(columns, read)
+    old = known.add(columns, unread, found)
+    return Learned(before.replaced(missing, found), missing, old)
+
+
+class Sample(NamedTuple):
+    """Statistics of a few files of a table, learned before the filters are known."""
+
+    statistics: KnownStatistics
+    """Statistics of the table. Those of the sample are not read again."""
+    groups: FileGroups
+    """Row groups of the files."""
+    footers_read: int
+    """Number of footers read; the others were known before."""
+
+
+def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
+    """Learn a few files; for the arguments see :func:`learn`."""
+    known = KnownStatistics(table, config)
+    if not len(columns):
+        return Sample(known, FileGroups({}), 0)
+    # A footer has a deadline of its own.
+    endless = replace(config, enumeration_deadline_seconds=0)
+    with BoundedCalls(endless, Future()) as calls:
+        learned = learn(table, columns, files, known, config, calls)
+    return Sample(known, learned.groups, len(learned.read))
+
+
+def stored_file(files: pa.RecordBatch, row: int) -> StoredFile:
+    """Return one of some files as in :data:`splitlib.model.FILE_SCHEMA`."""
+    return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
+
+
 @dataclass(slots=True)
 class _Pending:
     """Selected files whose footers are needed."""
@@ -105,10 +185,6 @@ class _Pending:
     tasks: dict[int, Task[Rows | None]] = field(default_factory=dict)
     """Footers that are being read, by row."""
 
-    def file(self, row: int) -> StoredFile:
-        files = self.selected.files.files
-        return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
-
 
 class FooterStage:
     """The last stage of an enumeration: drop files and row groups by footers.
@@ -118,6 +194,7 @@ class FooterStage:
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
+        sample: Statistics of a few files that have shown that footers help; None to read a sample.
     """
 
     def __init__(
@@ -126,13 +203,15 @@ class FooterStage:
         config: SplitConfig,
         predicate: Callable[[], Predicate],
         tally: ScanTally,
+        sample: Sample | None = None,
     ) -> None:
         self._table = table
         self._config = config
         self._predicate = predicate
         self._tally = tally
         self._use = tally.footers
-        self._reads: bool | None = None
+        self._statistics = sample.statistics if sample else KnownStatistics(table, config)
+        self._reads: bool | None = True if sample else None
         """Whether more footers are read; None before the sample is read."""
         self._waiting: deque[_Pending] = deque()
         self._running: deque[_Pending] = deque()
@@ -153,12 +232,7 @@ class FooterStage:
             self._waiting.extend(self._pending(selected))
             yield from self._drain(calls, end=False)
         yield from self._drain(calls, end=True)
-        if self._done:
-            self._statistics.save()
-
-    @cached_property
-    def _statistics(self) -> KnownStatistics:
-        return KnownStatistics(self._table, self._config)
+        self._statistics.save()
 
     def _pending(self, selected: SelectedFiles) -> Iterator[_Pending]:
         columns = self._columns(selected)
@@ -166,15 +240,14 @@ class FooterStage:
             yield _Pending(selected, columns, FileGroups({}), [])
             return
         known = self._statistics.get(columns, selected.files.files)
-        unknown = [pc.is_null(lists) for lists in known.columns.values()]
-        mask = np.logical_or.reduce([one.to_numpy(zero_copy_only=False) for one in unknown])
-        if mask.sum() <= FILES_TOGETHER:
-            yield _Pending(selected, columns, known, np.flatnonzero(mask).tolist())
+        number, missing = len(selected.files), known.unknown
+        if len(missing) <= FILES_TOGETHER:
+            yield _Pending(selected, columns, known, missing.tolist())
             return
-        for start in range(0, len(mask), FILES_TOGETHER):
-            rows = pa.array(range(start, min(start + FILES_TOGETHER, len(mask))), pa.int64())
-            missing = np.flatnonzero(mask[start : start + FILES_TOGETHER]).tolist()
-            yield _Pending(selected.take(rows), columns, known.take(rows), missing)
+        for start in range(0, number, FILES_TOGETHER):
+            rows = pa.array(range(start, min(start + FILES_TOGETHER, number)), pa.int64())
+            part = known.take(rows)
+            yield _Pending(selected.take(rows), columns, part, part.unknown.tolist())
 
     def _columns(self, selected: SelectedFiles) -> pa.Schema:
         """Return the columns that filters compare with the footers of these files."""
@@ -209,7 +282,6 @@ class FooterStage:
             self._submit(pending, row, calls)
         for pending, row in sample:
             pending.read[row] = self._result(pending.tasks.pop(row), calls)
-        self._use.sampled = len(sample)
         columns = sample[0][0].columns
         alike = [(p, row) for p, row in sample if p.columns == columns]
         groups = FileGroups(arrays(columns, [p.read[row] for p, row in alike]))
@@ -248,7 +320,8 @@ class FooterStage:
 
     def _submit(self, pending: _Pending, row: int, calls: BoundedCalls) -> None:
         columns = list(pending.columns)
-        work = partial(read_rows, self._table, columns, self._config, pending.file(row))
+        file = stored_file(pending.selected.files.files, row)
+        work = partial(read_rows, self._table, columns, self._config, file)
         pending.tasks[row] = calls.submit(work, FOOTER_SECONDS)
         self._in_progress += 1
         self._tally.count(storage_requests=1, footers_read=1)
@@ -297,14 +370,7 @@ class FooterStage:
         found = arrays(pending.columns, [pending.read[row] for row in rows])
         files = pending.selected.files.files
         self._statistics.add(pending.columns, files.take(pa.array(rows, pa.int64())), found)
-        place = np.arange(len(files))
-        place[rows] = len(files) + np.arange(len(rows))
-        return FileGroups(
-            {
-                name: pa.concat_arrays([lists, found[name]]).take(pa.array(place))
-                for name, lists in pending.known.columns.items()
-            }
-        )
+        return pending.known.replaced(np.array(rows), found)
 
     def _count(self, matched: MatchedGroups, read: Sequence[int]) -> None:
         """Count row groups and dropped files."""

@@ -103,8 +103,6 @@ class FooterUse:
 
     columns: set[str] = field(default_factory=set)
     """Columns whose bounds were compared, in lower case."""
-    sampled: int = 0
-    """Number of files in the sample."""
     reason: str | None = None
     """Why no more footers were read; None if all were."""
 

@@ -23,7 +23,7 @@ from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import run_bounded
 from splitlib.statistics.row_groups import FileGroups, group_type
-from splitlib.statistics.store import LEARNED, ColumnKey
+from splitlib.statistics.store import LEARNED, ColumnKey, StatisticsStore
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -185,7 +185,8 @@ def _latest(rows: pa.Table) -> pa.Table:
 class KnownStatistics:
     """Statistics of the files of one table, in memory and in ``statistics_location``.
 
-    Failures of ``statistics_location`` are logged, and change nothing but the speed.
+    Failures of ``statistics_location`` are logged, and change nothing but the speed. An instance is
+    used for one plan, so it also knows files that are too young for later ones.
 
     Args:
         table: The table.
@@ -196,12 +197,13 @@ class KnownStatistics:
         self._table = table.metadata.location or f"{table.connector_name}:{table.name}"
         self._location = config.statistics_location
         self._config = replace(config, call_deadline_seconds=_SECONDS)
+        self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
         """Return the known row groups of files, as :meth:`StatisticsStore.get` does."""
-        found = LEARNED.get(columns, files)
+        found = self._in_memory(columns, files)
         if self._location is None:
             return found
         missing = [
@@ -213,13 +215,23 @@ class KnownStatistics:
         for column in missing:
             self._tried.add(ColumnKey.of(column))
             self._load(self._location, column)
-        return LEARNED.get(columns, files) if missing else found
+        return self._in_memory(columns, files) if missing else found
+
+    def _in_memory(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
+        found = LEARNED.get(columns, files)
+        if not self._young.nbytes:
+            return found
+        young = self._young.get(columns, files).columns
+        known = {name: pc.coalesce(lists, young[name]) for name, lists in found.columns.items()}
+        return FileGroups(known)
 
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
         """Keep the row groups of files, as :meth:`StatisticsStore.add` does."""
         old = LEARNED.add(columns, files, groups)
+        if old.false_count:
+            self._young.add(columns, files, groups)
         if self._location is not None and pc.any(old).as_py():
             for column in columns:
                 rows = rows_to_save(files, groups[column.name.lower()], old)

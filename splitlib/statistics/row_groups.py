@@ -80,6 +80,26 @@ class FileGroups:
         """Return the row groups of the files at ``rows``."""
         return FileGroups({name: lists.take(rows) for name, lists in self.columns.items()})
 
+    def only(self, names: Iterable[str]) -> FileGroups:
+        """Return the row groups of some columns."""
+        wanted = {name.lower() for name in names}
+        return FileGroups({name: one for name, one in self.columns.items() if name in wanted})
+
+    @property
+    def unknown(self) -> npt.NDArray[np.intp]:
+        """Rows of the files of which at least one column is unknown."""
+        masks = (lists.is_null() for lists in self.columns.values())
+        return np.flatnonzero(np.logical_or.reduce([_flags(mask) for mask in masks]))
+
+    def replaced(self, rows: npt.NDArray[np.intp], found: Mapping[str, pa.ListArray]) -> FileGroups:
+        """Return the row groups of the same files, with others for the files at ``rows``."""
+        columns = {}
+        for name, lists in self.columns.items():
+            place = np.arange(len(lists))
+            place[rows] = len(lists) + np.arange(len(rows))
+            columns[name] = pa.concat_arrays([lists, found[name]]).take(pa.array(place))
+        return FileGroups(columns)
+
     def match(self, predicate: Predicate) -> MatchedGroups:
         """Return which row groups may have a row that matches a predicate."""
         lists = list(self.columns.values())
@@ -158,8 +178,9 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return the least :func:`overlap_of` of all columns."""
-    groups = [lists.flatten() for lists in files.columns.values()]
+    """Return the least :func:`overlap_of` of all columns. Row groups without values are ignored."""
+    of_columns = (lists.flatten() for lists in files.columns.values())
+    groups = [one.filter(pc.fill_null(one.field("has_value"), True)) for one in of_columns]
     return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)
 
 

@@ -75,13 +75,19 @@ class StatisticsStore:
     Args:
         most_bytes: Maximum size of the content, in bytes.
         clock: Function that returns the time in seconds since the epoch.
+        keeps_young: Whether to keep files that another file could still replace unnoticed.
     """
 
     def __init__(
-        self, most_bytes: int = MOST_BYTES, clock: Callable[[], float] = time.time
+        self,
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.time,
+        *,
+        keeps_young: bool = False,
     ) -> None:
         self._most_bytes = most_bytes
         self._clock = clock
+        self._keeps_young = keeps_young
         # Nobody can construct two paths with the same hash if the hashes of the process are random.
         is_random = os.environ.get("PYTHONHASHSEED", "random") == "random"
         self._secret = "" if is_random else secrets.token_hex(8)
@@ -132,7 +138,9 @@ class StatisticsStore:
         """
         newest = int(self._clock() * 1000) - _YOUNG_MS
         times = files["modified"]
-        old = pc.and_(pc.greater(times, 0), pc.less(times, newest))
+        old = pc.greater(times, 0)
+        if not self._keeps_young:
+            old = pc.and_(old, pc.less(times, newest))
         identified = self._identified(files)
         for column in columns:
             lists = groups[column.name.lower()]

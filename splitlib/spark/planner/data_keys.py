@@ -7,43 +7,45 @@ differ in the joined column. Only then the keys are collected, and become a cond
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.learning import (
+    MOST_KEPT,
+    SAMPLED_FILES,
+    Sample,
+    learnable_columns,
+    sample,
+)
+from splitlib.errors import SplitlibError
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import RangeDomain, Ranges
+from splitlib.filtering.predicate import Predicate
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
-from splitlib.spark.jvm.hadoop import read_footer
-from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.planner.clustering import (
-    MOST_KEPT,
-    SAMPLED_FILES,
-    Clustering,
-    GroupBounds,
-)
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
 from splitlib.spark.planner.keys import KeyQueries, Unusable
-from splitlib.spark.planner.materialize import sampled_leaves, without_other_files
+from splitlib.spark.planner.materialize import sampled_leaves
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
 from splitlib.spark.predicates.row_filters import MANY_RANGES, row_conditions
-from splitlib.statistics.footers import Footer
-from splitlib.storage import StoredFile
+from splitlib.spark.session_catalog.connector import table_of
+from splitlib.spark.session_catalog.relation import ListedTable
+from splitlib.statistics.row_groups import FileGroups, overlap
 
 _log = get_logger(__name__)
 
@@ -62,6 +64,12 @@ class _Files:
     scan: SessionScan
     node: LogicalPlan
     """Scan with a fixed list of files."""
+    leaf: LogicalPlan
+    """Relation that reads the files, the only leaf of the scan."""
+    place: Path
+    """Path of the leaf in the scan."""
+    index: FileIndex
+    """Index with the list of files."""
     nbytes: int
     """Size of the files, in bytes."""
 
@@ -151,10 +159,6 @@ class _DataKeys:
         with_pinned = catalyst.plans.replaced(self._plan, pinned)
         return KeyQueries(catalyst, with_pinned, self._query.config, self._executor)
 
-    @cached_property
-    def _clustering(self) -> Clustering:
-        return Clustering(self._footer, self._executor.map)
-
     def applied(self) -> Mapping[Scan, ScanOutcome]:
         """Return the new outcomes of the scans that the keys concern."""
         found: dict[Scan, ScanOutcome] = {}
@@ -182,8 +186,12 @@ class _DataKeys:
                 continue
             if nbytes is None:
                 nbytes = self._query.catalyst.plans.size_of(node)
-            if nbytes >= prunable.LEAST_BYTES:
-                found[path] = _Files(outcome, scan, node, nbytes)
+            leaf, place = node, Path()
+            while not leaf.children().isEmpty():
+                leaf, place = leaf.children().head(), (*place, 0)
+            index = self._query.catalyst.relations.listed_index_of(leaf)
+            if index is not None and nbytes >= prunable.LEAST_BYTES:
+                found[path] = _Files(outcome, scan, node, leaf, place, index, nbytes)
         return found
 
     def _filters(self) -> Mapping[Path, Sequence[JoinFilter]]:
@@ -213,21 +221,24 @@ class _DataKeys:
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
         """Return the outcome of a scan with conditions from all filters that skip row groups."""
-        report, catalyst = files.outcome.report, self._query.catalyst
-        sample, columns = self._sample(files.node), files.scan.table.metadata.data_schema
+        catalyst = self._query.catalyst
+        tested = [
+            {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
+            for join_filter in filters
+        ]
+        found = self._sample(files, {name for names in tested for name in names.values()})
+        requests = files.outcome.report.storage_requests + found.footers_read
+        report = replace(files.outcome.report, storage_requests=requests)
         submitted = []
-        for join_filter in filters:
-            names = {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
-            tested = [columns.field(name) for name in names.values()]
-            bounds = {f.name: self._clustering.bounds(sample, f) for f in tested}
-            known = {name: found for name, found in bounds.items() if found is not None}
-            if all(found.overlap > MOST_KEPT for found in known.values()):
-                report = _with_note(report, names, _why_not_clustered(known, len(sample)))
+        for join_filter, names in zip(filters, tested, strict=True):
+            groups = found.groups.only(names.values())
+            if not groups.columns or overlap(groups) > MOST_KEPT:
+                report = _with_note(report, names, _why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
-                submitted.append((names, known, future))
+                submitted.append((names, groups, future))
         uses, conditions, used = [], [], []
-        for names, known, future in submitted:
+        for names, groups, future in submitted:
             try:
                 keys = future.result()
             except Unusable as reason:
@@ -237,21 +248,21 @@ class _DataKeys:
             data = data.in_time_zone(session_time_zone(catalyst.spark))
             of_keys = files.columns_of(data)
             of_data = list(row_conditions(catalyst.spark, of_keys, [data], MANY_RANGES))
-            groups = _groups_with(data, known)
+            matched = groups.match(Predicate(of_keys, [data]))
+            count = Count(int(matched.matched.sum()), int(matched.total.sum()))
             unused = None if of_data else "too many keys, or their type cannot be compared"
-            if of_data and (groups.matched or 0) > MOST_KEPT * (groups.total or 0):
+            if of_data and (count.matched or 0) > MOST_KEPT * (count.total or 0):
                 unused = "most row groups have such values"
             fields = () if unused else data.fields
             about = data.describe(), data.nbytes, keys.seconds
-            uses.append(FilterUse(data.fields, *about, fields, unused, row_groups=groups))
+            uses.append(FilterUse(data.fields, *about, fields, unused, row_groups=count))
             conditions += [] if unused else of_data
             used += [] if unused else [data]
         report = replace(report, filters=(*report.filters, *uses))
         if not conditions:
+            found.statistics.save()
             return replace(files.outcome, report=report)
-        config = self._query.config
-        location = files.scan.table.metadata.location
-        kept, report = without_other_files(catalyst, files.node, location, config, used, report)
+        kept, report = self._without_other_files(files, used, found, report)
         leaf = next(iter(catalyst.plans.leaves(kept)))
         bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
         rows = catalyst.execution.dataframe(catalyst.plans.with_leaves(kept, [(leaf, bounded)]))
@@ -259,26 +270,48 @@ class _DataKeys:
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
 
-    def _sample(self, node: LogicalPlan) -> Sequence[StoredFile]:
-        """Return some of the files that a scan reads, spread over all of them."""
-        catalyst = self._query.catalyst
-        leaf = next(iter(catalyst.plans.leaves(node)))
-        index = catalyst.relations.listed_index_of(leaf)
-        if index is None:
-            return ()
-        files = catalyst.relations.some_files_of(index, SAMPLED_FILES)
-        columns = (files[name].to_pylist() for name in ("path", "size", "modified"))
-        return [StoredFile(*row) for row in zip(*columns, strict=True)]
+    def _sample(self, files: _Files, names: Collection[str]) -> Sample:
+        """Learn some columns in a few files of a scan, spread over all of them."""
+        catalyst, config, table = self._query.catalyst, self._query.config, files.scan.table
+        possible = learnable_columns(table.metadata, config)
+        columns = pa.schema([column for column in possible if column.name in names])
+        some = catalyst.relations.some_files_of(files.index, SAMPLED_FILES)
+        return sample(table, columns, some, config)
 
-    def _footer(self, file: StoredFile) -> Footer | None:
-        """Return the footer of a file; None if it cannot be read, such as an encrypted one."""
-        catalyst = self._query.catalyst
-        conf = catalyst.execution.hadoop_conf
+    def _without_other_files(
+        self,
+        files: _Files,
+        keys: Iterable[DynamicFilteringData],
+        found: Sample,
+        report: Report,
+    ) -> tuple[LogicalPlan, Report]:
+        """Return a scan without the files whose footers exclude all keys, and its report.
+
+        The scan stays as it is if the files cannot be replaced.
+        """
+        catalyst, config, node = self._query.catalyst, self._query.config, files.node
         try:
-            return read_footer(catalyst.scala.jvm, conf, file.path, file.size)
-        except (OSError, pa.ArrowException, *JVM_ERRORS):
-            _log.debug("The footer of %s could not be read.", file.path, exc_info=True)
-            return None
+            location = files.scan.table.metadata.location
+            relation = ListedTable(catalyst, files.leaf, files.index, location)
+            table = table_of(catalyst.spark, report.table, relation, config)
+            enumerator = DynamicFileEnumerator(table, config)
+            for data in keys:
+                enumerator.set_dynamic_filtering_data(data)
+            with enumerator.progress():
+                selected = list(enumerator.select_files(sample=found))
+            of_files = enumerator.explain()
+            requests = report.storage_requests + enumerator.metrics.footers_read
+            report = replace(report, storage_requests=requests)
+            if not enumerator.metrics.files_dropped.get("footers"):
+                return node, report
+            pinned = analyzed_plan(relation.scan_of_files(selected))
+            node = catalyst.plans.replaced(node, {files.place: pinned})
+        except (SplitlibError, RuntimeError, pa.ArrowException, *JVM_ERRORS):
+            _log.debug("Files of %s could not be dropped by footers.", report.table, exc_info=True)
+            return node, report
+        size = Count(of_files.nbytes.matched, report.nbytes.total)
+        groups = of_files.row_groups
+        return node, replace(report, files=of_files.files, row_groups=groups, nbytes=size)
 
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
@@ -302,28 +335,9 @@ def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
     return replace(report, notes=(*report.notes, note))
 
 
-def _why_not_clustered(known: Mapping[str, GroupBounds], files: int) -> str:
-    if not known:
+def _why_not_clustered(groups: FileGroups) -> str:
+    files = max(map(len, groups.columns.values()), default=0)
+    bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
+    if all(lower.null_count == len(lower) for lower in bounds):
         return f"the files have no statistics of it ({files} files were sampled)"
     return f"most row groups have nearly all of its values ({files} files were sampled)"
-
-
-def _groups_with(data: DynamicFilteringData, known: Mapping[str, GroupBounds]) -> Count:
-    """Return how many row groups of the sample may have keys, by the most selective column."""
-    counts = []
-    for domain in data.domains:
-        for name, bounds in known.items():
-            if name not in domain.fields:
-                continue
-            if isinstance(domain, RangeDomain):
-                ranges: Ranges | None = domain.ranges
-            else:
-                values = pc.unique(domain.rows[name]).drop_null()
-                ordered = values.take(pc.sort_indices(values))
-                ranges = Ranges.covering(ordered, MANY_RANGES) if len(ordered) else None
-            try:
-                share = 0.0 if ranges is None else bounds.share_in(ranges.cast(bounds.lower.type))
-            except pa.ArrowException:  # the files have another type than the keys
-                share = 1.0
-            counts.append(Count(round(share * len(bounds.lower)), len(bounds.lower)))
-    return min(counts, key=lambda count: (count.matched or 0) / (count.total or 1), default=Count())

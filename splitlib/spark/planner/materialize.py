@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError
-from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import get_logger
-from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.file_scan import canonical_paths
@@ -38,8 +35,6 @@ from splitlib.spark.planner.materializable import Materializable, inputs_of_join
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
-from splitlib.spark.session_catalog.connector import table_of
-from splitlib.spark.session_catalog.relation import ListedTable
 
 _log = get_logger(__name__)
 
@@ -315,45 +310,3 @@ def listed_later(
             leaf = catalyst.plans.node(query.analyzed, node.path)
             found.append(catalyst.relations.name_of(leaf))
     return tuple(dict.fromkeys(found))
-
-
-def without_other_files(
-    catalyst: Catalyst,
-    node: LogicalPlan,
-    location: str | None,
-    config: SplitConfig,
-    keys: Sequence[DynamicFilteringData],
-    report: Report,
-) -> tuple[LogicalPlan, Report]:
-    """Return a scan without the files whose footers exclude all keys, and its report.
-
-    The engine decides whether reading footers pays. The scan stays as it is if it does not, and if
-    the files cannot be replaced. Statistics are saved under ``location``, the table's directory.
-    """
-    depth, leaf = 0, node
-    while not leaf.children().isEmpty():
-        depth, leaf = depth + 1, leaf.children().head()
-    index = catalyst.relations.listed_index_of(leaf)
-    if index is None or not config.learn_statistics:
-        return node, report
-    try:
-        relation = ListedTable(catalyst, leaf, index, location)
-        table = table_of(catalyst.spark, report.table, relation, config)
-        enumerator = DynamicFileEnumerator(table, config)
-        for data in keys:
-            enumerator.set_dynamic_filtering_data(data)
-        with enumerator.progress():
-            selected = list(enumerator.select_files())
-        found = enumerator.explain()
-        requests = report.storage_requests + enumerator.metrics.footers_read
-        report = replace(report, storage_requests=requests)
-        if not enumerator.metrics.files_dropped.get("footers"):
-            return node, report
-        files = analyzed_plan(relation.scan_of_files(selected))
-        node = catalyst.plans.replaced(node, {(0,) * depth: files})
-    except (SplitlibError, RuntimeError, pa.ArrowException, *JVM_ERRORS):
-        _log.debug("Files of %s could not be dropped by footers.", report.table, exc_info=True)
-        return node, report
-    size = Count(found.nbytes.matched, report.nbytes.total)
-    report = replace(report, files=found.files, row_groups=found.row_groups, nbytes=size)
-    return node, report

@@ -10,7 +10,9 @@ import pytest
 from pyarrow import parquet as pq
 
 import splitlib
+from splitlib.spark.jvm import hadoop
 from splitlib.spark.planner.scan_sites import prunable
+from splitlib.spark.session_catalog import relation
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
 
@@ -75,6 +77,35 @@ def test_rows_are_those_of_spark(spark, facts, fact, join, files):
             (scan,) = (s for s in splitlib.explain(df).scans if s.row_groups.total)
             assert (scan.files, scan.row_groups) == ((files, FILES), (files, FILES))
             assert f"files {files} of {FILES}, row groups" in str(splitlib.explain(df))
+
+
+@pytest.mark.parametrize("modified", [None, 1_600_000_000])
+def test_a_query_reads_a_footer_once(spark, tmp_path, monkeypatch, modified):
+    """The planner reads a sample, and the enumerator reads only the other footers."""
+    for number in range(3 * FILES):
+        table = pa.table({"item": range(number * 10, number * 10 + 10)})
+        table = table.append_column("note", [[f"{i:0400}" for i in range(10)]])
+        path = tmp_path / f"{number:02}.parquet"
+        pq.write_table(table, path, compression="none", use_dictionary=False)
+        if modified is not None:
+            os.utime(path, (modified, modified))
+    reads = []
+    for module in (relation, hadoop):
+        read_end = module.read_end
+
+        def counted(jvm, conf, path, size, length, read_end=read_end):
+            reads.append(Path(path).name)
+            return read_end(jvm, conf, path, size, length)
+
+        monkeypatch.setattr(module, "read_end", counted)
+    fact = spark.read.parquet(str(tmp_path))
+    dimension = spark.range(1000).where("id IN (15, 203)")
+    df = splitlib.optimize(fact.join(dimension, fact.item == dimension.id))
+    assert sorted(row.item for row in df.collect()) == [15, 203]
+    assert sorted(reads) == [f"{number:02}.parquet" for number in range(3 * FILES)]
+    (scan,) = (s for s in splitlib.explain(df).scans if s.filters)
+    assert scan.storage_requests == 3 * FILES
+    assert scan.files == (2, 3 * FILES)
 
 
 def test_saved_statistics_are_those_of_the_table(spark, facts, tmp_path, monkeypatch):
