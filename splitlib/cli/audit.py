@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from splitlib.cli.arguments import dump, output_options, pairs
 from splitlib.errors import ConfigError, ConnectorNotInstalled
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from splitlib.spark.audit import Audit
 
 # A comment, a quoted text or name, a semicolon, or other characters.
@@ -107,12 +110,20 @@ def statements(text: str) -> Iterator[str]:
 
 
 def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool) -> Audit:
-    """Start a Spark session, and audit queries in it.
+    """Start a Spark session, and audit queries in it; ``files`` says whether to list files.
 
-    Args:
-        queries: Texts of the queries by name.
-        conf: Settings of the session.
-        files: Whether to list files.
+    Raises:
+        SplitlibError: see :func:`spark_session`.
+    """
+    with spark_session("splitlib audit", conf) as spark:
+        from splitlib.spark.audit import audit
+
+        return audit(spark, queries, files=files)
+
+
+@contextmanager
+def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Start a Spark session with some settings for the block, and stop it afterwards.
 
     Raises:
         ConnectorNotInstalled: without PySpark.
@@ -122,11 +133,9 @@ def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool)
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         raise ConnectorNotInstalled(
-            "splitlib audit needs PySpark.", hint="pip install 'splitlib[spark]'"
+            f"{command} needs PySpark.", hint="pip install 'splitlib[spark]'"
         ) from error
-    from splitlib.spark.audit import audit
-
-    builder = SparkSession.builder.appName("splitlib audit")
+    builder = SparkSession.builder.appName(command)
     for name, value in {**_CONF, **conf}.items():
         builder = builder.config(name, value)
     print("starting a Spark session", file=sys.stderr)
@@ -138,6 +147,6 @@ def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool)
             f"No Spark session can be started: {message}", hint="run: splitlib doctor"
         ) from error
     try:
-        return audit(spark, queries, files=files)
+        yield spark
     finally:
         spark.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from splitlib.cli.arguments import (
     output_options,
     table_of,
 )
+from splitlib.cli.audit import spark_session
 from splitlib.cli.plan import options
 from splitlib.config import SplitConfig
 from splitlib.enumeration.analyze import Analysis, analyze_table
@@ -27,6 +29,8 @@ from splitlib.errors import (
     did_you_mean,
     error_context,
 )
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact, remember
 from splitlib.registry import connector_class, named_catalogs
 from splitlib.spi import SupportsTableNames
@@ -168,11 +172,9 @@ def add_analyze(commands: Any) -> None:
     )
     parser.add_argument(
         "--where",
-        action="append",
-        dest="filter",
-        default=[],
-        metavar="KEY=V1,V2",
-        help="partitions to learn; the same as --filter",
+        metavar="SQL",
+        help="a condition on partition columns, such as \"day > '2024-01-05'\"; it is evaluated in "
+        "a Spark session",
     )
     parser.set_defaults(run=_run_analyze)
 
@@ -180,11 +182,18 @@ def add_analyze(commands: Any) -> None:
 def _run_analyze(args: argparse.Namespace) -> int:
     config, so_far = config_of(args), [Analysis(())]
     names = None if args.columns is None else [n.strip() for n in args.columns.split(",")]
-    with (
-        table_of(args, config) as table,
-        for_command(lambda: f"{so_far[0].files:,} files", config, json=args.json) as out,
-    ):
-        filters = filters_of(args, table, config)
+    with ExitStack() as stack:
+        if args.where is not None:
+            spark = stack.enter_context(spark_session("splitlib analyze --where", {}))
+        table = stack.enter_context(table_of(args, config))
+        shown = for_command(lambda: f"{so_far[0].files:,} files", config, json=args.json)
+        out = stack.enter_context(shown)
+        filters: list[PartitionFilter | DynamicFilteringData]
+        filters = [*filters_of(args, table, config)]
+        if args.where is not None:
+            from splitlib.spark.read.reader import partitions_where
+
+            filters += partitions_where(spark, args.where, table, config)
 
         def show(found: Analysis) -> None:
             so_far[0] = found

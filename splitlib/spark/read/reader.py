@@ -19,9 +19,10 @@ from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.checks import column_named
 from splitlib.config import SplitConfig
-from splitlib.enumeration.analyze import Analysis, analyze_table
+from splitlib.enumeration.analyze import Analysis, analyze_table, refuse_data_columns
 from splitlib.errors import ConfigError, InvalidFilter, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
@@ -321,6 +322,7 @@ def analyze(
     table: str,
     columns: Iterable[str] | None = None,
     *,
+    where: str | Column | None = None,
     connector: str | None = None,
     progress: Callable[[Analysis], object] = lambda so_far: None,
     **options: Any,
@@ -336,13 +338,14 @@ def analyze(
         spark: The session.
         table: Name of the table, as for :func:`splitlib.load_table`.
         columns: Names of columns; by default all columns with statistics that can be trusted.
+        where: Condition on partition columns. Files of other partitions are left out.
         connector: Name of the connector; by default the session's own catalog.
         progress: Function that is called with the counts so far.
         options: Options of the connector.
 
     Raises:
         UnsupportedTable: if statistics of the table, or of a given column, cannot be learned.
-        InvalidFilter: if a column does not exist.
+        InvalidFilter: if a column does not exist, or the condition reads other columns.
         SplitlibError: see :mod:`splitlib.errors`.
     """
     settings = settings_of(spark)
@@ -350,4 +353,25 @@ def analyze(
     with open_table(
         table, connector, spark=spark, spark_conf=settings, config=config, **options
     ) as opened:
-        return analyze_table(opened, columns, (), config, progress)
+        filters = () if where is None else partitions_where(spark, where, opened, config)
+        return analyze_table(opened, columns, filters, config, progress)
+
+
+def partitions_where(
+    spark: SparkSession, where: str | Column, table: Table, config: SplitConfig
+) -> list[PartitionFilter | DynamicFilteringData]:
+    """Return the filters on partitions for a condition, as ``splitlib.read(…).where`` has them.
+
+    Raises:
+        InvalidFilter: if the condition reads other columns than partition columns.
+    """
+    schema = spark_schema(table.metadata)
+    condition = condition_column(checked_condition(where), schema)
+    refuse_condition(spark, condition, schema, config)
+    parts = static_filters(spark, condition, schema, table.metadata, config.spark_scan)
+    for part in parts.unused:
+        refuse_data_columns(table, part.fields)
+        raise InvalidFilter(
+            f"{part.description} cannot select files to analyze: {part.unused_because}."
+        )
+    return list(parts.used)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.errors import InvalidFilter
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
 from tests.support.abilities import register_data_source
@@ -151,6 +155,23 @@ def test_analyze(spark, sorted_files):
     assert (report.files, report.metrics.footers_read) == ((2, 20), 0)
     assert splitlib.analyze(spark, sorted_files, connector="files").columns == ("item",)
     spark.sql("DROP TABLE learned_items")
+
+
+def test_analyze_where(spark, tmp_path):
+    """The condition is SQL, and reads partition columns only."""
+    rows = ["date_add(DATE'2024-01-01', int(id % 5)) AS day", "id % 2 AS half", "id AS item"]
+    spark.range(10).selectExpr(*rows).write.partitionBy("day", "half").parquet(str(tmp_path / "t"))
+    path, own = str(tmp_path / "t"), {"connector": "files"}
+    where = "day BETWEEN '2024-01-02' AND DATE'2024-01-03' AND half + 1 = 2"
+    found = splitlib.analyze(spark, path, ["item"], where=where, **own)
+    assert (found.files, found.footers_read) == (2, 2)
+    with pytest.raises(InvalidFilter, match=r"^item cannot select files .* keys are day, half"):
+        splitlib.analyze(spark, path, where="day > '2024-01-02' AND item = 3", **own)
+    with pytest.raises(InvalidFilter, match="cannot select files to analyze: it calls a function"):
+        splitlib.analyze(spark, path, where="half < rand()", **own)
+    command = [sys.executable, "-m", "splitlib.cli", "analyze", path, "-c", "files", "--json"]
+    run = subprocess.run([*command, "--where", where], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["files"] == 2
 
 
 def test_a_column_with_a_default_that_old_files_do_not_have(spark):

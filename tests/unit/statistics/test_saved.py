@@ -352,7 +352,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     arguments = ["analyze", "-c", "files", "--set", f"statistics_location={place}"]
     assert main([*arguments, "--filter", "day=1", "--columns", "item", str(tmp_path / "t")]) == 0
     assert "statistics of item: 1 of 1 files, 1 row groups (1 footers" in capsys.readouterr().out
-    found = main([*arguments, "--where", "day=2", "--columns", "ITEM", str(tmp_path / "t")])
+    found = main([*arguments, "--filter", "day=2", "--columns", "ITEM", str(tmp_path / "t")])
     assert found == 0
     assert "statistics of item: 1 of 1 files" in capsys.readouterr().out
     assert main([*arguments, "--json", str(tmp_path / "t")]) == 0
