@@ -170,6 +170,9 @@ class Predicate:
         """
         matchers_of = self._matchers_for(self._own if fields is None else fields)
         columns = {name.lower(): known for name, known in statistics.items()}
+        for name, known in columns.items():
+            if name in self._schema and is_char(self._schema[name]):
+                columns[name] = replace(known, lower=_without_padding(known.lower))
         masks = [
             matcher.match_bounds(columns)
             for matchers in matchers_of
@@ -285,6 +288,15 @@ class Predicate:
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} does not apply to {key.type}")
         return None
+
+
+def _without_padding(lower: pa.Array) -> pa.Array:
+    """Return lower bounds for CHAR values without trailing spaces from bounds of stored values.
+
+    A value without its spaces can be less than the bound, if the bound has a space or a character
+    that sorts before spaces at this place. So the bound is cut there.
+    """
+    return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
 def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:

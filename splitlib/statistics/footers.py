@@ -75,13 +75,13 @@ def parse_footer(end: bytes) -> Footer:
 def can_learn(column: pa.Field) -> bool:
     """Return whether bounds in a footer can be trusted for a column of a table.
 
-    False for CHAR and collated columns, whose equal values may have different bytes, for columns
-    with a default, and for columns that readers may look up by id.
+    False for collated columns, whose equal values may have different bytes, for columns with a
+    default, and for columns that readers may look up by id.
     """
     known, of = column.metadata or {}, pa.types
     if any(key in known for key in (FIELD_ID, INITIAL_DEFAULT, SPARK_FIELD)):
         return False
-    if not known.get(LOGICAL_TYPE, b"varchar(").startswith(b"varchar("):
+    if not known.get(LOGICAL_TYPE, b"char(").startswith((b"char(", b"varchar(")):
         return False
     kind = column.type
     return bool(

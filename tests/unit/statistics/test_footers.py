@@ -347,7 +347,7 @@ def test_places_are_those_of_the_row_groups() -> None:
         (None, True),
         ({b"comment": b"x"}, True),
         ({LOGICAL_TYPE: b"varchar(7)"}, True),
-        ({LOGICAL_TYPE: b"char(7)"}, False),
+        ({LOGICAL_TYPE: b"char(7)"}, True),
         ({LOGICAL_TYPE: b"string collate UTF8_LCASE"}, False),
         ({LOGICAL_TYPE: b"interval year"}, False),
         ({INITIAL_DEFAULT: b"1"}, False),

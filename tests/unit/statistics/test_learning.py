@@ -22,11 +22,16 @@ from hypothesis import strategies as st
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.enumeration import learning
-from splitlib.model import ColumnStatistics, FileBatch, FileSplit, ReadFormat, TableMetadata
+from splitlib.model import (
+    LOGICAL_TYPE,
+    ColumnStatistics,
+    FileBatch,
+    FileSplit,
+    ReadFormat,
+    TableMetadata,
+)
 from splitlib.reading.reader import read_split
 from splitlib.statistics import known
-from splitlib.statistics.footers import GroupRow
-from splitlib.statistics.row_groups import FileGroups, groups_array, overlap
 from splitlib.statistics.store import StatisticsStore
 from splitlib.storage import Storage, StoredFile
 from splitlib_files import FilesConnector
@@ -212,6 +217,32 @@ def test_rows_are_never_lost(tmp_path_factory: pytest.TempPathFactory, data: Any
         assert wanted & read_all(found) == wanted & read_all(splits_of(table)[0])
         if None in keys and len(filters) == 1:
             assert {Path(s.path).name for s in found} >= files_with(root, "item", [None])
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(
+    files=st.lists(st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=4), max_size=5),
+    keys=st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=2),
+)
+def test_char_values_are_compared_without_padding(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], keys: list[str]
+) -> None:
+    """Some writers store CHAR with padding. A tab sorts before the spaces of padding."""
+    root = tmp_path_factory.mktemp("char")
+    write(root / "other.parquet", pa.table({"item": ["zzz"]}))
+    for number, values in enumerate(files):
+        write(root / f"{number}.parquet", pa.table({"item": values}))
+    char = pa.field("item", pa.string(), metadata={LOGICAL_TYPE: b"char(5)"})
+    kept, _ = selected(
+        opened(root, pa.schema([char])), DynamicFilteringData.from_values({"item": keys})
+    )
+    wanted = {key.rstrip(" ") for key in keys}
+    assert kept >= {
+        f"{number}.parquet"
+        for number, values in enumerate(files)
+        if not wanted.isdisjoint(value.rstrip(" ") for value in values)
+    }
+    assert "other.parquet" not in kept
 
 
 def test_tuples_and_several_filters(tmp_path: Path) -> None:
@@ -433,37 +464,3 @@ def test_columns_with_metadata_of_spark(metadata: dict[str, Any], learned: bool)
         spark_schema=json.dumps({"type": "struct", "fields": columns}),
     )
     assert bool(learning.learnable_columns(table, SplitConfig())) == learned
-
-
-@pytest.mark.parametrize(
-    ("pairs", "share"),
-    [
-        ([(0, 9), (10, 19), (20, 29), (30, 39)], 1 / 4),
-        ([(0, 9)] * 4, 1.0),
-        ([(0, 9), (0, 9), (20, 29), (20, 29)], 1 / 2),
-        ([(0, 9), (None, None)], 1.0),
-        ([(None, None)], 1.0),
-        ([(5, 5)], 1.0),
-        # the ranges that start at 0, 5 and 10 are in 1, 2 and 2 ranges
-        ([(0, 7), (5, 12), (10, 20)], 5 / 9),
-    ],
-)
-def test_overlap(pairs: list[tuple[int | None, int | None]], share: float) -> None:
-    assert overlap(of_groups(pairs)) == pytest.approx(share)
-
-
-def test_overlap_is_the_counted_average() -> None:
-    drawn = random.Random(3)
-    pairs = [sorted((drawn.randrange(50), drawn.randrange(50))) for _ in range(40)]
-    counts = [sum(low <= start <= high for low, high in pairs) for start, _ in pairs]
-    assert overlap(of_groups(pairs)) == pytest.approx(sum(counts) / 40 / 40)
-
-
-def of_groups(pairs: Any, *others: GroupRow) -> FileGroups:
-    rows = [GroupRow(low, high, False, None, 0, 1) for low, high in pairs]
-    return FileGroups({"item": groups_array([[*rows, *others]], pa.int64())})
-
-
-def test_row_groups_without_values_do_not_overlap() -> None:
-    nulls = GroupRow(None, None, True, False, 0, 1)
-    assert overlap(of_groups([(0, 9), (10, 19)], nulls, nulls)) == 1 / 2
