@@ -156,8 +156,6 @@ class Sample(NamedTuple):
 def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
     """Learn a few files; for the arguments see :func:`learn`."""
     known = KnownStatistics(table, config)
-    if not len(columns):
-        return Sample(known, FileGroups({}), 0)
     # A footer has a deadline of its own.
     endless = replace(config, enumeration_deadline_seconds=0)
     with BoundedCalls(endless, Future()) as calls:

@@ -399,6 +399,6 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
         return np.asarray(pc.cast(values, pa.float64(), safe=False))
     if pa.types.is_temporal(kind):
         values = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not pa.types.is_integer(kind):
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
     return np.asarray(values).astype(np.float64)

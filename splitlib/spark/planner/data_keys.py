@@ -1,4 +1,4 @@
-"""Hand join keys of data columns to scans of Parquet files, so that Spark skips row groups.
+"""Hand join keys of data columns to scans of Parquet and ORC files, which skip row groups then.
 
 Partitions are pruned first. Then a few footers show whether the row groups of the remaining files
 differ in the joined column. Only then the keys are collected, and become a condition on the rows.
@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import (
@@ -42,13 +42,20 @@ from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
-from splitlib.spark.predicates.row_filters import MANY_RANGES, row_conditions
+from splitlib.spark.predicates.row_filters import (
+    FEW_RANGES,
+    MANY_RANGES,
+    row_conditions,
+    settings_in_the_way,
+)
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
+from splitlib.statistics.known import KnownStatistics
 from splitlib.statistics.row_groups import FileGroups, overlap
 
 _log = get_logger(__name__)
 
+_TOO_MANY: Final = "too many keys, or their type cannot be compared"
 # Maximal size of the dimensions, as a share of the scan.
 _SMALLER: Final = 1 / 2
 # For each end of a range, Parquet's filter by dictionaries decodes the dictionary of a row group
@@ -58,7 +65,7 @@ _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Files:
-    """A scan of Parquet files that a query reads once."""
+    """A scan of Parquet or ORC files that a query reads once."""
 
     outcome: ScanOutcome
     scan: SessionScan
@@ -72,6 +79,16 @@ class _Files:
     """Index with the list of files."""
     nbytes: int
     """Size of the files, in bytes."""
+
+    @property
+    def form(self) -> str:
+        """Format of the files."""
+        return self.scan.table.metadata.read_format.name
+
+    @property
+    def has_footers(self) -> bool:
+        """Whether footers are read. No library reads the statistics of stripes in ORC files."""
+        return self.form == "parquet"
 
     @property
     def column_ids(self) -> Iterator[int]:
@@ -173,7 +190,7 @@ class _DataKeys:
 
     @cached_property
     def _files(self) -> Mapping[Path, _Files]:
-        """Large scans of Parquet files, by path in the optimized plan."""
+        """Large scans of files with statistics, by path in the optimized plan."""
         sampled = sampled_leaves(self._query.analyzed_tree)
         found = {}
         for path, outcome in self._read_once.items():
@@ -182,7 +199,7 @@ class _DataKeys:
                 continue
             node = outcome.instead or self._query.replaced_leaves.get(scan.paths[0])
             nbytes = outcome.report.nbytes.matched
-            if node is None or scan.table.metadata.read_format.name != "parquet":
+            if node is None or scan.table.metadata.read_format.name not in ("parquet", "orc"):
                 continue
             if nbytes is None:
                 nbytes = self._query.catalyst.plans.size_of(node)
@@ -232,7 +249,7 @@ class _DataKeys:
         submitted = []
         for join_filter, names in zip(filters, tested, strict=True):
             groups = found.groups.only(names.values())
-            if not groups.columns or overlap(groups) > MOST_KEPT:
+            if files.has_footers and (not groups.columns or overlap(groups) > MOST_KEPT):
                 report = _with_note(report, names, _why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
@@ -246,35 +263,66 @@ class _DataKeys:
                 continue
             data = keys.data.renamed({name: names[name] for name in keys.data.fields})
             data = data.in_time_zone(session_time_zone(catalyst.spark))
-            of_keys = files.columns_of(data)
-            of_data = list(row_conditions(catalyst.spark, of_keys, [data], MANY_RANGES))
-            matched = groups.match(Predicate(of_keys, [data]))
-            count = Count(int(matched.matched.sum()), int(matched.total.sum()))
-            unused = None if of_data else "too many keys, or their type cannot be compared"
-            if of_data and (count.matched or 0) > MOST_KEPT * (count.total or 0):
-                unused = "most row groups have such values"
-            fields = () if unused else data.fields
-            about = data.describe(), data.nbytes, keys.seconds
-            uses.append(FilterUse(data.fields, *about, fields, unused, row_groups=count))
-            conditions += [] if unused else of_data
-            used += [] if unused else [data]
+            use, of_data = self._use_of(files, groups, data, keys.seconds)
+            uses.append(use)
+            if use.is_used:
+                used.append(data)
+                conditions += of_data
+                report = replace(report, notes=(*report.notes, *self._notes(files, data, of_data)))
         report = replace(report, filters=(*report.filters, *uses))
-        if not conditions:
+        if not used:
             found.statistics.save()
             return replace(files.outcome, report=report)
-        kept, report = self._without_other_files(files, used, found, report)
-        leaf = next(iter(catalyst.plans.leaves(kept)))
-        bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
-        rows = catalyst.execution.dataframe(catalyst.plans.with_leaves(kept, [(leaf, bounded)]))
-        node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
+        node = files.node
+        if files.has_footers:
+            node, report = self._without_other_files(files, used, found, report)
+            leaf = next(iter(catalyst.plans.leaves(node)))
+            bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
+            node = catalyst.plans.with_leaves(node, [(leaf, bounded)])
+        if conditions:
+            rows = catalyst.execution.dataframe(node)
+            node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
+
+    def _use_of(
+        self, files: _Files, groups: FileGroups, data: DynamicFilteringData, seconds: float
+    ) -> tuple[FilterUse, list[Column]]:
+        """Return how a scan uses some keys, and the conditions for the reader of its files."""
+        columns, spark = files.columns_of(data), self._query.catalyst.spark
+        most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
+        conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
+        count, unused = Count(), None if conditions else _TOO_MANY
+        if files.has_footers:
+            predicate = Predicate(columns, [data])
+            matched = groups.match(predicate)
+            count = Count(int(matched.matched.sum()), int(matched.total.sum()))
+            unused = None if predicate.keys else _TOO_MANY
+            if predicate.keys and (count.matched or 0) > MOST_KEPT * (count.total or 0):
+                unused = "most row groups have such values"
+        fields = () if unused else data.fields
+        about = data.describe(), data.nbytes, seconds
+        return FilterUse(data.fields, *about, fields, unused, row_groups=count), conditions
+
+    def _notes(
+        self, files: _Files, data: DynamicFilteringData, conditions: Sequence[Column]
+    ) -> tuple[str, ...]:
+        """Return notes on how the reader of the files uses keys."""
+        if not conditions:
+            return (f"only whole files are dropped by {', '.join(data.fields)}",)
+        columns = files.columns_of(data)
+        notes = settings_in_the_way(self._query.catalyst.spark, files.form, columns)
+        if notes or files.has_footers:
+            return notes
+        return (f"the {files.form.upper()} reader gets the keys of {', '.join(data.fields)}",)
 
     def _sample(self, files: _Files, names: Collection[str]) -> Sample:
         """Learn some columns in a few files of a scan, spread over all of them."""
         catalyst, config, table = self._query.catalyst, self._query.config, files.scan.table
         possible = learnable_columns(table.metadata, config)
         columns = pa.schema([column for column in possible if column.name in names])
+        if not columns.names:
+            return Sample(KnownStatistics(table, config), FileGroups({}), 0)
         some = catalyst.relations.some_files_of(files.index, SAMPLED_FILES)
         return sample(table, columns, some, config)
 
@@ -336,6 +384,8 @@ def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
 
 
 def _why_not_clustered(groups: FileGroups) -> str:
+    if not groups.columns:
+        return "statistics of its type are not trusted, or learn_statistics is off"
     files = max(map(len, groups.columns.values()), default=0)
     bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
     if all(lower.null_count == len(lower) for lower in bounds):

@@ -60,6 +60,8 @@ _NOT_A_FUNCTION = frozenset(
         "WindowExpression",
     }
 )
+# Expressions whose value equals that of their child.
+_SAME_VALUE = frozenset({"Alias", "KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
 # Operators that add columns to their input, and the argument that lists the new columns.
 _ADDED = {
     "ArrowEvalPython": "resultAttrs",
@@ -169,10 +171,13 @@ def only_subquery(expression: Expression) -> Expression | None:
 
 
 def _is_column(expression: Expression) -> bool:
-    """Return whether an expression is a column, possibly renamed or losslessly cast."""
+    """Return whether an expression is a column, possibly renamed or losslessly cast.
+
+    Spark also wraps the floats of a join, so that -0.0 has the bytes of 0.0.
+    """
     wider = None
-    while expression.kind in ("Alias", "Cast", "AttributeReference"):
-        if expression.kind != "Alias":
+    while expression.kind in _SAME_VALUE or expression.kind in ("Cast", "AttributeReference"):
+        if expression.kind not in _SAME_VALUE:
             kind = expression.fields["dataType"]
             if wider is not None and not is_lossless(kind, wider):
                 return False

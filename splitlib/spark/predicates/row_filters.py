@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -80,8 +81,18 @@ MANY_RANGES = 64
 # the least and the greatest value with the statistics of a row group. A dictionary answers exactly,
 # but not every row group has one.
 _PUSHED_VALUES = 10
-# File formats with statistics of each part of a file.
-_WITH_STATISTICS = ("parquet", "orc")
+# File formats with statistics of each part of a file, and the setting that hands conditions to
+# Spark's reader of the format.
+_WITH_STATISTICS: Final = {
+    "parquet": "spark.sql.parquet.filterPushdown",
+    "orc": "spark.sql.orc.filterPushdown",
+}
+# Further settings for columns of some types in Parquet, by the end of the name.
+_OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
+    "date": pa.types.is_date,
+    "timestamp": pa.types.is_timestamp,
+    "decimal": pa.types.is_decimal,
+}
 
 
 def among(
@@ -300,11 +311,43 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
     return pa.schema([field for field in table.schema if field.name.lower() in names])
 
 
+def settings_in_the_way(
+    spark: SparkSession, form: str, columns: Iterable[pa.Field]
+) -> tuple[str, ...]:
+    """Return notes on settings because of which conditions skip no parts of files.
+
+    Args:
+        spark: The session.
+        form: Format of the files.
+        columns: The columns that conditions test.
+    """
+    columns = list(columns)
+    if form not in _WITH_STATISTICS or not columns:
+        return ()
+    general = _WITH_STATISTICS[form]
+    settings = {general: columns}
+    for end, is_of in _OF_TYPES.items() if form == "parquet" else ():
+        settings[f"{general}.{end}"] = [c for c in columns if is_of(c.type)]
+    off = {
+        name: concerned
+        for name, concerned in settings.items()
+        if concerned and str(spark.conf.get(name, "true")).lower() != "true"
+    }
+    return tuple(
+        f"Spark skips no parts of files by {', '.join(c.name for c in concerned)}: "
+        f"{name} is off; set it to true"
+        for name, concerned in off.items()
+        if name == general or general not in off
+    )
+
+
 def row_conditions(
     spark: SparkSession,
     columns: pa.Schema,
     filters: Iterable[DynamicFilteringData],
     most_ranges: int = FEW_RANGES,
+    *,
+    floats: bool = False,
 ) -> Iterator[Column]:
     """Yield conditions that hold for all rows that can join with these keys.
 
@@ -315,17 +358,21 @@ def row_conditions(
         columns: Columns to test, with the table's types.
         filters: Keys, one filter per join. A null key matches null.
         most_ranges: Maximal number of ranges in a condition.
+        floats: Whether to test floats. Only Parquet's readers distrust bounds that may be NaN.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
         for i, key in enumerate(matcher.keys):
             field = fields[key]
-            # Float columns are skipped, because their statistics ignore NaN.
-            if is_char(field) or not has_range(field.type):
+            is_float = pa.types.is_floating(field.type)
+            if is_char(field) or not (has_range(field.type) or (is_float and floats)):
                 continue
             column = column_text(spark, field.name)
             if isinstance(matcher, ValueMatcher):
-                yield F.expr(_among(column, field.type, matcher.rows[i], most_ranges))
+                values = matcher.rows[i]
+                # Statistics ignore NaN, and Parquet's readers believe them for NaN too.
+                if not is_float or not pc.any(pc.is_nan(values)).as_py():
+                    yield F.expr(_among(column, field.type, values, most_ranges))
             elif isinstance(matcher, RangeMatcher):
                 found = _in_ranges(column, field.type, matcher.ranges.at_most(most_ranges))
                 is_null = [f"{column} IS NULL"] if matcher.includes_null else []
@@ -360,13 +407,22 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
     plain = values.drop_null()
     found = []
     if 0 < len(plain) <= _MANY:  # first, so that few rows are left for the slower ranges
-        literals = ", ".join(arrow_literal(value, kind) for value in plain)
-        found.append(f"{column} IN ({literals})")
+        found.append(_equal_to(column, kind, plain))
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
         found.append(_in_ranges(column, kind, Ranges.covering(ordered, most_ranges)))
     is_null = [f"{column} IS NULL"] if values.null_count else []
     return any_of([*([all_of(found)] if found else []), *is_null])
+
+
+def _equal_to(column: str, kind: pa.DataType, values: pa.Array) -> str:
+    # Dictionaries and sets tell -0.0 from 0.0, so zero is tested as a range.
+    is_zero = pc.equal(values, 0) if pa.types.is_floating(kind) else pa.repeat(False, len(values))
+    others, zeros = values.filter(pc.invert(is_zero)), values.filter(is_zero)
+    found = [_between(column, kind, zero, zero) for zero in zeros]
+    if len(others):
+        found.append(f"{column} IN ({', '.join(arrow_literal(v, kind) for v in others)})")
+    return any_of(found)
 
 
 def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
@@ -375,6 +431,11 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a condition for a range that includes both ends; a null end is open."""
+    if pa.types.is_floating(kind):
+        # Parquet compares -0.0 as less than 0.0, and Spark as equal.
+        tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
+        low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
+        high = pa.scalar(tiny, kind) if high.as_py() == 0 else high
     if low.is_valid and low.equals(high):
         return f"{column} = {arrow_literal(low, kind)}"
     ends = (

@@ -44,6 +44,7 @@ from splitlib.spark.predicates.row_filters import (
     among,
     many_keys,
     row_conditions,
+    settings_in_the_way,
     undecided_columns,
 )
 from splitlib.spark.scan import FileGroup, scan_files, verified
@@ -258,13 +259,31 @@ def pruned_scan(
     if config.verify_files:
         rows = verified(rows, _read(selected), own_storage(table), config.spark_scan)
         notes += (_VERIFIED,)
-    for condition in row_conditions(spark, columns, filters):
-        rows = rows.where(condition)
+    rows, more = _conditioned(spark, table.metadata, rows, columns, filters)
+    notes += more
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     report = enumerator.explain()
     return rows, replace(report, notes=(*report.notes, *notes))
+
+
+def _conditioned(
+    spark: SparkSession,
+    metadata: TableMetadata,
+    rows: DataFrame,
+    columns: pa.Schema,
+    filters: Sequence[DynamicFilteringData],
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """Return the rows with conditions from join keys, and notes why Spark does not use these."""
+    form = metadata.read_format.name
+    floats = form == "parquet" and not metadata.has_statistics
+    conditions = list(row_conditions(spark, columns, filters, floats=floats))
+    if not conditions:
+        return rows, ()
+    names = _tested(filters, ())
+    tested = [column for column in columns if column.name in names]
+    return reduce(DataFrame.where, conditions, rows), settings_in_the_way(spark, form, tested)
 
 
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:

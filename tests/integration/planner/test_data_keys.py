@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
@@ -169,6 +171,132 @@ def test_years_that_arrow_cannot_format_and_intervals(spark, tmp_path, item, ans
         assert sorted(row.amount for row in found) == [5, 250]
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+
+
+TYPED = {
+    "item": ("id", None),
+    "day": ("date_add(DATE'2000-01-01', int(id))", "date"),
+    "at": ("timestamp_micros(id * 3600000000)", "timestamp"),
+    "price": ("CAST(id AS DECIMAL(12, 2))", "decimal"),
+}
+
+
+@pytest.fixture(scope="module")
+def typed(spark, tmp_path_factory):
+    """Return the directory of a table that is sorted by columns of several types."""
+    root = tmp_path_factory.mktemp("typed")
+    columns = [f"{sql} AS {name}" for name, (sql, _) in TYPED.items()]
+    rows = spark.range(0, ROWS, 1, 1).selectExpr(*columns, "id AS amount")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    try:
+        rows.write.option("parquet.block.row.count.limit", GROUP).parquet(str(root / "t"))
+    finally:
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    return str(root / "t")
+
+
+@pytest.mark.parametrize("setting", [None, "spark.sql.parquet.enableVectorizedReader"])
+@pytest.mark.parametrize("column", TYPED)
+def test_settings_that_stand_in_the_way(spark, typed, column, setting):
+    """Parquet's reader skips row groups without the vectorized reader, but not without pushdown."""
+    fact = spark.read.parquet(typed)
+    keys = splitlib.freeze(fact.where("amount = 205").select(column))
+    general, kind = "spark.sql.parquet.filterPushdown", TYPED[column][1]
+    tried = [setting] if setting else [general, *([f"{general}.{kind}"] if kind else [])]
+    for off in tried:
+        spark.conf.set(off, "false")
+        try:
+            reader = splitlib.read(spark).table(typed, connector="files")
+            read = reader.filtered_by(keys, on={column: column}).load()
+            for df in (splitlib.optimize(fact.join(keys, column)), read):
+                note = f"Spark skips no parts of files by {column}: {off} is off; set it to true"
+                assert (note in str(splitlib.explain(df))) == (setting is None)
+                assert rows_scanned(df) == (GROUP if setting else ROWS)
+                assert [row.amount for row in df.collect()] == [205]
+        finally:
+            spark.conf.unset(off)
+
+
+def test_orc_files_get_keys(spark, tmp_path):
+    """The reader skips row groups of 1,000 rows. The bounds of stripes are not known before."""
+    rows = spark.range(0, 50_000, 1, 2).selectExpr("id AS item", "id AS amount", "DOUBLE(id) AS f")
+    rows.write.option("orc.row.index.stride", 1000).orc(str(tmp_path / "t"))
+    fact = spark.read.orc(str(tmp_path / "t"))
+    keys = splitlib.freeze(fact.where("amount IN (7, 32005)").select("item", "f"))
+    df = splitlib.optimize(fact.join(keys.select("item"), "item"))
+    assert "the ORC reader gets the keys of item" in str(splitlib.explain(df))
+    assert rows_scanned(df) == 2000
+    assert sorted(row.amount for row in df.collect()) == [7, 32005]
+    by_float = splitlib.optimize(fact.join(keys.select("f"), "f"))
+    assert "not used: too many keys, or their type" in str(splitlib.explain(by_float))
+    spark.conf.set("spark.sql.orc.filterPushdown", "false")
+    try:
+        df = splitlib.optimize(fact.join(keys.select("item"), "item"))
+        assert "skips no parts of files by item: spark.sql.orc.filterPush" in str(
+            splitlib.explain(df)
+        )
+        assert rows_scanned(df) == 50_000
+    finally:
+        spark.conf.unset("spark.sql.orc.filterPushdown")
+
+
+NAN, INF = math.nan, math.inf
+FLOATS = [
+    [-INF, -3.5, -2.0, -1.0],
+    [-1e-30, -0.0, -0.0, None],
+    [0.0, 0.0, 1e-30, 0.1],
+    [1.5, NAN, 2.5, NAN],
+    [3.0, INF, 3.5, 4.0],
+    [NAN, NAN, NAN, None],
+    [5.0, 6.0, 7.0, 8.0],
+    [None, None, None, None],
+]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("writer", ["pyarrow", "spark", "duckdb"])
+def test_floats(spark, tmp_path, writer, kind):
+    """-0.0 equals 0.0, and NaN equals NaN, whatever the statistics of the writer say of them."""
+    for number, values in enumerate(FLOATS):
+        stored = pa.array(values, pa.float32() if kind == "float" else pa.float64())
+        table = pa.table({"f": stored, "amount": [10 * number + i for i in range(4)]})
+        path = tmp_path / f"t/{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        if writer == "duckdb":
+            with duckdb.connect() as connection:
+                connection.register("rows", table)
+                connection.execute(f"COPY rows TO '{path}' (FORMAT parquet)")
+        elif writer == "spark":
+            rows = zip(*table.to_pydict().values(), strict=True)
+            df = spark.createDataFrame(list(rows), f"f {kind}, amount long").coalesce(1)
+            df.write.mode("append").parquet(str(path.parent))
+        else:
+            pq.write_table(table, path)
+    fact = spark.read.parquet(str(tmp_path / "t"))
+    for keys, files in [
+        ([-0.0], 2),
+        ([0.0], 2),
+        ([-3.5, -1e-30], 2),
+        ([INF, -INF], 2),
+        ([0.5, 6.0], 2),
+        ([NAN], None),
+        ([NAN, 1.5], None),
+        ([float(i) for i in range(-4, 3)], None),
+        ([i / 2 for i in range(10, 40)], 2),
+        ([9.0], 1),
+    ]:
+        dimension = spark.createDataFrame([(key,) for key in keys], f"f {kind}")
+        plain = sorted(row.amount for row in fact.join(dimension, "f").collect())
+        df = splitlib.optimize(fact.join(dimension, "f").select("amount"))
+        assert sorted(row.amount for row in df.collect()) == plain, keys
+        reader = splitlib.read(spark).table(str(tmp_path / "t"), connector="files")
+        read = reader.filtered_by(dimension, on={"f": "f"}).load()
+        assert sorted(row.amount for row in read.join(dimension, "f").collect()) == plain, keys
+        if files is not None:
+            (scan,) = (s for s in splitlib.explain(df).scans if s.filters)
+            # PyArrow writes no bounds if all values are NaN, the others if one is.
+            unknown = 1 if writer == "pyarrow" else 2
+            assert scan.files.matched == files + unknown, (keys, str(scan))
 
 
 def test_a_table_that_is_read_twice_keeps_its_rows(spark, facts):

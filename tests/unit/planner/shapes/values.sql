@@ -80,11 +80,11 @@ SELECT f.v FROM amounts f JOIN kinds k ON f.m = k.i WHERE k.b = 1;
 --> run once: kinds for i, b
 -- float fact, double key
 SELECT f.v FROM ratios f JOIN kinds k ON f.x = k.x WHERE k.i = 1;
---> KnownFloatingPointNormalized(NormalizeNaNAndZero(CAST(ratios.x AS double))) of ratios = KnownFloatingPointNormalized(NormalizeNaNAndZero(kinds.x))
+--> ratios.x = KnownFloatingPointNormalized(NormalizeNaNAndZero(kinds.x))
 --> run once: kinds for i, x
 -- float fact, float key
 SELECT f.v FROM ratios f JOIN kinds k ON f.x = k.f WHERE k.i = 1;
---> KnownFloatingPointNormalized(NormalizeNaNAndZero(ratios.x)) of ratios = KnownFloatingPointNormalized(NormalizeNaNAndZero(kinds.f))
+--> ratios.x = KnownFloatingPointNormalized(NormalizeNaNAndZero(kinds.f))
 --> run once: kinds for i, f
 -- string fact, string key
 SELECT f.v FROM labels f JOIN kinds k ON f.s = k.s WHERE k.i = 1;
