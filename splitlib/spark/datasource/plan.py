@@ -24,6 +24,7 @@ from splitlib.arrow.values import is_instant
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.learning import Sample
 from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, nearest
 from splitlib.filtering.data import DynamicFilteringData
@@ -386,9 +387,11 @@ class SplitPlanner(ABC):
 class _ExactEnumerator(DynamicFileEnumerator):
     """Enumerates splits, but rejects files and partition values that Spark may read differently."""
 
-    def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
+    def select_files(
+        self, *, hosts: bool = False, sample: Sample | None = None
+    ) -> Generator[SelectedFiles, None, None]:
         checked: PartitionBatch | None = None
-        for selected in super().select_files(hosts=hosts):
+        for selected in super().select_files(hosts=hosts, sample=sample):
             refuse_unreadable(selected.files.read_format)
             if selected.partitions is not checked:
                 checked = selected.partitions

@@ -22,14 +22,7 @@ from hypothesis import strategies as st
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.enumeration import learning
-from splitlib.model import (
-    LOGICAL_TYPE,
-    ColumnStatistics,
-    FileBatch,
-    FileSplit,
-    ReadFormat,
-    TableMetadata,
-)
+from splitlib.model import ColumnStatistics, FileBatch, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.reader import read_split
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
@@ -217,32 +210,6 @@ def test_rows_are_never_lost(tmp_path_factory: pytest.TempPathFactory, data: Any
         assert wanted & read_all(found) == wanted & read_all(splits_of(table)[0])
         if None in keys and len(filters) == 1:
             assert {Path(s.path).name for s in found} >= files_with(root, "item", [None])
-
-
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(
-    files=st.lists(st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=4), max_size=5),
-    keys=st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=2),
-)
-def test_char_values_are_compared_without_padding(
-    tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], keys: list[str]
-) -> None:
-    """Some writers store CHAR with padding. A tab sorts before the spaces of padding."""
-    root = tmp_path_factory.mktemp("char")
-    write(root / "other.parquet", pa.table({"item": ["zzz"]}))
-    for number, values in enumerate(files):
-        write(root / f"{number}.parquet", pa.table({"item": values}))
-    char = pa.field("item", pa.string(), metadata={LOGICAL_TYPE: b"char(5)"})
-    kept, _ = selected(
-        opened(root, pa.schema([char])), DynamicFilteringData.from_values({"item": keys})
-    )
-    wanted = {key.rstrip(" ") for key in keys}
-    assert kept >= {
-        f"{number}.parquet"
-        for number, values in enumerate(files)
-        if not wanted.isdisjoint(value.rstrip(" ") for value in values)
-    }
-    assert "other.parquet" not in kept
 
 
 def test_tuples_and_several_filters(tmp_path: Path) -> None:
