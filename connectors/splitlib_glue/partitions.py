@@ -37,6 +37,7 @@ _NO_COLUMNS: Final = re.compile(
     r"interval|default|value|any|all|some|not|exists|case|cast"
 )
 _POLL_SECONDS: Final = 0.1
+_REFS: Final = tuple(field.name for field in REF)
 
 
 class Partitions:
@@ -184,7 +185,7 @@ class Partitions:
             columns = zip(*rows, strict=True) if rows else [()] * (len(self._keys) + 2)
             types = [*[pa.string()] * len(self._keys), pa.string(), pa.int32()]
             arrays = [pa.array(c, kind) for c, kind in zip(columns, types, strict=True)]
-            names = [*map(str, range(len(self._keys))), *REF.names]
+            names = [*map(str, range(len(self._keys))), *_REFS]
             each = files_each(one.get("Parameters") or {} for one in found)
             batch = pa.RecordBatch.from_arrays(arrays, names=names)
             return _Page(batch, answer.get("NextToken") or None, each)
@@ -219,13 +220,13 @@ class Partitions:
         whole = pa.Table.from_batches([page.rows for page in pages])
         keys = whole.column_names[: len(self._keys)]
         found = whole.group_by(keys, use_threads=False).aggregate(
-            [(name, "first") for name in REF.names]
+            [(name, "first") for name in _REFS]
         )
         location = found["location_first"]
         found = found.append_column("at", pc.binary_join_element_wise(location, "", "/"))
         order = [("at", "ascending"), *((key, "ascending") for key in keys)]
         found = found.take(pc.sort_indices(found, sort_keys=order)).combine_chunks()
-        arrays = [_array(found[name]) for name in [*keys, *(f"{n}_first" for n in REF.names)]]
+        arrays = [_array(found[name]) for name in [*keys, *(f"{n}_first" for n in _REFS)]]
         values = pa.RecordBatch.from_arrays(arrays[: len(keys)], names=list(self._keys))
         refs = pa.StructArray.from_arrays(arrays[len(keys) :], fields=list(REF))
         each = next((page.files_each for page in pages if page.files_each), 0.0)
