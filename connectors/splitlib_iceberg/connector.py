@@ -46,7 +46,10 @@ from splitlib_iceberg.schema import (
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
 from splitlib_iceberg.unpacking import read_vector
 
-_BY_ID = ReadFormat.of("parquet", columns="id")
+# Iceberg's days and times are those of the Gregorian calendar. Some sessions would convert early
+# ones from the Julian calendar, or fail on them, which is the default of Spark 3.5.
+_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+_BY_ID = ReadFormat.of("parquet", _CALENDAR, "id")
 
 
 class IcebergConnector(Connector):

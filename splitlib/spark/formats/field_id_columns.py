@@ -306,7 +306,7 @@ class MappedReader:
         columns.check(self.spark)
         scan = FileScan(
             format=form.name,
-            options=dict(form.options),
+            options=dict(self.table.metadata.read_format.options) | dict(form.options),
             data_schema=columns.read_schema(),
             partition_schema=StructType(
                 [StructField(f.name, spark_type(f)) for f in partitions.schema]
