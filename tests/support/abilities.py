@@ -6,8 +6,11 @@ import importlib.util
 import re
 from collections.abc import Iterable
 from inspect import signature
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
@@ -30,6 +33,35 @@ def register_data_source(spark: SparkSession) -> None:
     if not hasattr(spark, "dataSource"):
         pytest.skip("this Spark has no data sources in Python")
     spark.dataSource.register(splitlib.SplitlibDataSource)
+
+
+_WIDENS = "org.apache.spark.sql.execution.datasources.parquet.ParquetVectorUpdaterFactory"
+
+
+def widens(spark: SparkSession) -> bool:
+    """Whether Spark reads Parquet files with narrower types than the columns, such as INT32."""
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Class.forName(f"{_WIDENS}$IntegerToLongUpdater")
+    except Py4JError:
+        return False
+    return True
+
+
+def skip_unless_it_widens(spark: SparkSession) -> None:
+    """Skip the rest of the test if :func:`widens` is false."""
+    if not widens(spark):
+        pytest.skip("this Spark does not read INT32 as BIGINT")
+
+
+def skip_unless_it_describes_json(spark: SparkSession) -> None:
+    """Skip the test if Spark cannot describe a table as JSON, as reading by public API needs."""
+    try:
+        spark.sql("DESCRIBE TABLE EXTENDED no_such_table AS JSON")
+    except ParseException:
+        pytest.skip("this Spark does not describe tables as JSON")
+    except AnalysisException:
+        pass
 
 
 COLLATES = "collation" in signature(StringType.__init__).parameters

@@ -50,11 +50,12 @@ class HiveTables:
 class DataSourceTables(HiveTables):
     """Reads tables with ``format("splitlib")`` and with the native scan."""
 
-    def __init__(self, spark, metastore):
-        super().__init__(spark, metastore)
-        register_data_source(spark)
+    _registered = False
 
     def load(self, table, **options):
+        if not self._registered:
+            register_data_source(self.spark)
+            self._registered = True
         if "connector" not in options:
             options |= {"connector": "hive", "uri": self.metastore.uri}
         return self.spark.read.format("splitlib").options(**options).load(table)

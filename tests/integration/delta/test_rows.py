@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from tests.support import delta_log
+from tests.support.abilities import skip_unless_it_widens
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 
 pytestmark = pytest.mark.spark
@@ -78,11 +79,14 @@ def test_columns_in_any_order_and_times_without_a_zone(spark: SparkSession, root
     assert sorted(map(tuple, found)) == [(True, 1), (True, 2)]
 
 
-def test_renamed_and_widened_columns(spark: SparkSession, root: Path) -> None:
-    changes = [{"fromType": "integer", "toType": "long"}]
+@pytest.mark.parametrize("kind", ["long", "integer"])
+def test_renamed_and_widened_columns(spark: SparkSession, root: Path, kind: str) -> None:
+    if kind == "long":
+        skip_unless_it_widens(spark)
+    changes = [{"fromType": "integer", "toType": "long"}] if kind == "long" else []
     inner = field("x", "string", **_mapped(3, "inner"))
     columns = [
-        field("b", "long", **{**_mapped(1, "a"), "delta.typeChanges": changes}),
+        field("b", kind, **{**_mapped(1, "a"), "delta.typeChanges": changes}),
         field("a", {"type": "struct", "fields": [inner]}, **_mapped(2, "col-2")),
         field("late", "timestamp", **_mapped(4, "col-4")),
     ]

@@ -33,6 +33,7 @@ from pyspark.sql.types import IntegerType as SparkInt
 from pyspark.sql.types import StructField
 from pyspark.sql.types import StructType as Fields
 
+from benchmarks.tpcds.settings import changed
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.compat import all_settings
 from splitlib.spark.file_scan import FileScan
@@ -46,6 +47,7 @@ from tests.integration.iceberg.lake import (
     table_of,
     with_id,
 )
+from tests.support.abilities import skip_unless_it_widens
 from tests.support.iceberg_tables import internal
 
 pytestmark = pytest.mark.spark
@@ -100,17 +102,11 @@ def test_every_type(lake, read) -> None:
         for i, (name, (kind, _, _)) in enumerate(EVERY_TYPE.items(), 1)
     ]
     table = lake.create(Schema(*fields))
-    schema = table.schema().as_arrow()
-    columns = [
-        pa.array(values, schema.field(name).type if name != "u" else pa.binary(16))
-        for name, (_, values, _) in EVERY_TYPE.items()
-    ]
-    file_schema = pa.schema(
-        [
-            with_id(f.name, c.type, i)
-            for i, (f, c) in enumerate(zip(schema, columns, strict=True), 1)
-        ]
-    )
+    # PyIceberg needs pyarrow 18 for the type of UUIDs.
+    types = {f.name: f.type for f in Schema(*(f for f in fields if f.name != "u")).as_arrow()}
+    types["u"] = pa.binary(16)
+    columns = [pa.array(values, types[name]) for name, (_, values, _) in EVERY_TYPE.items()]
+    file_schema = pa.schema([with_id(name, types[name], i) for i, name in enumerate(EVERY_TYPE, 1)])
     rows = pa.Table.from_arrays(columns, schema=file_schema)
     append_files(
         table, data_file(table, rows), data_file(table, rows, store_decimal_as_integer=True)
@@ -125,11 +121,21 @@ def test_every_type(lake, read) -> None:
     assert rows_of(df) == sorted(one * 2, key=repr)
 
 
-def test_a_partition_gives_the_value_of_its_column(lake, read) -> None:
+@pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
+def test_early_days_are_those_of_the_file(lake, read, spark, mode) -> None:
+    table = lake.create(Schema(NestedField(1, "day", DateType(), required=False)))
+    days = [datetime.date(1, 1, 1), datetime.date(1582, 10, 4)]
+    table.append(pa.table({"day": days}, schema=table.schema().as_arrow()))
+    with changed(spark, {"spark.sql.parquet.datetimeRebaseModeInRead": mode}):
+        assert rows_of(read(table).load()) == [(day,) for day in days]
+
+
+def test_a_partition_gives_the_value_of_its_column(lake, read, spark) -> None:
     """A partition column has the partition value, whatever the file contains.
 
     Files of tables migrated from Hive may lack the column or have another value.
     """
+    skip_unless_it_widens(spark)
     table = lake.create(
         Schema(
             NestedField(1, "id", IntegerType()),

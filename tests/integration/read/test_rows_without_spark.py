@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.spark.compat import to_arrow
+from splitlib.spark.conversion import local_rows
 from tests.unit.rows import drawn_tables as drawn
 from tests.unit.rows.test_engines import ENGINES
 
@@ -22,9 +24,9 @@ def by_spark(spark, root, keys):
         str(root), "files", schema=drawn.DATA, partition_schema=drawn.KEYS
     )
     facts = reader.filtered_by(DynamicFilteringData.from_arrow(keys), null_safe=True).load()
-    dimension = spark.createDataFrame(keys)
+    dimension = local_rows(spark, keys)
     same = [facts[name].eqNullSafe(dimension[name]) for name in keys.column_names]
-    return facts.join(dimension, reduce(and_, same), "left_semi").toArrow()
+    return to_arrow(facts.join(dimension, reduce(and_, same), "left_semi"))
 
 
 @settings(

@@ -18,6 +18,7 @@ from tests.integration.read.public_session import (
     pruned,
     same,
 )
+from tests.support.abilities import skip_unless_it_describes_json
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +39,7 @@ def test_over_spark_connect(over_connect, tmp_path):
 @pytest.fixture(scope="module")
 def database(spark):
     """Create a database, which is the current one during the tests of this module."""
+    skip_unless_it_describes_json(spark)
     spark.sql("CREATE DATABASE public_session")
     spark.sql("USE public_session")
     yield "public_session"
