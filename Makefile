@@ -28,10 +28,13 @@ $(BIN)/.ready: setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 
+# With the libraries of AWS Glue 5.0, the oldest that a platform ships with Spark 3.5. They replace
+# newer ones afterwards, because pip looks through many versions if it is given all of them at once.
 $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
-	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==4.0.0'
+	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==3.5.9'
+	$(OLDEST)/bin/python -m pip install --quiet pyarrow==17.0.0 numpy==1.26.4 pandas==2.2.2
 	touch $@
 
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.

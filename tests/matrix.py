@@ -63,7 +63,11 @@ class Environment:
 
 ENVIRONMENTS = (
     Environment("lower bounds", options=("--resolution", "lowest-direct")),
-    Environment("pyspark 3.5", ("pyspark[connect]~=3.5.0", "pyarrow==22.0.0")),
+    # The libraries of AWS Glue 5.0.
+    Environment(
+        "pyspark 3.5",
+        ("pyspark[connect]~=3.5.0", "pyarrow==17.0.0", "numpy==1.26.4", "pandas==2.2.2"),
+    ),
     Environment("pyspark 4.0", ("pyspark[connect]~=4.0.0",)),
     Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),
     Environment("pyspark 4.2", ("pyspark[connect]~=4.2.0",)),

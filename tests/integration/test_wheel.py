@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from tests.documents.examples import blocks
@@ -187,7 +187,9 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed_with_spark(wheel, installed, tmp_path_factory):
-    packages = [f"{wheel}[spark]", f"pyspark=={pyspark.__version__}"]
+    # With the libraries of this run, since the oldest Spark is tested with old ones.
+    versions = {name: version(name) for name in ("pyspark", "pyarrow", "numpy", "pandas")}
+    packages = [f"{wheel}[spark]", *(f"{name}=={found}" for name, found in versions.items())]
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     run(installed, "-m", "pip", "install", "--quiet", *packages, cwd=elsewhere)
     return installed
