@@ -161,14 +161,14 @@ def test_analyze_where(spark, tmp_path):
     """The condition is SQL, and reads partition columns only."""
     rows = ["date_add(DATE'2024-01-01', int(id % 5)) AS day", "id % 2 AS half", "id AS item"]
     spark.range(10).selectExpr(*rows).write.partitionBy("day", "half").parquet(str(tmp_path / "t"))
-    path, own = str(tmp_path / "t"), {"connector": "files"}
+    path = str(tmp_path / "t")
     where = "day BETWEEN '2024-01-02' AND DATE'2024-01-03' AND half + 1 = 2"
-    found = splitlib.analyze(spark, path, ["item"], where=where, **own)
+    found = splitlib.analyze(spark, path, ["item"], where=where, connector="files")
     assert (found.files, found.footers_read) == (2, 2)
     with pytest.raises(InvalidFilter, match=r"^item cannot select files .* keys are day, half"):
-        splitlib.analyze(spark, path, where="day > '2024-01-02' AND item = 3", **own)
+        splitlib.analyze(spark, path, where="day > '2024-01-02' AND item = 3", connector="files")
     with pytest.raises(InvalidFilter, match="cannot select files to analyze: it calls a function"):
-        splitlib.analyze(spark, path, where="half < rand()", **own)
+        splitlib.analyze(spark, path, where="half < rand()", connector="files")
     command = [sys.executable, "-m", "splitlib.cli", "analyze", path, "-c", "files", "--json"]
     run = subprocess.run([*command, "--where", where], capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["files"] == 2
