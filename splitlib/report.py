@@ -141,14 +141,19 @@ class FilterUse:
         return self.unused_because is None or bool(self.used_fields)
 
     def __str__(self) -> str:
+        return self._text("partitions")
+
+    def _text(self, partitions: str) -> str:
+        """Return the filter as text. ``partitions`` says of which partitions it drops some."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
-        text = f"filter {', '.join(self.fields)}: {self.description}"
+        fields = f" {', '.join(self.fields)}" if self.fields else ""
+        text = f"filter{fields}: {self.description}"
         text += f" ({', '.join(cost)})" if cost else ""
         if not self.is_used:
             text += f" - not used: {self.unused_because}"
         elif self.partitions_dropped is not None:
-            text += f" - drops {self.partitions_dropped:,} partitions"
+            text += f" - drops {self.partitions_dropped:,} {partitions}"
         if self.rows.total:
             text += f" - keeps {_count(self.rows)} sampled rows"
         if self.row_groups.total:
@@ -169,6 +174,9 @@ class Report:
         filters: Filters on the table, and how they were used.
         partitions: Number of partitions to read; unknown if joins do not prune the scan. The
             total is unknown if only some partitions were requested.
+        without_joins: Number of partitions to read if joins do not prune the scan: those that the
+            conditions of the query keep. Unknown for other scans, and if Spark evaluates the
+            conditions.
         files: Number of files to read; unknown if Spark or the data source selects them at run
             time.
         nbytes: Total size of the files to read, in bytes.
@@ -210,11 +218,17 @@ class Report:
     metrics: ScanMetrics = ScanMetrics()
     row_groups: Count = Count()
     ranges: tuple[PartitionRange, ...] = ()
+    without_joins: int | None = None
 
     @property
     def is_pruned(self) -> bool:
         """Whether the scan was pruned, by a list of partitions or by a condition."""
         return self.partitions.matched is not None or self.condition is not None
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether Spark does not read the scan, because the result does not depend on its rows."""
+        return self.partitions == (0, None) and not self.asked_for
 
     def because(self, reason: str, *, if_first: bool = False) -> Self:
         """Return the report with one more reason; with ``if_first``, only if there is none yet."""
@@ -271,10 +285,14 @@ class Report:
         # A filter that prunes nothing is most likely a mistake of the caller, so it comes first.
         mistakes = tuple(note for note in self.notes if note.startswith(MISTAKE))
         yield from mistakes
+        total, of = self.partitions.total, "partitions"
+        if self.asked_for:
+            total, of = self.metrics.partitions_total, "returned partitions"
         for use in self.filters:
             # Partitions that were never requested are not counted as dropped.
             is_counted = not self.asked_for or use.partitions_dropped
-            yield str(use if is_counted else replace(use, partitions_dropped=None))
+            shown = use if is_counted else replace(use, partitions_dropped=None)
+            yield shown._text(f"of {total:,} {of}" if total else of)
         if self.connector and not self.filters:
             yield "no filter"
         yield from self._partitions()
@@ -294,14 +312,20 @@ class Report:
         if self.asked_for:
             # The table's number of partitions is unknown here, so do not write "of TOTAL".
             more = self.metrics.partitions_total - (matched or 0)
-            others = f" ({more:,} others were returned too)" if more > 0 else ""
-            yield f"partitions {matched or 0:,}, requested {self.asked_for}{others}"
-        elif self.partitions == (0, None):
+            others = f"; {more:,} others were returned too" if more > 0 else ""
+            how = f"requested {self.asked_for}, so the number of all partitions is unknown"
+            yield f"partitions {matched or 0:,} ({how}{others})"
+        elif self.is_unread:
             yield "not read: the result does not depend on its rows"
         elif matched is not None:
             yield f"partitions {_count(self.partitions)}"
+        elif self.without_joins is not None:
+            by = " by the conditions of the query" if self.without_joins != total else ""
+            read = _count(Count(self.without_joins, total))
+            yield f"partitions {read}{by}: joins leave out none"
         elif total is not None:
-            yield f"partitions of the table {total:,}, not pruned by joins"
+            by = "by the conditions of the query: joins leave out none"
+            yield f"partitions {total:,} or fewer {by}"
         if opened := self.metrics.manifests_total:
             yield f"manifests opened {_count(Count(self.metrics.manifests_opened, opened))}"
 
@@ -320,7 +344,8 @@ class Report:
     def _strip(self) -> str:
         """Return the partitions as a bar, with the names of its ends and of ranges below it."""
         if not self.ranges:
-            return _bar("partitions", self.partitions)
+            alone = Count(self.without_joins, self.partitions.total)
+            return _bar("partitions", alone if self.partitions.matched is None else self.partitions)
         strip = page.bar("partitions", [(r.total, r.read > 0, str(r)) for r in self.ranges])
         read = [str(r) for r in self.ranges if r.read]
         more = [f"and {len(read) - _NAMED:,} more"] if len(read) > _NAMED else []

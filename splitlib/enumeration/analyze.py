@@ -132,12 +132,14 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
     possible = learnable_columns(table.metadata, config)
     context = {"connector": table.connector_name, "table": table.name}
     if not len(possible):
-        why = "it has no Parquet files with columns found by name"
+        why = "the table has no Parquet files with columns found by name"
+        hint = "rewrite the table as Parquet, or do without statistics."
         if table.metadata.has_statistics:
-            why = "its catalog has statistics"
+            why = "the catalog has statistics of its files"
+            hint = "filters use these statistics already."
         if not config.learn_statistics:
-            why = "learn_statistics is off"
-        raise UnsupportedTable(f"There is nothing to learn: {why}.", **context)
+            why, hint = "learn_statistics is off", "set learn_statistics to true."
+        raise UnsupportedTable(f"There is nothing to learn: {why}.", hint=hint, **context)
     if columns is None:
         return possible
     names = dict.fromkeys(column_named(name, table.schema.names) for name in columns)

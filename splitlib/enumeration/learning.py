@@ -294,9 +294,11 @@ class FooterStage:
         if not self._reads:
             sampled = f"{len(sample)} file{'s were' if len(sample) > 1 else ' was'} sampled"
             why = "most row groups have nearly all of its values"
+            advice = "Sort the table by this column when it is written."
             if not matched.known.any():
                 why = "footers could not be read"
-            self._use.reason = self._use.reason or f"{why} ({sampled})"
+                advice = "Check that the driver may read the files, and that they are Parquet."
+            self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
     def _begin(self, calls: BoundedCalls) -> None:
         """Start to read missing footers, unless those read so far have excluded few files."""
@@ -308,7 +310,10 @@ class FooterStage:
             unread = [row for row in pending.missing if row not in pending.read]
             if unread and self._reads and self._done >= self._limit:
                 self._reads = False
-                self._use.reason = f"{self._done:,} footers excluded few files"
+                self._use.reason = (
+                    f"{self._done:,} footers excluded few files. Sort the table by this column "
+                    "when it is written."
+                )
             for row in unread if self._reads else ():
                 self._submit(pending, row, calls)
 
@@ -334,7 +339,10 @@ class FooterStage:
             task.abandon()
             _log.debug("A footer was not read within %g seconds.", FOOTER_SECONDS)
             self._reads = False
-            self._use.reason = "the storage is too slow"
+            self._use.reason = (
+                "the storage is too slow to read footers in a query. Run splitlib analyze, which "
+                "reads them once."
+            )
             return None
 
     def _finish(self, pending: _Pending, calls: BoundedCalls) -> Iterator[SelectedFiles]:

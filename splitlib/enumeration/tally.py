@@ -290,7 +290,8 @@ class ScanTally:
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> Report:
         """Return a report of the enumeration so far."""
         notes = [
-            f"{number} values of {key} do not have its type; their partitions were kept"
+            f"{number} values of {key} do not have its type; their partitions were kept. Drop or "
+            "rename these partitions."
             for key, number in self._undecided.items()
         ]
         notes += [f"{MISTAKE}{mismatch}" for mismatch in self._mismatches]
@@ -298,7 +299,9 @@ class ScanTally:
         if opening := sum(table.metadata.requests):
             notes.append(f"{opening} requests loaded the snapshot when the table was opened")
         if not config.dynamic_filtering_enabled:
-            notes.append("dynamic filtering is switched off")
+            notes.append(
+                "dynamic filtering is switched off. Set dynamic_filtering_enabled to true."
+            )
         metrics, asked_for = self.metrics(), self._plan()
         listed, groups, by_footers = metrics.files_total, Count(), self._dropped_by_footers
         if by_footers is not None:
@@ -351,7 +354,7 @@ class ScanTally:
         return replace(
             used,
             used_fields=(*used.used_fields, *compared),
-            unused_because="; ".join(why) or None,
+            unused_because=" ".join(why) or None,
             partitions_dropped=dropped,
         )
 

@@ -22,7 +22,10 @@ from splitlib.hive.partition_values import TypedValues, is_char, is_collated, pa
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 from splitlib.report import FilterUse
 
-_COLLATED: Final = "its collation may treat different bytes as equal"
+_COLLATED: Final = (
+    "has a collation, which may treat different bytes as equal. Compare a column without a "
+    "collation."
+)
 
 
 class PartitionFilter(Protocol):
@@ -98,7 +101,7 @@ class Predicate:
         if named:
             self.of_learned = Predicate(self._learnable, list(named.values()))
             for place, used in zip(named, self.of_learned.filters, strict=True):
-                why = "; ".join(filter(None, (applied[place].unused_because, used.unused_because)))
+                why = " ".join(filter(None, (applied[place].unused_because, used.unused_because)))
                 applied[place] = replace(applied[place], unused_because=why or None)
         self.filters = tuple(applied)
 
@@ -225,10 +228,14 @@ class Predicate:
         others = [f for f in fields if f.lower() not in self._schema]
         foreign = [f for f in others if f.lower() not in learnable]
         if foreign:
-            reasons.append(f"{', '.join(foreign)}: no partition key")
+            reasons.append(not_a_key(foreign))
         elif not data.domains and not others:
-            exceeded = f"too many keys for {KEY_LIMITS}; raise it, or set filter_on_exceed to range"
-            reasons.append(exceeded if data.exceeds_threshold else "it has no bounds")
+            exceeded = (
+                f"There are too many keys for {KEY_LIMITS}. Raise this limit, or set "
+                "filter_on_exceed to range."
+            )
+            unbounded = "The range is open at both ends. Give it a lower or an upper end."
+            reasons.append(exceeded if data.exceeds_threshold else unbounded)
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)
             if matcher is not None:
@@ -241,7 +248,7 @@ class Predicate:
             data.describe(),
             data.nbytes,
             used_fields=used,
-            unused_because="; ".join(reasons) or None,
+            unused_because=" ".join(reasons) or None,
         )
 
     def _compile_domain(self, domain: Domain, reasons: list[str]) -> Matcher | None:
@@ -261,11 +268,14 @@ class Predicate:
             key = self._schema[name.lower()]
             keys = _one_array(domain.rows[name])
             if is_collated(key):
-                reasons.append(f"{name}: {_COLLATED}")
+                reasons.append(f"{name} {_COLLATED}")
                 continue
             coerced = coerce(keys, key)
             if coerced is None:
-                reasons.append(f"{name}: {keys.type} cannot be compared with {key.type} exactly")
+                reasons.append(
+                    f"{name} has the type {key.type}, which cannot be compared with {keys.type} "
+                    f"exactly. Cast the keys to {key.type}."
+                )
                 continue
             columns[key.name.lower()] = coerced.values
             matchable = pc.and_(matchable, coerced.matchable)
@@ -277,7 +287,7 @@ class Predicate:
     def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
         key = self._schema[domain.field.name.lower()]
         if is_collated(key):
-            reasons.append(f"{key.name}: {_COLLATED}")
+            reasons.append(f"{key.name} {_COLLATED}")
             return None
         if (
             not is_char(key)  # padding changes the order
@@ -286,7 +296,11 @@ class Predicate:
             # An end that does not fit the column's type becomes open: this keeps more, never less.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
-        reasons.append(f"{key.name}: a range of {domain.field.type} does not apply to {key.type}")
+        kind = "CHAR, which is padded" if is_char(key) else str(key.type)
+        reasons.append(
+            f"{key.name} has the type {kind}, so a range of {domain.field.type} does not apply to "
+            "its order. Pass the keys as values, or cast them to the type of the column."
+        )
         return None
 
 
@@ -297,6 +311,15 @@ def _without_padding(lower: pa.Array) -> pa.Array:
     that sorts before spaces at this place. So the bound is cut there.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
+
+
+def not_a_key(columns: Sequence[str]) -> str:
+    """Return the reason why a filter on some columns selects no partitions and no files."""
+    names = ", ".join(columns)
+    return (
+        f"The table has no partition key and no statistics for {names}. Partition or cluster the "
+        f"table by {names} if such filters are frequent."
+    )
 
 
 def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:

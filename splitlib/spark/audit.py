@@ -42,6 +42,7 @@ from splitlib.telemetry import progress_of
 
 _log = get_logger(__name__)
 
+_NO_TABLE: Final = "no join compares a large table with another one. Nothing is to be done."
 _NOT_RUN: Final = "the keys come from a partitioned table, which the audit does not read."
 
 
@@ -153,7 +154,7 @@ class _Audit:
             site = self._decisions.sites[path]
             failed = {reason.parts for reason in one.site.reasons}
             for join_filter in (*site.filters, *site.from_sites):
-                parts = parts_of(join_filter)
+                parts = parts_of(join_filter.comparisons)
                 if is_copied:
                     yield self._join(scan, Reason(COPIED, parts))
                 elif parts not in failed:
@@ -170,7 +171,7 @@ class _Audit:
         by = f"its keys prune by {', '.join(columns)}" if columns else "its keys prune"
         if self._reads_facts(replace(one.site, filters=(join_filter,))):
             by = f"{by}; {_NOT_RUN.removesuffix('.')}"
-        return AuditedJoin(self._quoted(scan, parts_of(join_filter)), True, f"{by}.")
+        return AuditedJoin(self._quoted(scan, parts_of(join_filter.comparisons)), True, f"{by}.")
 
     def _by_other_columns(self, scan: Scan, one: Site, join_filter: JoinFilter) -> AuditedJoin:
         columns = column_names(one.site.leaf, join_filter)
@@ -179,9 +180,8 @@ class _Audit:
         of = f"partitioned by {', '.join(keys)}" if keys else "not partitioned"
         reason = f"the table is {of}, and not by {shown}." if keys else f"the table is {of}."
         remedy = f"Partition or cluster it by {shown} if such queries are frequent."
-        return AuditedJoin(
-            self._quoted(scan, parts_of(join_filter)), False, f"{reason} {remedy}", columns
-        )
+        quoted = self._quoted(scan, parts_of(join_filter.comparisons))
+        return AuditedJoin(quoted, False, f"{reason} {remedy}", columns)
 
     def _join(self, scan: Scan, reason: Reason) -> AuditedJoin:
         return AuditedJoin(self._quoted(scan, reason.parts), False, with_remedy(reason.text))
@@ -388,7 +388,7 @@ def _audited(spark: SparkSession, name: str, query: str | DataFrame, files: bool
     if isinstance(found, str):
         return AuditedQuery(name, reason=with_remedy(found))
     if not found:
-        return AuditedQuery(name, reason="no join compares a large table with another one.")
+        return AuditedQuery(name, reason=_NO_TABLE)
     return AuditedQuery(name, found)
 
 
@@ -397,7 +397,7 @@ def _of_text(
 ) -> tuple[AuditedTable, ...] | str:
     with ExitStack() as opened, named_tables(spark, text, opened) as (plain, tables):
         if not is_query_plan(spark, parsed_statement(spark, plain)):
-            return "it is a command; audit the query in it."
+            return "the statement is a command. Audit the query inside of it."
         refuse_statement(spark, plain, allowed_by(spark), has_parameters=False)
         df = spark.sql(plain)  # a query without commands is analyzed, and does not run
         return audited_tables(df, tables, lists_files=lists_files)

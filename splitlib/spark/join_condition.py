@@ -93,9 +93,16 @@ class Operand(NamedTuple):
     """Type of the literals that are written for the keys."""
 
 
-def without_condition(name: str) -> FilterUse:
-    """Return the entry of a report for a column that gets no condition."""
-    return FilterUse((name,), "keys", unused_because="no condition")
+def without_condition(name: str, *, has_keys: bool = False) -> FilterUse:
+    """Return the entry of a report for a column that gets no condition, with the reason."""
+    why = "There is no condition, because SQL has no literals for keys of this type."
+    if has_keys:
+        why = "There is no condition, because there are more keys than condition_literals, and "
+        why += "the source may order values of this type otherwise. Raise condition_literals, or"
+    else:
+        why += " Cast the keys, or"
+    unused = f"{why} use splitlib.read(spark).table(…).filtered_by(…), which writes no condition."
+    return FilterUse((name,), "keys", unused_because=unused)
 
 
 def has_literals(kind: DataType) -> bool:
@@ -156,7 +163,8 @@ class ConditionWriter:
         for name in columns:
             part, what = self._of_column(name, data)
             parts += [part] if part else []
-            filters.append(FilterUse((name,), what) if part else without_condition(name))
+            without = without_condition(name, has_keys=name in data.fields)
+            filters.append(FilterUse((name,), what) if part else without)
         return JoinCondition(all_of(parts), False, tuple(filters))
 
     def _never(self, data: DynamicFilteringData) -> str:

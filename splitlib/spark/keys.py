@@ -131,7 +131,7 @@ class KeyColumn(NamedTuple):
         """Reason why the column cannot be a key, as a phrase to follow its name; None if it can."""
         if self.collation is not None:
             # Spark may use this collation for the join, even if the fact's column has another one.
-            return f"is compared by its collation {self.collation}"
+            return f"is compared by its collation {self.collation}."
         return None
 
     @property

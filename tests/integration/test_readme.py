@@ -6,37 +6,21 @@ import re
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
 
 import splitlib
-from tests.documents.examples import DOCS, RUN_OVER_CONNECT, RUN_WITH_SPARK, blocks, run
+from tests.documents.examples import RUN_OVER_CONNECT, RUN_WITH_SPARK, blocks, run
+from tests.documents.unpruned import TABLES, every, of_page
 
 pytestmark = pytest.mark.spark
 NEEDS_DATA_SOURCES = "docs/guides/streaming.md"  # Spark 3.5 has no data sources in Python
 SET_BY_EXAMPLES = ("filterMaxValues", "plannerDimensionBytes")
-PAGE = (DOCS / "not-pruned.md").read_text()
-# A reason is a heading above a query, or a cell of a table next to a query.
-REASONS = [
-    *re.findall(r"^### ([^\n]+)\n\n```sql\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE),
-    *re.findall(r"^\| ([^|]+) \| `((?:SELECT|WITH) [^`|]+)` \|", PAGE, re.MULTILINE),
-]
 
 
 @pytest.fixture(scope="module")
 def tpcds(spark):
     """Create the tables of the examples."""
-    spark.sql("CREATE DATABASE tpcds")
-    spark.sql(
-        "CREATE TABLE tpcds.store_sales (ss_store_sk INT, ss_quantity INT) "
-        "PARTITIONED BY (ss_sold_date_sk INT) STORED AS PARQUET"
-    )
-    spark.sql("INSERT INTO tpcds.store_sales SELECT id % 3, id, 2451540 + id % 20 FROM range(100)")
-    spark.sql(
-        "CREATE TABLE tpcds.date_dim USING parquet AS "
-        "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, "
-        "CAST(id / 7 AS INT) AS d_week_seq, "
-        "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
-    )
+    for statement in TABLES:
+        spark.sql(statement)
 
 
 def test_the_examples(spark, metastore, tpcds, tmp_path, capsys):
@@ -61,18 +45,29 @@ def test_the_examples(spark, metastore, tpcds, tmp_path, capsys):
 
 @pytest.mark.newest_spark
 def test_every_reason_has_an_example_that_shows_it(spark, tpcds):
-    assert len(REASONS) >= 35
+    assert len(of_page()) >= 35
     spark.sql("DROP TABLE IF EXISTS tpcds.inventory")
     run("docs/not-pruned.md", {"spark": spark})
     missing = {}
-    for reason, query in REASONS:
-        try:
-            report = str(splitlib.explain(splitlib.sql(spark, query)))
-        except AnalysisException as error:
-            report = str(error)
+    for reason, query in of_page():
+        report = str(splitlib.explain(splitlib.sql(spark, query)))
         if not re.search(".*".join(map(re.escape, reason.split("…"))), report):
             missing[reason] = report
     assert missing == {}
+
+
+@pytest.mark.newest_spark
+def test_every_unpruned_query_says_why_and_what_to_do(spark, tpcds):
+    """Each query has a reason of its own, and the reason is followed by what to do."""
+    spark.sql("DROP TABLE IF EXISTS tpcds.inventory")
+    run("docs/not-pruned.md", {"spark": spark})
+    found = {(one.text, *one.settings): said for one, said in every(spark)}
+    assert len(found) >= 40
+    assert [query for query, said in found.items() if not said] == []
+    assert len({tuple(said) for said in found.values()}) == len(found)
+    # a cause, and at least one sentence more
+    lines = [line for said in found.values() for line in said]
+    assert [line for line in lines if not re.search(r"\. [A-Z].*\.$", line)] == []
 
 
 @pytest.mark.newest_spark

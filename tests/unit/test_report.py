@@ -47,7 +47,7 @@ query (0.50 s)
 │  ├─ partitions 1 of 3
 │  └─ files 2 of 6, 2.0 KiB of 3.0 MiB
 ├─ db.items
-│  ├─ partitions of the table 1,200, not pruned by joins
+│  ├─ partitions 1,200 or fewer by the conditions of the query: joins leave out none
 │  └─ not pruned: it has no join keys.
 └─ db.unread
    └─ not read: the result does not depend on its rows"""
@@ -137,9 +137,36 @@ def test_partitions_that_were_not_requested_are_not_counted_as_dropped() -> None
     by_name = Report("t", (use,), Count(8), asked_for="by the start of their names")
     assert str(by_name).splitlines()[1:] == [
         "├─ filter k: 3 values",
-        "└─ partitions 8, requested by the start of their names",
+        "└─ partitions 8 (requested by the start of their names, so the number of all partitions "
+        "is unknown)",
     ]
-    assert "drops 0 partitions" in str(Report("t", (use,), Count(8, 8)))
+    assert "drops 0 of 8 partitions" in str(Report("t", (use,), Count(8, 8)))
+    dropped = Report(
+        "t",
+        (FilterUse(("k",), "3 values", used_fields=("k",), partitions_dropped=3),),
+        Count(8),
+        asked_for="by name",
+        metrics=ScanMetrics(partitions_total=11),
+    )
+    assert str(dropped).splitlines()[1:] == [
+        "├─ filter k: 3 values - drops 3 of 11 returned partitions",
+        "└─ partitions 8 (requested by name, so the number of all partitions is unknown; 3 others "
+        "were returned too)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("without_joins", "line"),
+    [
+        (1, "partitions 1 of 100 by the conditions of the query: joins leave out none"),
+        (100, "partitions 100 of 100: joins leave out none"),
+        (None, "partitions 100 or fewer by the conditions of the query: joins leave out none"),
+    ],
+)
+def test_partitions_that_conditions_leave_out_are_not_counted_as_read(without_joins, line):
+    report = Report("t", partitions=Count(None, 100), without_joins=without_joins)
+    assert str(report).splitlines()[1:] == [f"└─ {line}"]
+    assert not report.is_pruned
 
 
 def test_a_long_condition_is_cut() -> None:

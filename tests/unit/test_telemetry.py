@@ -67,7 +67,8 @@ def test_a_package_has_one_logger():
         (
             QUERY,
             "query (0.50 s): db.sales: partitions 3 of 100, files 7, 2.0 KiB; db.stores: "
-            "partitions of the table 9, not pruned by joins, not pruned: the table is small.",
+            "partitions 9 or fewer by the conditions of the query: joins "
+            "leave out none, not pruned: the table is small.",
         ),
         (
             Report(reasons=("the query has no join.",)),

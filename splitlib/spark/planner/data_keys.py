@@ -39,6 +39,7 @@ from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
 from splitlib.spark.planner.keys import KeyQueries, Unusable
 from splitlib.spark.planner.materialize import sampled_leaves
 from splitlib.spark.planner.query import Query
+from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
@@ -55,7 +56,7 @@ from splitlib.statistics.row_groups import FileGroups, overlap
 
 _log = get_logger(__name__)
 
-_TOO_MANY: Final = "too many keys, or their type cannot be compared"
+_TOO_MANY: Final = "there are too many keys, or their type cannot be compared."
 # Maximal size of the dimensions, as a share of the scan.
 _SMALLER: Final = 1 / 2
 # For each end of a range, Parquet's filter by dictionaries decodes the dictionary of a row group
@@ -299,10 +300,11 @@ class _DataKeys:
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))
             unused = None if predicate.keys else _TOO_MANY
             if predicate.keys and (count.matched or 0) > MOST_KEPT * (count.total or 0):
-                unused = "most row groups have such values"
+                unused = "most row groups have such values."
         fields = () if unused else data.fields
         about = data.describe(), data.nbytes, seconds
-        return FilterUse(data.fields, *about, fields, unused, row_groups=count), conditions
+        why = with_remedy(unused) if unused else None
+        return FilterUse(data.fields, *about, fields, why, row_groups=count), conditions
 
     def _notes(
         self, files: _Files, data: DynamicFilteringData, conditions: Sequence[Column]
@@ -379,7 +381,7 @@ def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
 def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
     """Return the report with the reason why keys of some columns are not used."""
     columns = ", ".join(dict.fromkeys(names.values()))
-    note = f"join keys of {columns} are not used: {reason}"
+    note = f"join keys of {columns} are not used: {with_remedy(f'{reason}.')}"
     return replace(report, notes=(*report.notes, note))
 
 

@@ -182,7 +182,7 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool, few_suffice
         elif all(c.key_lineage is not None for c in join_filter.comparisons):
             from_sites.append(join_filter)
         else:
-            reasons.append(Reason(f"{reason}.", parts_of(join_filter)))
+            reasons.append(Reason(f"{reason}.", parts_of(join_filter.comparisons)))
     site = replace(
         site, filters=tuple(filters), from_sites=tuple(from_sites), reads_too_much=too_much
     )

@@ -232,7 +232,7 @@ def eligible(
         ):  # rows of a dimension that ran before have the column ids of its table
             continue
         kept, reasons = comparable(join_filter, type_of)
-        parts = parts_of(join_filter)
+        parts = parts_of(join_filter.comparisons)
         site = sites[path].because(*(Reason(f"{reason}.", parts) for reason in reasons))
         sites[path] = replace(site, filters=(*site.filters, kept)) if kept is not None else site
     for condition in partition_conditions(root, partition_columns):

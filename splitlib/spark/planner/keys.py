@@ -243,8 +243,10 @@ class KeyQueries:
         if operators[0] in ("=", "<=>"):
             # If one comparison is null-safe, all fields keep their nulls. This may prune less.
             return collect_distinct(rows, self._config, null_safe="<=>" in operators)
-        if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
-            raise Unusable("keys of this type cannot be compared as ranges")
+        for column in rows.schema:
+            if isinstance(column.dataType, DoubleType | FloatType | BooleanType):
+                kind = column.dataType.simpleString()
+                raise Unusable(f"keys of type {kind} cannot be compared as ranges")
         return collect_ranges(rows, bounds, self._config)
 
 

@@ -59,6 +59,13 @@ from splitlib.telemetry import traced
 
 _log = get_logger(__name__)
 
+# What to do about an error while a query is planned.
+_BUG: Final = "This is a bug of splitlib. Please report it with the traceback in the log."
+_OF_SPARK: Final = (
+    "Run the query without splitlib. If it raises the same error there, correct the query. "
+    "Otherwise please report the error, with the log of splitlib at level DEBUG."
+)
+_CORRECT: Final = "Correct the cause, and plan the query again with splitlib.replan."
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
@@ -104,17 +111,24 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
 
 def left_to_spark(error: Exception) -> Report:
     """Log a planning error, and return the report on a query that Spark runs unchanged."""
+    shown = readable(error)
+    advice = _OF_SPARK
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("The query is left to Spark.", exc_info=error)
     else:  # a bug in splitlib must not make the query fail
+        advice = _BUG
         _log.warning(
             "splitlib has a bug: a query could not be planned, and is left to Spark. "
             "Please report it with this traceback and, if you can, the query.",
             exc_info=error,
         )
-    shown = readable(error)
-    message = str(shown).partition("\n")[0]
-    return Report(reasons=(f"{type(shown).__name__}: {message}",))
+    if isinstance(shown, SplitlibError):
+        shown.hint = in_session(shown.hint)
+        advice = _CORRECT if shown is error else advice
+        advice = "" if shown.hint else advice
+    message = str(shown).partition("\n")[0].strip()
+    message += "" if message.endswith((".", "!", "?")) else "."
+    return Report(reasons=(f"{type(shown).__name__}: {message} {advice}".rstrip(),))
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:

@@ -31,6 +31,8 @@ from splitlib.telemetry import traced
 
 COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
 """Reason why a scan with copies in the optimized plan is not pruned."""
+# Parts of names that Spark adds, and that a query rarely has.
+_QUALIFIERS: Final = ("spark_catalog.", "__auto_generated_subquery_name.")
 _QUOTED: Final = 120
 """Maximal number of characters of a quoted condition."""
 PrunedSites = Mapping[Path, Site]
@@ -106,6 +108,8 @@ def reason_text(scan: Scan, plan: LogicalPlan, reason: Reason) -> str:
         return str(reason)
     if len(reason.parts) == 1 and quoted.startswith("(") and quoted.endswith(")"):
         quoted = quoted[1:-1]  # Spark writes every comparison in parentheses
+    for qualifier in _QUALIFIERS:
+        quoted = quoted.replace(qualifier, "")
     short = quoted if len(quoted) <= _QUOTED else f"{quoted[:_QUOTED]}…"
     return f"{short}: {reason}" if short else str(reason)
 
@@ -129,7 +133,7 @@ def scan_of_sites(
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """Name the columns that joins compare, in the reports on scans without joins by partitions."""
+    """Name the columns in the reasons of scans that no join compares by partition columns."""
     paths = {
         o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
     }
@@ -140,8 +144,8 @@ def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[Sc
     found = filters_by_other_columns(query.optimized_tree, leaves, query.partition_columns, costs)
     named = {query.scan_of(n): named_columns(n, found.get(n.path, ())) for n in leaves}
     return [
-        replace(o, report=replace(o.report, reasons=(_by_others(o.scan, named[o.scan]),)))
-        if named.get(o.scan)
+        replace(o, report=replace(o.report, reasons=(_by_others(o.scan, named.get(o.scan, "")),)))
+        if o.scan in paths
         else o
         for o in outcomes
     ]
@@ -149,6 +153,9 @@ def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[Sc
 
 def _by_others(scan: Scan, columns: str) -> str:
     keys = ", ".join(scan.schema.names)
+    if not columns:
+        reason = prunable.NO_PARTITION_KEYS.removesuffix(".")
+        return f"{reason} ({keys}). Join the table by {keys}, or add a condition on {keys}."
     return (
         f"joins compare {columns}, and not the partition columns ({keys}). Partition or cluster "
         f"the table by {columns}, or join it by the partition columns too."

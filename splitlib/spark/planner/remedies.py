@@ -32,60 +32,90 @@ _REMEDIES: Final = {
     "without them.",
     "is a streaming query": "Call splitlib.optimize in foreachBatch.",
     "is the result of a command": "Pass the text of the command to splitlib.sql.",
-    "the query has no join": "Spark itself prunes by the conditions of a query.",
+    "the query has no join": "Nothing is to be done: Spark itself prunes by the conditions of a "
+    "query.",
     "reads no partitioned table": "Partition a large table by a column that the query compares, or "
     "store it as a Delta or Iceberg table.",
     # Joins that keep every row of the table.
-    "FULL OUTER JOIN keeps": "Use INNER JOIN or LEFT JOIN if rows without a match are not needed.",
+    "FULL OUTER JOIN keeps": "If rows without a match are not needed, use INNER JOIN, or an outer "
+    "join that keeps the rows of the other table only.",
     "LEFT OUTER JOIN keeps": "Use INNER JOIN if rows without a match are not needed, or write the "
     "condition on the other table into WHERE.",
     "RIGHT OUTER JOIN keeps": "Use INNER JOIN if rows without a match are not needed, or write the "
     "condition on the other table into WHERE.",
-    "NOT IN and NOT EXISTS keep": "Only a condition on this table itself can prune it.",
+    "NOT IN and NOT EXISTS keep": "These keys can leave out nothing. If only some partitions "
+    "matter, add a condition on the partition columns of the table.",
     "only one part of an OR": "Write the parts of the OR as queries combined with UNION.",
-    "a scalar subquery as a value": "Write the subquery as an inner join.",
+    "a scalar subquery as a value": "Write the subquery as an inner join if rows without a match "
+    "are not needed.",
     # Conditions that do not determine keys of partitions.
     "OR is not a supported join condition": "Write the parts of the OR as joins combined with "
     "UNION.",
-    "NOT is not a supported join condition": "Add a comparison by =, <, <=, > or >=, if there is "
-    "one.",
+    "IN is not a supported join condition": "Write one join for each value of the list, combined "
+    "with UNION.",
+    "NOT is not a supported join condition": "Such a condition can leave out little, because "
+    "nearly every partition has a match. Add a comparison by =, <, <=, > or >= if there is one.",
     "is not a supported join condition": "Compare columns by =, <=>, <, <=, > or >=, combined with "
     "AND.",
     "combines the partition columns with other columns": "Add a comparison of the partition column "
     "alone, such as a range of days.",
-    "from several tables or from an outer join": "Join the tables with the keys in a subquery, or "
-    "store its result in a table.",
-    "keys are not applied below": "Join the table below this operator, if the query then means the "
-    "same, or add a condition on its partition columns there.",
+    "from several tables or from an outer join": "Store the join of these tables in a table, or "
+    "compute it with splitlib.freeze, and join its result.",
+    # Operators between the join and the table, then all other operators.
+    "below an aggregate": "Group by the partition column too, or join before the aggregate.",
+    "below a window": "Add the partition column to PARTITION BY, or join before the window.",
+    "below a rank": "Add the partition column to PARTITION BY, or join before the rank.",
+    "below an expression": "Join by the partition column itself.",
+    "below an outer join": "Join the table with the dimension before the outer join.",
+    "below a scalar subquery": "Store the result of the subquery in a table first.",
+    "below a recursive query": "Store the result of the recursive query in a table first.",
+    "below observe()": "Call observe() after the join.",
+    "below zipWithIndex()": "Number the rows after the join.",
+    "keys are not applied below": "Join the dimension before {0}, if the query then means the "
+    "same. Otherwise add a condition on the partition columns before {0}.",
     "compared with a computed value": "Compare the partition column itself, or an expression of "
     "partition columns only.",
-    "can only be compared by Spark": "Cast both sides to a type such as BIGINT, DATE or STRING.",
-    "are not deterministic": "Compute these functions once with splitlib.freeze, or call them "
-    "after the joins.",
+    "can only be compared by Spark": "Compare values of a type such as BIGINT, DATE, or STRING "
+    "without a collation. Compare the fields of a struct one by one.",
+    "are not deterministic": "Plan the query without these functions, and call them on the "
+    "DataFrame that splitlib returns.",
     # Dimensions whose keys are not collected.
-    "may return other rows when the join runs": "Use splitlib.freeze(dimension), which computes it "
-    "once.",
-    "reads a table of unknown size": "Run ANALYZE TABLE … COMPUTE STATISTICS for it.",
+    "may return other rows when the join runs": "Use splitlib.freeze(dimension), which computes "
+    "the dimension once.",
+    "reads a table of unknown size": "Run ANALYZE TABLE … COMPUTE STATISTICS for the tables of the "
+    "dimension.",
     "the dimension reads an RDD": "Use splitlib.freeze(dimension), or store it in a table.",
-    "the dimension reads": "Raise spark.splitlib.plannerDimensionBytes, in bytes, to read it for "
-    "its keys.",
+    "the dimension reads": "Raise spark.splitlib.plannerDimensionBytes, in bytes, to read the "
+    "dimension for its keys.",
     "has observe()": "Call observe() after the join.",
     "a step of a recursive query": "Store the result of the recursive query in a table first.",
-    "has no condition that drops rows": "Add a condition on the dimension. Without one, its keys "
-    "probably occur in every partition.",
+    "has no condition that drops rows": "Add a condition on the dimension: without one, its keys "
+    "probably occur in every partition. To collect them nevertheless, use "
+    "splitlib.read(spark).table(…).filtered_by(…).",
     "the keys cannot be collected": "Write the condition with functions that return null and raise "
     "no error, such as try_cast.",
     "cannot be compared as ranges": "Compare by =, or cast both sides to BIGINT, DECIMAL, DATE or "
     "TIMESTAMP.",
     # Scans that keys do not help.
-    "the table has only": "Set spark.splitlib.plannerSmallFactPartitions to a smaller number to "
-    "prune it nevertheless.",
-    "in a place without join keys": "Join the table there too, or query that part on its own.",
-    "match every partition that is read": "A narrower condition on the dimension would keep fewer.",
+    "the table has only": "Reading all of them takes less time than collecting keys. To prune the "
+    "table nevertheless, set spark.splitlib.plannerSmallFactPartitions to a smaller number.",
+    "in a place without join keys": "Join the dimension there too, or query that part on its own.",
+    "match every partition that is read": "A narrower condition on the dimension would keep fewer. "
+    "If the query needs all of them, nothing is to be done.",
     "the optimizer has copied the scan": "Store the part of the query that occurs twice in a table "
     "first.",
-    "no join compares the table's partition columns": "Join it by these columns too, or add a "
-    "condition on them.",
+    # Keys of data columns, and Bloom filters.
+    "most row groups have nearly all of its values": "Sort the table by this column when it is "
+    "written.",
+    "the files have no statistics of it": "Write the files with statistics of this column.",
+    "statistics of its type are not trusted": "Set spark.splitlib.learnStatistics to true. Nothing "
+    "is to be done for nested and collated columns, and for columns with a default.",
+    "most row groups have such values": "Narrow the condition on the dimension, or sort the table "
+    "by this column when it is written.",
+    "or their type cannot be compared": "Narrow the condition on the dimension, or join by "
+    "integers, dates or strings.",
+    "keeps too many rows": "Nothing is to be done: most rows have a match on the other side.",
+    "too many keys for a Bloom filter": "Narrow the smaller side of the join.",
     "too many keys": "Raise spark.splitlib.filterThresholdBytes or spark.splitlib.filterMaxValues, "
     "or set spark.splitlib.filterOnExceed to range. For JDBC, raise "
     "spark.splitlib.conditionLiteralsJdbc.",
@@ -99,6 +129,7 @@ _REMEDIES: Final = {
     "NOT MATCHED BY SOURCE needs": "Leave out this clause, or add a condition on the partition "
     "columns to it.",
 }
+_OPERATOR: Final = re.compile(r"below (.+?), which is above")
 _SETTING: Final = re.compile(
     rf"(?<![\w.])({'|'.join(spec.name for spec in fields(SplitConfig))})\b"
 )
@@ -165,7 +196,9 @@ def with_remedy(reason: str) -> str:
     """Return a reason with what to do about it; unchanged if nothing is known, or if it has it."""
     for part, remedy in _REMEDIES.items():
         if part in reason:
-            return reason if reason.endswith(remedy) else f"{reason} {remedy}"
+            operator = _OPERATOR.search(reason)
+            advice = remedy.format(operator[1] if operator else "")
+            return reason if reason.endswith(advice) else f"{reason} {advice}"
     return reason
 
 

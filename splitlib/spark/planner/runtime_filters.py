@@ -37,6 +37,7 @@ from splitlib.spark.planner.join_graph import (
 from splitlib.spark.planner.keys import plan_of_dimension
 from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.query import Query
+from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, share_of_bits
 
@@ -186,14 +187,16 @@ class _Sides:
             kept = [row[0] for row in tested.take(_SAMPLE)]
         is_used = bool(kept) and sum(kept) <= _MOST_KEPT * len(kept)
         columns = tuple(side.scan.names[i] for i in side.column_ids)
-        unused = "it keeps too many rows" if kept else "too many keys"
+        unused = "too many keys for a Bloom filter."
+        if kept:
+            unused = "the filter keeps too many rows of the sample."
         use = FilterUse(
             columns,
             "Bloom filter",
             len(found),
             time.perf_counter() - started,
             used_fields=columns if is_used else (),
-            unused_because=None if is_used else unused,
+            unused_because=None if is_used else with_remedy(unused),
             rows=Count(sum(kept), len(kept)),
         )
         report = replace(outcome.report, filters=(*outcome.report.filters, use))

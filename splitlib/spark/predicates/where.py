@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import not_a_key
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.report import FilterUse
@@ -30,6 +31,8 @@ from splitlib.spark.predicates.domains import Known, known_of
 
 _log = get_logger(__name__)
 _ROW = "__splitlib_row"
+_AS_CONSTANT = "Compute the value first, and pass the result as a constant."
+_ADD_ONE = "Add a condition on a partition key."
 
 
 class StaticCondition:
@@ -179,15 +182,21 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> Fil
     padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
     others = [name for name in read if name not in table.partition_keys]
     if conjunct.later is not None:
-        reason = conjunct.later
+        reason = f"The condition may change, because {conjunct.later}. {_AS_CONSTANT}"
     elif padded:
-        reason = f"{', '.join(padded)}: CHAR and VARCHAR are compared with padding"
+        names = ", ".join(padded)
+        reason = (
+            f"{names}: CHAR and VARCHAR are compared with padding. Partition the table by a STRING."
+        )
     elif not read:
-        reason = "it does not read a column"
+        reason = f"The condition does not read a column. {_ADD_ONE}"
     elif not table.has_statistics:
-        reason = f"{', '.join(others)}: no partition key"
+        reason = not_a_key(others)
     else:
-        reason = "column statistics cannot decide it"
+        reason = (
+            "Column statistics cannot decide the condition. Compare a column with constants, by "
+            "=, <, <=, >, >=, IN, BETWEEN or IS NULL."
+        )
     return FilterUse(tuple(read), conjunct.text, unused_because=reason)
 
 
@@ -206,12 +215,17 @@ def _whole(
     text = str(condition)
     try:
         reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
+        if reason is not None:
+            reason = f"The condition may change, because {reason}. {_AS_CONSTANT}"
     except PySparkException:
         # The condition reads data columns or missing columns. load() raises for missing columns.
-        reason = f"{why}: only a condition on partition keys alone can prune"
+        reason = (
+            f"{why[:1].upper()}{why[1:]}, so only a condition on partition keys alone can prune. "
+            "Call where() once for partition keys, and once for other columns."
+        )
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
         return StaticFilters((kept,), ())
-    reason = reason or "it does not read a partition key"
+    reason = reason or f"The condition does not read a partition key. {_ADD_ONE}"
     unused = FilterUse((), text, unused_because=reason)
     return StaticFilters((), (unused,))

@@ -54,6 +54,7 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 _LINE = "__splitlib_line"
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
+_IN_SESSION: Final = "Configure the credentials of the session for this storage."
 _NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks"
 _NOT_VERIFIED: Final = "Hive's own reader does not check files, even with verify_files"
 _VERIFIED: Final = "each query first checks that the files have not changed (verify_files)"
@@ -289,9 +290,9 @@ def _conditioned(
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:
     """Return notes about storage options that do not reach Spark's tasks."""
     if own_storage(table) and internals_unavailable(spark, config.spark_scan) is not None:
-        return (f"{_NOT_FOR_TASKS} with its public API alone",)
+        return (f"{_NOT_FOR_TASKS} with its public API alone. {_IN_SESSION}",)
     if scheme := foreign_storage(table):
-        return (f"{_NOT_FOR_TASKS} on {scheme}://",)
+        return (f"{_NOT_FOR_TASKS} on {scheme}://. {_IN_SESSION}",)
     return ()
 
 

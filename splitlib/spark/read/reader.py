@@ -272,7 +272,8 @@ class TableReader:
         names = Counter(name.lower() for name in schema.names)
         ambiguous = tuple(name for name in on if names[name.lower()] > 1)
         if ambiguous:  # pruning ignores case, so these columns are ambiguous
-            yield FilterUse(ambiguous, "keys", unused_because="several columns differ only in case")
+            reason = "Several columns of the table differ only in case. Rename one of them."
+            yield FilterUse(ambiguous, "keys", unused_because=reason)
             return
         source = dimension.source
         if isinstance(source, pa.Table):
@@ -294,9 +295,10 @@ class TableReader:
                 months &= set(table.partition_keys)
                 by_it = tuple(name for name in by_it if name not in months)
                 kind = key.field.dataType.simpleString()
-                why = f"is {kind}, which prunes only partition keys of that type"
+                why = f"is {kind}, which prunes only partition keys of that type."
             if why is not None and by_it:
-                yield FilterUse(by_it, "keys", unused_because=f"{column} {why}")
+                reason = f"{column} {why} Use another column, or cast it to the type of the fact's."
+                yield FilterUse(by_it, "keys", unused_because=reason)
                 on = {name: other for name, other in on.items() if name not in by_it}
         accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}

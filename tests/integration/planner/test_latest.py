@@ -276,7 +276,7 @@ def test_the_report_says_what_was_asked_for_by_name(
         planned = way.sql(ASKED["of text"][0])
     scans = explained(planned).scans
     assert [scan.partitions for scan in scans] == [(1, None), (1, None)]
-    assert str(explained(planned)).count("partitions 1, requested by name") == 2
+    assert str(explained(planned)).count("partitions 1 (requested by name, so") == 2
 
 
 def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:

@@ -78,6 +78,13 @@ def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None
     assert rows_of(again) == rows_of(joined)
 
 
+def test_partitions_that_a_condition_leaves_are_counted(spark: SparkSession) -> None:
+    sql = "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE f.day = 3 AND d.week = 3"
+    (scan,) = explained(splitlib.sql(spark, sql)).scans
+    assert (scan.partitions, scan.without_joins) == ((None, 21), 1)
+    assert "partitions 1 of 21 by the conditions of the query: joins leave out none" in str(scan)
+
+
 def test_small_table_is_left_alone(spark: SparkSession) -> None:
     sql = "SELECT v FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 1)"
     spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "21")

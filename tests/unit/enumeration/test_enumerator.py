@@ -246,8 +246,11 @@ def test_the_report():
     list(enumerator.enumerate_splits())
     report = enumerator.explain()
     text = str(report)
-    assert "k: 3 values (24 B) - drops 97 partitions" in text
-    assert "x: 1 value (8 B) - not used: x: no partition key" in text
+    assert "k: 3 values (24 B) - drops 97 of 100 partitions" in text
+    assert (
+        "x: 1 value (8 B) - not used: The table has no partition key and no statistics for x"
+        in text
+    )
     assert "partitions 3 of 100" in text
     assert report.to_dict()["metrics"]["partitions_matched"] == 3
     assert report.to_dict()["connector"] == "memory"

@@ -85,23 +85,23 @@ class AskedConnector(MemoryConnector):
             yield replace(batch, asked_for=self.asked_for)
 
 
-MORE = "(8 others were returned too)"
+MORE = "so the number of all partitions is unknown; 8 others were returned too)"
 
 
 @pytest.mark.parametrize(
     ("asked_for", "batch", "told"),
     [
         ("all", 10, "partitions 2 of 10"),
-        ("names", 10, f"partitions 2, requested by name {MORE}"),
+        ("names", 10, f"partitions 2 (requested by name, {MORE}"),
         (
             "prefix",
             10,
-            f"partitions 2, requested by the start of their names: 1 prefix {MORE}",
+            f"partitions 2 (requested by the start of their names: 1 prefix, {MORE}",
         ),
         (
             "prefix",
             4,
-            f"partitions 2, requested by the start of their names: 3 prefixes {MORE}",
+            f"partitions 2 (requested by the start of their names: 3 prefixes, {MORE}",
         ),
     ],
 )
@@ -122,7 +122,10 @@ def test_how_partitions_were_asked_for_is_told(asked_for, batch, told):
 def test_partitions_that_all_match_are_told_alone():
     enumerator = enumerator_of(AskedConnector(2))
     assert len(list(enumerator.enumerate_splits())) == 4
-    assert "├─ partitions 2, requested by name\n" in str(enumerator.explain())
+    assert (
+        "├─ partitions 2 (requested by name, so the number of all partitions is unknown)\n"
+        in str(enumerator.explain())
+    )
 
 
 class PagesConnector(AskedConnector):

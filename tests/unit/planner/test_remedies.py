@@ -39,6 +39,14 @@ def test_a_limit_names_its_setting() -> None:
     assert "splitlib.freeze" in with_remedy("the dimension reads an RDD that is also read else.")
 
 
+def test_an_operator_is_named() -> None:
+    reason = "keys are not applied below LIMIT, which is above this table."
+    assert with_remedy(reason).removeprefix(reason) == (
+        " Join the dimension before LIMIT, if the query then means the same. Otherwise add a "
+        "condition on the partition columns before LIMIT."
+    )
+
+
 def test_hints_name_the_settings_of_a_session() -> None:
     assert in_session("filter more, or raise max_partitions.") == (
         "filter more, or raise spark.splitlib.maxPartitions."

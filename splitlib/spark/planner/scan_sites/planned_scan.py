@@ -175,7 +175,7 @@ class Site(ABC):
     def without_keys(self, reason: Unusable, join_filter: JoinFilter) -> Self:
         """Return the site with the reason why the keys for a join filter cannot prune it."""
         wants_same_rows = reason.not_deterministic
-        why = Reason(f"{reason}.", parts_of(join_filter))
+        why = Reason(f"{reason}.", parts_of(join_filter.comparisons))
         site = self.site.without_keys(why, wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
@@ -321,7 +321,8 @@ class FilteredSite(Site):
         for one in collected:
             written = self._written(one, literals)
             if written is None:
-                reasons.append(_COMPUTED if one.keys.data.domains else _TOO_MANY_KEYS)
+                text = _COMPUTED if one.keys.data.domains else _TOO_MANY_KEYS
+                reasons.append(Reason(text, parts_of(one.comparisons)))
                 continue
             condition, columns, number = written
             literals += number

@@ -64,22 +64,20 @@ class SessionScan(ListedScan):
                 found = replace(found, asked_for="by name", partitions=Count(0))
             return ScanOutcome(self, node, self.counted(report, [found]))
         total = len(self._mask(_EVERYTHING))
-        report = replace(report, partitions=Count(None, total))
+        reads_all = total if any(one.site.reads_all for one in sites) else None
+        report = replace(report, partitions=Count(None, total), without_joins=reads_all)
         if total <= self.config.planner_small_fact_partitions:
             return self.left_alone(report.because(f"the table has only {total} partitions."))
         if len(keyed) < len(sites):
             return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
         needed, read = self.match(_needed(sites)), self._mask(_read(sites)).true_count
         if sum(mask.true_count for _, mask in needed) == read:
-            if read < total:
-                note = f"by the conditions of the query, Spark reads {read:,} of these partitions."
-                report = replace(report, notes=(*report.notes, note))
-            return self.left_alone(report.because(MATCH_ALL))
+            return self.left_alone(replace(report, without_joins=read).because(MATCH_ALL))
         node, found = self.pruned(_needed(sites))
         ranges = PartitionRanges()
         for batch, mask in needed:
             ranges.add(batch, mask)
-        report = replace(self.counted(report, [found]), ranges=ranges.found())
+        report = replace(self.counted(report, [found]), ranges=ranges.found(), without_joins=None)
         return ScanOutcome(self, node, report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> Any:

@@ -38,6 +38,7 @@ from splitlib.spark.planner.scan_sites.evaluated_filter import (
     partition_rows,
 )
 from splitlib.spark.planner.scan_sites.planned_scan import PlannedScan, Site
+from splitlib.spark.planner.scan_sites.scan_site import Reason, parts_of
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.session_catalog.relation import Relation
@@ -204,13 +205,14 @@ class PrunedSite(Site):
             of_columns, reason = self._of_columns(one)
             evaluated = None
             if not one.keys.data.domains:
-                reason = "too many keys"
+                reason = "too many keys."
             elif of_columns is None:
                 evaluated = self._evaluated_keys(plan, one)
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
             if of_columns is None and evaluated is None:
-                reasons.append(f"{reason or 'keys are compared with a computed value'}.")
+                text = reason or "keys are compared with a computed value."
+                reasons.append(Reason(text, parts_of(one.comparisons)))
             else:
                 used.append(self._use_of(plan, one))
         return replace(

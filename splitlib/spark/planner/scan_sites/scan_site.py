@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 from splitlib.spark.logical_plan import Expression, Node
-from splitlib.spark.planner.join_graph import Dimension, JoinFilter, PartitionCondition
+from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, PartitionCondition
 
 Ids = Mapping[str, int | None]
 """Attribute ids of a leaf by column name, in output order."""
@@ -26,10 +26,10 @@ class Reason:
         return self.text
 
 
-def parts_of(join_filter: JoinFilter) -> tuple[Expression | str, ...]:
+def parts_of(comparisons: Iterable[Comparison]) -> tuple[Expression | str, ...]:
     """Return the comparisons of a join filter, as the parts of a reason."""
     parts: list[Expression | str] = []
-    for one in join_filter.comparisons:
+    for one in comparisons:
         parts += [" AND "] if parts else []
         parts += [one.target, f" {one.operator} ", one.key]
     return tuple(parts)
