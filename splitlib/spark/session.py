@@ -22,6 +22,8 @@ from splitlib.spark.jvm.active_session import (
     setting_names,
     temporary_names,
 )
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.storage import CLOUDS, OptionsByProtocol
@@ -213,12 +215,18 @@ plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = 
 missing."""
 reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
 """Report of each planned DataFrame."""
+_of_scans: Final[dict[str, tuple[frozenset[str], Report]]] = {}
+"""The latest planned DataFrame with a pinned scan, by the root of the scan: the roots of all of its
+pinned scans, and its report. A DataFrame that is derived from it has the same scans."""
+_MOST_SCANS: Final = 1_000
 
 
 def remember(
     df: DataFrame,
     report: Report,
     plan_again: Callable[[DataFrame], DataFrame] | None = None,
+    *,
+    is_new: bool = True,
 ) -> None:
     """Keep a report for :func:`splitlib.explain`, and the function for :func:`splitlib.replan`.
 
@@ -228,8 +236,44 @@ def remember(
         plan_again: Function that plans the same query again and receives ``df``; None if the query
             cannot be planned again. The function must not hold a reference to ``df``, which would
             keep both in memory forever.
+        is_new: Whether the scans of ``df`` were planned for it, and not for a DataFrame from which
+            it is derived.
     """
     reports[df] = report
     reported(lambda: report)
     if plan_again is not None:
         plan_again_by.setdefault(df, plan_again)
+    roots = _pinned_roots(df) if is_new else frozenset()
+    _of_scans.update(dict.fromkeys(roots, (roots, report)))
+    for root in list(_of_scans)[: max(0, len(_of_scans) - _MOST_SCANS)]:
+        _of_scans.pop(root, None)
+
+
+def reports_of_scans(df: DataFrame) -> dict[str, Report]:
+    """Return the reports of the DataFrames that ``df`` is derived from, by root of a pinned scan.
+
+    Scans whose report was kept longest ago may be missing.
+    """
+    roots = _pinned_roots(df)
+    found = [_of_scans[root] for root in roots if root in _of_scans]
+    return {root: report for of_one, report in found if of_one <= roots for root in of_one}
+
+
+def table_read_by(name: str) -> str:
+    """Return the name of the table that a pinned scan reads, given the root of the scan.
+
+    Any other name is returned unchanged, and so is a root whose table is not known.
+    """
+    _, report = _of_scans.get(name, ((), Report(name)))
+    tables = {one.table for one in report.scans or (report,)}
+    return tables.pop() if len(tables) == 1 else name
+
+
+def _pinned_roots(df: DataFrame) -> frozenset[str]:
+    """Return the made-up root directories of the pinned scans of a query."""
+    if internals_unavailable(df.sparkSession) is not None:
+        return frozenset()
+    catalyst = Catalyst(df.sparkSession)
+    leaves = catalyst.plans.all_leaves(analyzed_plan(df))
+    roots = map(catalyst.relations.pinned_root_of, leaves)
+    return frozenset(root for root in roots if root is not None)

@@ -9,7 +9,7 @@ to the condition, and Spark reads less of the table.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
@@ -41,9 +41,23 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.jvm.sql_parser import ParsedCommand
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable, named_tables
-from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
+from splitlib.spark.planner.optimize import (
+    NO_JOIN,
+    NO_TABLE,
+    left_to_spark,
+    plan,
+    target_condition,
+)
 from splitlib.spark.planner.query import is_command, refresh
-from splitlib.spark.session import SessionState, plan_again_by, remember, reports, settings_of
+from splitlib.spark.planner.remedies import with_remedy
+from splitlib.spark.session import (
+    SessionState,
+    plan_again_by,
+    remember,
+    reports,
+    reports_of_scans,
+    settings_of,
+)
 from splitlib.telemetry import traced
 
 _TAKES_NONE: Final = "the table to change does not accept conditions."
@@ -54,6 +68,7 @@ _READS_METADATA: Final = (
     "the MERGE reads columns of its source, such as metadata columns, that are not available after "
     "its rows are computed once for their keys."
 )
+_NOTHING_MORE: Final = tuple((with_remedy(reason),) for reason in (NO_JOIN, NO_TABLE))
 _READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of the table."
 
 
@@ -243,7 +258,8 @@ def optimize(df: DataFrame) -> DataFrame:
     df = given_dataframe(df)
     warn_without_effect(df.sparkSession, "optimize")
     planned, report = plan(df)
-    remember(planned, report, _again if planned is df else lambda _: _again(df))
+    is_new = planned is not df
+    remember(planned, report, (lambda _: _again(df)) if is_new else _again, is_new=is_new)
     return planned
 
 
@@ -359,8 +375,11 @@ def explain(df: DataFrame) -> Report:
 
     - Result of :meth:`splitlib.spark.read.reader.TableReader.load`: the table and its files.
     - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: the scans of the query.
-    - Any other DataFrame: the scans that :func:`splitlib.optimize` would prune. To find them, this
-      call collects the keys of the dimensions.
+    - DataFrame derived from such results, as by ``load().join(…)``: their scans, without planning
+      them again.
+    - Any other DataFrame, and other tables that are joined: the scans that
+      :func:`splitlib.optimize` would prune. To find them, this call collects the keys of the
+      dimensions.
 
     Some tables are pruned by a condition instead of a list of files. This call plans their scans,
     to report the number of matching files if the data source provides it. After a command the
@@ -369,10 +388,27 @@ def explain(df: DataFrame) -> Report:
     df = given_dataframe(df)
     report = reports.get(df)
     if report is None:
-        df, report = plan(df)
+        known = reports_of_scans(df)
+        df, report = plan(df, planned=known)
+        report = _with_planned(report, known.values())
     elif df not in plan_again_by:  # the result of a command
         return report
     return _with_files(df, report) if any(scan.condition for scan in report.scans) else report
+
+
+def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
+    """Add the scans of queries that were planned before to a report on the rest of a query."""
+    known = {id(one): one for one in planned}.values()
+    scans = [scan for one in known for scan in (one.scans or (one,))]
+    if not scans:
+        return report
+    # The plan of a loaded table has the table's own relation, too, which is never read.
+    names = {scan.table for scan in scans}
+    scans += [scan for scan in report.scans if scan.table not in names or not scan.is_unread]
+    notes = dict.fromkeys(note for one in (*known, report) if not one.table for note in one.notes)
+    # That there is nothing more to prune is no reason.
+    reasons = () if report.reasons in _NOTHING_MORE else report.reasons
+    return replace(report, scans=tuple(scans), reasons=reasons, notes=tuple(notes))
 
 
 def _with_files(df: DataFrame, report: Report) -> Report:

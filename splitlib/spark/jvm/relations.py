@@ -160,6 +160,16 @@ class Relations:
         """Return whether a leaf is a pinned scan, which reads a fixed list of files."""
         return self.reads_files(leaf) and _is_pinned(leaf.relation().location())
 
+    def pinned_root_of(self, leaf: LogicalPlan) -> str | None:
+        """Return the made-up root directory of a pinned scan; None for any other leaf."""
+        if self._plans.kind(leaf) != "LogicalRelation":
+            return None
+        relation = leaf.relation()
+        if not self._jvm.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
+            return None
+        root = relation.location().rootPaths().take(1).mkString()
+        return root if root.startswith(PINNED_ROOT) else None
+
     def refresh(self, leaf: LogicalPlan) -> None:
         """Make Spark list the files of a ``LogicalRelation`` again."""
         leaf.refresh()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +54,7 @@ from splitlib.spark.planner.remedies import advised, in_session
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
-from splitlib.spark.session import settings_of
+from splitlib.spark.session import settings_of, table_read_by
 from splitlib.telemetry import traced
 
 _log = get_logger(__name__)
@@ -66,11 +66,19 @@ _OF_SPARK: Final = (
     "Otherwise please report the error, with the log of splitlib at level DEBUG."
 )
 _CORRECT: Final = "Correct the cause, and plan the query again with splitlib.replan."
+NO_JOIN: Final = "the query has no join."
+"""Reason to leave a query to Spark that has nothing to prune by."""
+NO_TABLE: Final = "the query reads no partitioned table and no table that accepts conditions."
+"""Reason to leave a query to Spark that has nothing to prune."""
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
 
-def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[DataFrame, Report]:
+def plan(
+    df: DataFrame,
+    named: Mapping[str, NamedTable] | None = None,
+    planned: Collection[str] = (),
+) -> tuple[DataFrame, Report]:
     """Return a DataFrame that reads the same rows from fewer partitions, and a report.
 
     If Spark, py4j or splitlib raises an error during planning, Spark runs the query unchanged: its
@@ -81,6 +89,7 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
         df: Any query.
         named: Tables of named catalogs in the query, by the root directory of their placeholder
             scans.
+        planned: Roots of pinned scans that stay unchanged.
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
@@ -94,19 +103,19 @@ def plan(df: DataFrame, named: Mapping[str, NamedTable] | None = None) -> tuple[
     allowed = allowed_by(df.sparkSession)
     refuse_query(df, allowed, partitions=False)
     try:
-        planned, report = _planned(df, named)
+        new, report = _planned(df, named, planned)
     except (LocationNotAllowed, TooManyPartitions, MissingPartition) as error:
         error.hint = in_session(error.hint)
         raise
     except SplitlibError as error:
         if error.connector != SESSION and named:
             raise
-        planned, report = None, left_to_spark(error)
+        new, report = None, left_to_spark(error)
     except Exception as error:
-        planned, report = None, left_to_spark(error)
-    planned = planned or _opened_up(df, named)
-    refuse_query(planned, allowed)
-    return planned, replace(advised(report), seconds=time.perf_counter() - started)
+        new, report = None, left_to_spark(error)
+    new = new or _opened_up(df, named)
+    refuse_query(new, allowed)
+    return new, replace(advised(report), seconds=time.perf_counter() - started)
 
 
 def left_to_spark(error: Exception) -> Report:
@@ -131,11 +140,13 @@ def left_to_spark(error: Exception) -> Report:
     return Report(reasons=(f"{type(shown).__name__}: {message} {advice}".rstrip(),))
 
 
-def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, Report]:
+def _planned(
+    df: DataFrame, named: Mapping[str, NamedTable], planned: Collection[str]
+) -> tuple[DataFrame | None, Report]:
     """Return the planned query (None if Spark runs it unchanged) and the report."""
     with planner_threads(df.sparkSession) as executor:
         with traced("find_joins"):
-            query = query_of(df, named, executor)
+            query = query_of(df, named, executor, planned=planned)
         if isinstance(query, str):
             return None, Report(reasons=(query,))
         query, latest = with_latest_rows(query, executor)
@@ -144,10 +155,10 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
     if stable is None:
         is_other = bool(query.replaced_leaves) or any(o.is_other for o in pruned.outcomes)
         with traced("rewrite"):
-            planned = _rewritten(query, pruned) if is_other else None
+            new = _rewritten(query, pruned) if is_other else None
         report = _report(query, pruned)
-        return planned, replace(report, scans=(*latest, *report.scans))
-    again, report = _planned(stable, named)
+        return new, replace(report, scans=(*latest, *report.scans))
+    again, report = _planned(stable, named, planned)
     return again or _opened_up(stable, named), report
 
 
@@ -195,6 +206,7 @@ def query_of(
     named: Mapping[str, NamedTable],
     executor: Executor,
     *,
+    planned: Collection[str] = (),
     of_command: bool = False,
     fixes: bool = True,
 ) -> Query | str:
@@ -204,6 +216,7 @@ def query_of(
         df: The query.
         named: Tables of named catalogs in the query.
         executor: Executor that optimizes the query.
+        planned: Roots of pinned scans that stay unchanged.
         of_command: Whether the query selects the rows that a command changes.
         fixes: Whether to fix the files of tables that keys do not prune.
     """
@@ -223,13 +236,13 @@ def query_of(
     tree = catalyst.plans.tree(analyzed)
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not needs_extremes(tree):
-        return "the query has no join."
+        return NO_JOIN
     optimizing = executor.submit(
         _optimized, catalyst, analyzed, tree, fixes=fixes and not of_command
     )
-    prunable = prunable_scans(catalyst, analyzed, tree, config, named)
+    prunable = prunable_scans(catalyst, analyzed, tree, config, named, planned)
     if not prunable.by_columns:
-        return "the query reads no partitioned table and no table that accepts conditions."
+        return NO_TABLE
     fixed, with_fixed, optimized = optimizing.result()
     return Query(
         df=df,
@@ -330,8 +343,9 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 
 def _report(query: Query, pruned: _Pruned) -> Report:
     later = ", ".join(pruned.listed_later)
+    reports = (outcome.report for outcome in pruned.outcomes if _is_reported(outcome))
     return Report(
-        scans=tuple(outcome.report for outcome in pruned.outcomes if _is_reported(outcome)),
+        scans=tuple(replace(one, table=table_read_by(one.table)) for one in reports),
         notes=(f"files listed at run time: {later}",) if later else (),
         catalog_requests=query.prunable.catalog_requests,
         storage_requests=query.prunable.storage_requests,

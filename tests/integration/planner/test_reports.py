@@ -78,6 +78,54 @@ def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None
     assert rows_of(again) == rows_of(joined)
 
 
+def jobs(spark: SparkSession) -> int:
+    """Return the number of jobs that Spark has started."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
+@pytest.mark.parametrize("connector", ["session", "files"])
+def test_a_query_on_a_loaded_table_is_not_planned_again(
+    spark: SparkSession, tmp_path: Path, connector: str
+) -> None:
+    """``load().join(dimension)`` names its table, and the dimension does not run again."""
+    name = "p_sales"
+    if connector == "files":
+        name = str(tmp_path / "sales")
+        spark.table("p_sales").write.partitionBy("day").parquet(name)
+    days = spark.table("p_days").where("week = 1")
+    reader = splitlib.read(spark).table(name, connector=connector)
+    by_days = F.col("day") == F.col("id")
+    joined = reader.filtered_by(days, on={"day": "id"}).load().join(days, by_days)
+    before = jobs(spark)
+    report = splitlib.explain(joined)
+    assert jobs(spark) == before
+    (scan,) = report.scans
+    assert scan.table.endswith(name)
+    assert scan.partitions == (4, 21)
+    assert "pinned-by-splitlib" not in str(report)
+    assert "not pruned" not in str(report)
+    assert "left to Spark" not in str(report)
+    # a query that is derived from a planned query has the same report, even if another query has
+    # been planned since then with the same dimension
+    planned = splitlib.optimize(spark.table("p_sales").join(days, by_days))
+    splitlib.optimize(spark.table("p_returns").join(days, by_days))
+    before = jobs(spark)
+    assert splitlib.explain(planned.where("v > 3").groupBy("week").count()).scans == (
+        explained(planned).scans
+    )
+    assert jobs(spark) == before
+
+
+def test_another_table_beside_a_loaded_one_is_planned(spark: SparkSession) -> None:
+    days = spark.table("p_days").where("week = 1")
+    loaded = splitlib.read(spark).table("p_sales").filtered_by(days, on={"day": "id"}).load()
+    joined = loaded.join(days, F.col("day") == F.col("id")).alias("s")
+    both = joined.join(spark.table("p_returns").alias("r"), F.col("r.day") == F.col("s.id"))
+    first, second = splitlib.explain(both).scans
+    assert (first.table.rpartition(".")[2], first.partitions) == ("p_sales", (4, 21))
+    assert (second.table.rpartition(".")[2], second.partitions) == ("p_returns", (3, 15))
+
+
 def test_partitions_that_a_condition_leaves_are_counted(spark: SparkSession) -> None:
     sql = "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE f.day = 3 AND d.week = 3"
     (scan,) = explained(splitlib.sql(spark, sql)).scans

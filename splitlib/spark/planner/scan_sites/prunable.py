@@ -229,6 +229,7 @@ def prunable_scans(
     tree: Node,
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
+    planned: Collection[str] = (),
 ) -> PrunableScans:
     """Return the scans of an analyzed plan that have partitions or accept conditions.
 
@@ -238,6 +239,7 @@ def prunable_scans(
         tree: The same plan as parsed by :func:`splitlib.spark.logical_plan.parse_plan`.
         config: Settings for tables of the session. If None, only placeholders are returned.
         named: Tables of named catalogs, by the root directory of their placeholder scans.
+        planned: Roots of pinned scans to leave out.
     """
     scans = PrunableScans()
     seen: dict[frozenset[int | None], Scan | None] = {}
@@ -248,7 +250,9 @@ def prunable_scans(
         key = frozenset(ids.values())
         if key not in seen:
             node = catalyst.plans.node(plan, leaf.path)
-            scan = _scan(catalyst, node, ids, config, named, scans.partitions)
+            scan = None
+            if not planned or catalyst.relations.pinned_root_of(node) not in planned:
+                scan = _scan(catalyst, node, ids, config, named, scans.partitions)
             seen[key] = scan
             if scan is not None:
                 names = scan.schema.names or ids
