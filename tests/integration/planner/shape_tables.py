@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from benchmarks.tpcds.settings import changed
+from tests.support.abilities import without_collations
 from tests.unit.planner.shapes import tables
 
 DATABASE = "shapes"
@@ -72,7 +73,7 @@ def shape_tables(spark: SparkSession) -> Iterator[None]:
     try:
         with changed(spark, settings):
             for statement in tables():
-                spark.sql(statement)
+                spark.sql(without_collations(statement))
             for table, rows in (FACTS | _DIMENSIONS).items():
                 spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM ({rows})")
             yield
