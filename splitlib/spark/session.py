@@ -255,7 +255,8 @@ def reports_of_scans(df: DataFrame) -> dict[str, Report]:
     Scans whose report was kept longest ago may be missing.
     """
     roots = _pinned_roots(df)
-    found = [_of_scans[root] for root in roots if root in _of_scans]
+    # One lookup for each root: another thread may drop the entry meanwhile.
+    found = filter(None, map(_of_scans.get, roots))
     return {root: report for of_one, report in found if of_one <= roots for root in of_one}
 
 

@@ -126,8 +126,8 @@ _REMEDIES: Final = {
     "or add splitlib.merge_condition(source, on=…) to ON.",
     "not available after its rows are computed once": "Select these columns in a subquery as the "
     "source.",
-    "NOT MATCHED BY SOURCE needs": "Leave out this clause, or add a condition on the partition "
-    "columns to it.",
+    "NOT MATCHED BY SOURCE needs": "Leave out this clause, and change these rows by a DELETE or "
+    "UPDATE with a condition on the partition columns.",
 }
 _OPERATOR: Final = re.compile(r"below (.+?), which is above")
 _SETTING: Final = re.compile(
