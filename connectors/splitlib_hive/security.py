@@ -328,7 +328,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
                 most = b"\0\0\0" if layer == _LAYERS[0] else b"\xff\xff\xff"
                 answer: bytes = self._context.wrap(bytes([layer]) + most, False).message
                 return answer
-        raise AccessDenied("The metastore offers no security layer that is known.")
+        raise AccessDenied("The metastore offers no SASL security layer that splitlib supports.")
 
     def _send(self, status: int, body: bytes) -> None:
         self._socket.write(_MESSAGE.pack(status, len(body)) + body)

@@ -117,7 +117,7 @@ class _Decoder(BinaryDecoder):
     def read(self, n: int) -> bytes:
         """Return the next ``n`` bytes."""
         if not 0 <= n <= self._size - self.tell():
-            raise EOFError(f"{n} bytes are requested beyond the end of the data.")
+            raise EOFError(f"The Avro data is too short for {n} more bytes.")
         return self._read(n)
 
     def skip(self, n: int) -> None:
@@ -131,7 +131,7 @@ class _Decoder(BinaryDecoder):
     def read_ints(self, n: int) -> tuple[int, ...]:
         """Return the next ``n`` integers."""
         if not 0 <= n <= self._size - self.tell():
-            raise EOFError(f"{n} integers are requested beyond the end of the data.")
+            raise EOFError(f"The Avro data is too short for {n} more integers.")
         if n > _AT_ONCE:
             return tuple(self.read_int() for _ in range(n))
         found: Any = self._read_ints(n)
@@ -148,7 +148,7 @@ class _Decoder(BinaryDecoder):
         for _ in range(n):
             key, length = read_int(), read_int()
             if not 0 <= length <= size - tell():
-                raise EOFError(f"{length} bytes are requested beyond the end of the data.")
+                raise EOFError(f"The Avro data is too short for {length} more bytes.")
             dest[key] = read(length)
 
 

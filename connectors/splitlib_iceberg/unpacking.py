@@ -239,7 +239,8 @@ class _Unpackable(InputFile):
             data = received(stream)
         if not unpacks_by_gzip(data):
             raise CorruptMetadata(
-                f"The metadata file {self.location} of {len(data)} bytes decompresses to too many."
+                f"The metadata file {self.location} of {len(data)} bytes decompresses to more "
+                "bytes than splitlib accepts."
             )
         return BytesIO(data)
 

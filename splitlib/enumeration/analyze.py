@@ -139,7 +139,7 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
             hint = "filters use these statistics already."
         if not config.learn_statistics:
             why, hint = "learn_statistics is off", "set learn_statistics to true."
-        raise UnsupportedTable(f"There is nothing to learn: {why}.", hint=hint, **context)
+        raise UnsupportedTable(f"There are no statistics to read: {why}.", hint=hint, **context)
     if columns is None:
         return possible
     names = dict.fromkeys(column_named(name, table.schema.names) for name in columns)

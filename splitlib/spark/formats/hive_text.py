@@ -320,7 +320,8 @@ def hive_csv_columns(
     for field in schema.fields:
         if not isinstance(field.dataType, StringType) or is_char_or_varchar(field):
             raise ValueError(
-                f"OpenCSVSerde supports only strings; column {field.name!r} is another type"
+                f"OpenCSVSerde supports only STRING columns, not {field.name!r} of type "
+                f"{field.dataType.simpleString()}"
             )
     if serde_properties.get("textinputformat.record.delimiter"):
         raise ValueError("custom record delimiters are not supported")

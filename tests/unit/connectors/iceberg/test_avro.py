@@ -112,11 +112,11 @@ def with_count(count: bytes) -> bytes:
         (MANIFEST[:-1] + bytes([MANIFEST[-1] ^ 1]), "sync marker"),
         (replaced(b"avro.codec\x08null", b"avro.codec\x08nil!"), "codec nil!"),
         # The first block has one record, but declares 2, 0, -1 and other numbers.
-        (with_count(b"\x04"), "beyond the end"),
+        (with_count(b"\x04"), "too short"),
         (with_count(b"\x00"), "claimed number"),
         (with_count(b"\x01"), "cannot hold -1"),
         (with_count(b"\xfe\xff\x0f"), "cannot hold 131071"),
-        (MANIFEST + b"\x00", "beyond the end"),
+        (MANIFEST + b"\x00", "too short"),
     ],
 )
 def test_what_is_refused(data, says):
