@@ -101,11 +101,6 @@ def _where(condition: str) -> Callable[[SparkSession], DataFrame]:
     return lambda spark: splitlib.read(spark).table("tpcds.store_sales").where(condition).load()
 
 
-def _filtered_by(keys: Mapping[str, Any]) -> Callable[[SparkSession], DataFrame]:
-    reader = "tpcds.store_sales"
-    return lambda spark: splitlib.read(spark).table(reader).filtered_by(keys).load()
-
-
 def _sql(query: str) -> Callable[[SparkSession], DataFrame]:
     return lambda spark: splitlib.sql(spark, query)
 
@@ -147,15 +142,6 @@ OTHERS: Final = (
     ),
     Unpruned(
         "splitlib.read(spark).table('tpcds.store_sales').where('1 < 2').load()", _where("1 < 2")
-    ),
-    Unpruned(
-        "splitlib.read(spark).table('tpcds.store_sales').filtered_by({'ss_store_sk': [1]}).load()",
-        _filtered_by({"ss_store_sk": [1]}),
-    ),
-    Unpruned(
-        "splitlib.read(spark).table('tpcds.store_sales')"
-        ".filtered_by({'ss_sold_date_sk': ['2451545']}).load()",
-        _filtered_by({"ss_sold_date_sk": ["2451545"]}),
     ),
 )
 """Queries and filters that are not on the page."""
