@@ -2,8 +2,7 @@
 
 Each distribution is installed into an empty environment, outside of the checkout. There the
 examples of ``docs/start.md`` run as a new user would run them: the wheel with Spark, and the source
-distribution without it, on the command line. With the wheel, the guides that need nothing but a
-session run, too.
+distribution without it, on the command line.
 """
 
 from __future__ import annotations
@@ -19,41 +18,6 @@ from pathlib import Path
 from tests.documents.examples import ROOT, blocks
 
 _TOUR = ROOT / "docs" / "start.md"
-_GUIDES = (
-    "docs/guides/queries.md",
-    "docs/guides/reader.md",
-    "docs/guides/from-in.md",
-    "docs/guides/data-columns.md",
-    "docs/guides/commands.md",
-    "docs/guides/directories.md",
-    "docs/guides/thresholds.md",
-    "docs/guides/audit.md",
-    "docs/not-pruned.md",
-)
-# The tables of the guides. The session has no support for Hive.
-_TABLES_OF_GUIDES = """
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
-spark.sql("CREATE DATABASE tpcds")
-sales = spark.sql(
-    "SELECT CAST(id % 3 AS INT) AS ss_store_sk, CAST(id AS INT) AS ss_quantity, "
-    "CAST(2451540 + id % 20 AS INT) AS ss_sold_date_sk FROM range(100)"
-)
-sales.write.partitionBy("ss_sold_date_sk").saveAsTable("tpcds.store_sales")
-dates = spark.sql(
-    "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, "
-    "CAST(id / 7 AS INT) AS d_week_seq, "
-    "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
-)
-dates.write.saveAsTable("tpcds.date_dim")
-for page, examples in {pages!r}.items():
-    print(page, flush=True)
-    names = {{"spark": spark, "directory": {directory!r}}}
-    for example in examples:
-        exec(compile(example, page, "exec"), names)
-    spark.conf.unset("spark.splitlib.filterMaxValues")
-"""
 # A directory with partitions, for commands on the source distribution, which has no Spark.
 _TABLE = """
 from pathlib import Path
@@ -86,14 +50,6 @@ def with_spark(wheel: Path, place: Path) -> None:
     python = _installed(f"{wheel}[spark]", place)
     _run(place, python, "-c", "\n".join(blocks("docs/start.md")))
     _commands(python, place)
-    (place / "guides").mkdir()
-    _run(place / "guides", python, "-c", guides(place / "guides"), env=place)
-
-
-def guides(place: Path) -> str:
-    """Return a program that runs the examples of the guides, page by page."""
-    pages = {page: blocks(page) for page in _GUIDES}
-    return _TABLES_OF_GUIDES.format(pages=pages, directory=str(place / "data"))
 
 
 def without_spark(sdist: Path, place: Path) -> None:
@@ -133,21 +89,14 @@ def _version() -> str:
     return found[1]
 
 
-def _run(place: Path, program: Path, *arguments: str, env: Path | None = None) -> str:
-    """Run a program in a directory outside of the checkout, and return its output.
-
-    Args:
-        place: The directory.
-        program: The program.
-        arguments: Its arguments.
-        env: Directory with the environment; by default ``place``.
-    """
+def _run(place: Path, program: Path, *arguments: str) -> str:
+    """Run a program outside of the checkout, and return its output."""
     print("+", program.name, *(a if "\n" not in a else "…" for a in arguments), flush=True)
-    variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    variables |= {"PYSPARK_PYTHON": str((env or place) / "env" / "bin" / "python")}
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    env |= {"PYSPARK_PYTHON": str(place / "env" / "bin" / "python")}
     command = [str(program), *arguments]
     done = subprocess.run(
-        command, cwd=place, env=variables, stdout=subprocess.PIPE, text=True, check=False
+        command, cwd=place, env=env, stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"failed with {done.returncode}: {shlex.join(command)}\n{done.stdout}")

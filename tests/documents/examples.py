@@ -10,16 +10,11 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 RUN_WITH_SPARK: Final = (
     "README.md",
-    "docs/clusters.md",
     "docs/guides/audit.md",
-    "docs/guides/catalogs.md",
     "docs/guides/commands.md",
     "docs/guides/data-columns.md",
-    "docs/guides/delta.md",
     "docs/guides/directories.md",
     "docs/guides/from-in.md",
-    "docs/guides/glue.md",
-    "docs/guides/iceberg.md",
     "docs/guides/monitoring.md",
     "docs/guides/queries.md",
     "docs/guides/reader.md",
@@ -35,16 +30,10 @@ RUN_WITHOUT_SPARK: Final = ("docs/guides/without-spark.md",)
 """Documents with examples that ``tests/unit/test_documents.py`` runs."""
 RUN_ELSEWHERE: Final = ("docs/connectors.md", "docs/rows.md")
 """Documents with examples that other tests run."""
-NOT_RUN: Final = {
-    "docs/guides/catalogs.md": "metastores with TLS, Kerberos and tokens: tests/interop/metastores",
-    "docs/guides/commands.md": "Delta's jars: tests/interop/sources",
-    "docs/guides/storage.md": "stores and jars of Hadoop: tests/integration/storage, tests/interop",
-}
-"""Documents with examples in ``py``, which need more than a session, and where such code is run."""
 
 
 def blocks(document: str, language: str = "python") -> list[str]:
-    """Return the fenced blocks of a language. Those of ``py`` are in :data:`NOT_RUN`."""
+    """Return the fenced blocks of a language. Blocks of ``py`` need a service, and are not run."""
     text = (ROOT / document).read_text("utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import splitlib
 from tests.documents.examples import RUN_OVER_CONNECT, RUN_WITH_SPARK, blocks, run
 from tests.documents.unpruned import TABLES, every, of_page
-from tests.support.glue_server import GlueServer, stored
 
 pytestmark = pytest.mark.spark
 NEEDS_DATA_SOURCES = "docs/guides/streaming.md"  # Spark 3.5 has no data sources in Python
-SET_BY_EXAMPLES = (
-    "catalog.lake.connector",
-    "catalog.lake.uri",
-    "filterMaxValues",
-    "plannerDimensionBytes",
-)
+SET_BY_EXAMPLES = ("filterMaxValues", "plannerDimensionBytes")
 
 
 @pytest.fixture(scope="module")
@@ -32,45 +23,16 @@ def tpcds(spark):
         spark.sql(statement)
 
 
-@contextmanager
-def glue_with_events(root):
-    """Run a server of Glue with the table ``db.events``, which has a row for each of five days."""
-    with GlueServer().running() as server:
-        server.add_table(
-            "db",
-            "events",
-            StorageDescriptor=stored(root.as_uri(), [{"Name": "id", "Type": "bigint"}]),
-            PartitionKeys=[{"Name": "day", "Type": "string"}],
-            TableType="EXTERNAL_TABLE",
-            Parameters={},
-        )
-        for number in range(1, 6):
-            day = f"2026-01-0{number}"
-            where = root / f"day={day}"
-            where.mkdir(parents=True)
-            pq.write_table(pa.table({"id": [number]}), where / "0.parquet")
-            server.partitions("db", "events")[day,] = {
-                "Values": [day],
-                "StorageDescriptor": stored(where.as_uri()),
-            }
-        yield server
-
-
 def test_the_examples(spark, metastore, tpcds, tmp_path, capsys):
     """One test for all documents, because starting the metastore takes longer than they do."""
     names = {}
-    with glue_with_events(tmp_path / "glue") as glue:
-        for page in RUN_WITH_SPARK:
-            if page == NEEDS_DATA_SOURCES and not hasattr(spark, "dataSource"):
-                continue
-            names[page] = {"spark": spark, "directory": str(tmp_path)}
-            servers = {
-                "thrift://127.0.0.1:9083": metastore.uri,
-                'region="eu-central-1"': ", ".join(f"{k}={v!r}" for k, v in glue.options.items()),
-            }
-            run(page, names[page], servers)
-            for key in SET_BY_EXAMPLES:
-                spark.conf.unset(f"spark.splitlib.{key}")
+    for page in RUN_WITH_SPARK:
+        if page == NEEDS_DATA_SOURCES and not hasattr(spark, "dataSource"):
+            continue
+        names[page] = {"spark": spark, "directory": str(tmp_path)}
+        run(page, names[page], {"thrift://127.0.0.1:9083": metastore.uri})
+        for key in SET_BY_EXAMPLES:
+            spark.conf.unset(f"spark.splitlib.{key}")
     readme, commands = names["README.md"], names["docs/guides/commands.md"]
     assert "partitions 4 of 20" in str(splitlib.explain(readme["weekly"]))
     assert {row.ss_sold_date_sk for row in readme["sales"].collect()} == {
