@@ -29,7 +29,7 @@ TABLES: Final = (
     "CREATE TABLE tpcds.date_dim USING parquet AS "
     "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, "
     "CAST(id / 7 AS INT) AS d_week_seq, "
-    "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)",
+    "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(2000)",
 )
 """Statements that create the tables of the examples."""
 _SENTENCE: Final = re.compile(r"^(?:not pruned|left to Spark|filter.* - not used): (.*)")
