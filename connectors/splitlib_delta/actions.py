@@ -1,4 +1,4 @@
-"""Convert entries of the log to Arrow columns, and find the files of a version among them."""
+"""Convert log entries to Arrow columns, and select the data files that a version contains."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ VECTOR: Final = pa.struct(
         "cardinality": pa.int64(),
     }
 )
-"""Type of the column ``deletionVector``."""
+"""Arrow type of the field ``deletionVector`` of log entries."""
 _SCHEME: Final = "^[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 class Actions(NamedTuple):
-    """The files that some entries of the log add and remove."""
+    """The data files that the entries of one log file add and remove."""
 
     added: pa.StructArray
     removed: pa.StructArray | None
-    """None in a checkpoint, which needs no removed files."""
+    """None for a checkpoint, because its added files already exclude the removed ones."""
 
     @classmethod
     def of_commit(cls, data: bytes, keys: Sequence[str]) -> Actions:
-        """Parse the JSON lines of a commit, or of a checkpoint.
+        """Parse the JSON lines of a commit or checkpoint.
 
         Args:
             data: The content of the file.
@@ -58,20 +58,20 @@ class Actions(NamedTuple):
 
     @classmethod
     def of_checkpoint(cls, table: pa.Table) -> Actions:
-        """Return the files of a checkpoint's Parquet file."""
+        """Return the data files that a Parquet checkpoint lists."""
         if "add" not in table.column_names:
             return cls(pa.array([], pa.struct({"path": pa.string()})), None)
         return cls(_present(table["add"]), None)
 
 
 def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) -> pa.Table:
-    """Parse JSON lines; other fields than those of ``schema`` are ignored.
+    """Parse JSON lines to a table. Fields that are not in ``schema`` are ignored.
 
     Args:
         data: The lines.
         schema: Fields to parse.
-        block_bytes: Size of the parts that are parsed in parallel, at least that of the longest
-            line; 0 means a single part.
+        block_bytes: Size of the blocks that are parsed in parallel. A block must be at least as
+            long as the longest line. 0 means a single block.
     """
     from pyarrow import json as arrow_json  # slow to import
 
@@ -85,7 +85,7 @@ def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) 
 
 
 def entries(data: bytes, *names: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON lines that may have an entry of one of these kinds, parsed."""
+    """Parse and yield the JSON lines that contain one of these names, such as ``metaData``."""
     lines = set()
     for name in names:
         at = -1
@@ -97,24 +97,25 @@ def entries(data: bytes, *names: str) -> Iterator[Mapping[str, Any]]:
 
 
 class Columns(NamedTuple):
-    """The files of some entries, one row per file."""
+    """The data files in some log entries, one row per file."""
 
     table: pa.Table
-    """Columns ``path``, ``size``, ``modified``, ``vector``, one for each partition column, named by
-    its number, and ``source`` and ``row``, by which the statistics are found; ``source`` is null
-    for removed files."""
+    """Columns ``path``, ``size``, ``modified``, ``vector``, ``source`` and ``row``, and one column
+    for each partition column, named by its number. ``source`` is the number of the log file, and
+    ``row`` the index of the file among those that it adds; they locate the file's statistics.
+    ``source`` is null for removed files."""
 
     @classmethod
     def of(
         cls, files: pa.StructArray, root: str, keys: Sequence[str], source: int | None
     ) -> Columns:
-        """Extract the columns.
+        """Extract the columns from log entries.
 
         Args:
             files: The entries.
             root: Location of the table.
             keys: Names of the partition columns in the log.
-            source: Number of the log file; None for removed files.
+            source: Number of the log file, or None for removed files.
         """
         values = child(files, "partitionValues")
         if keys and source is not None and (values is None or values.null_count):
@@ -135,13 +136,13 @@ class Columns(NamedTuple):
 
 
 def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table:
-    """Return the files that are added and not removed later.
+    """Return the files that were added and not removed later.
 
-    A file with another deletion vector counts as another file.
+    The same path with a different deletion vector counts as a different file.
 
     Args:
         recent: Tables of :class:`Columns` from commits, newest first.
-        checkpoint: The same from the checkpoint before them, which has each file once.
+        checkpoint: Tables of the checkpoint before these commits. It lists each file once.
     """
     older = pa.concat_tables(checkpoint).combine_chunks() if checkpoint else None
     if not recent:
@@ -163,7 +164,7 @@ def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table
 
 
 def _keys(files: pa.Table) -> pa.StringArray:
-    """Return texts that identify files with their deletion vectors."""
+    """Return one string per file that identifies the file and its deletion vector."""
     files = files.combine_chunks()
     names = [
         pc.fill_null(pc.struct_field(files["vector"], name).cast(pa.string()), "")
@@ -174,9 +175,9 @@ def _keys(files: pa.Table) -> pa.StringArray:
 
 
 def child(parent: Any, name: str, kind: pa.DataType | None = None) -> Any:
-    """Return a field of structs, cast to a type.
+    """Return one field of an array of structs, cast to the type ``kind``.
 
-    A missing field is null, or None if no type is given.
+    If the field does not exist, the result is an array of nulls, or None if ``kind`` is None.
     """
     if not pa.types.is_struct(parent.type) or parent.type.get_field_index(name) < 0:
         return None if kind is None else pa.nulls(len(parent), kind)
@@ -185,7 +186,7 @@ def child(parent: Any, name: str, kind: pa.DataType | None = None) -> Any:
 
 
 def absolute(paths: pa.StringArray, root: str) -> pa.StringArray:
-    """Return full paths. In the log, paths are URL-encoded, and most are relative to ``root``."""
+    """Return absolute paths. Paths in the log are URL-encoded and usually relative to ``root``."""
     plain = _decoded(paths)
     scheme, _, rest = root.partition("://")
     host = f"{scheme}://{rest.partition('/')[0]}" if rest else ""
@@ -198,7 +199,7 @@ def absolute(paths: pa.StringArray, root: str) -> pa.StringArray:
 
 
 def _decoded(paths: pa.StringArray) -> pa.StringArray:
-    """URL-decode paths. Files of one partition share their directory, so it is decoded once."""
+    """URL-decode paths. Files of one partition share a directory, so it is decoded only once."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     name = pc.replace_substring_regex(paths, "(?s)^.*/", "")
@@ -210,7 +211,7 @@ def _decoded(paths: pa.StringArray) -> pa.StringArray:
 
 
 def _texts(values: Any, key: str) -> pa.StringArray:
-    """Return the values of a partition column; an empty text means null."""
+    """Return the values of a partition column as strings. An empty string becomes null."""
     if pa.types.is_map(values.type):
         found = pc.map_lookup(values, pa.scalar(key), "first")
     else:
@@ -227,7 +228,7 @@ def _vectors(files: pa.StructArray) -> pa.StructArray:
 
 
 def _present(column: pa.ChunkedArray) -> pa.StructArray:
-    """Return the rows that are not null."""
+    """Return the entries that exist, which are those with a path."""
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     path = pc.struct_field(found, ["path"])
     return found.filter(pc.is_valid(path))
@@ -235,10 +236,13 @@ def _present(column: pa.ChunkedArray) -> pa.StructArray:
 
 @contextmanager
 def decoding(name: str) -> Iterator[None]:
-    """Convert exceptions of the ``with`` block, which decodes one of the log's files.
+    """Convert exceptions of a ``with`` block that decodes a file of the log.
+
+    Args:
+        name: Name of the log file, for the error message.
 
     Raises:
-        CorruptMetadata: instead of any other error. The message names the file.
+        CorruptMetadata: instead of any error except :class:`SplitlibError` and :class:`OSError`.
     """
     try:
         yield

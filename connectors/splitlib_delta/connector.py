@@ -112,13 +112,13 @@ class DeltaConnector(Connector):
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """Yield all partitions in one batch. The log was read when the table was opened."""
+        """Yield all partitions in one batch. The log was already read when the table was opened."""
         yield self._partitions
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of some partitions, with their deletion vectors.
+        """Yield the data files of some partitions, with their deletion vectors.
 
-        Statistics of data columns with keys are read from the log.
+        Statistics are read from the log only for data columns that the predicate uses.
         """
         lengths = pc.list_value_length(partitions.refs).to_numpy()
         rows = partitions.refs.flatten()
@@ -140,7 +140,7 @@ class DeltaConnector(Connector):
         )
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Yield the files with their column names by field id. Opens every file."""
+        """Yield the files with their column names by field id. This opens every file."""
         names = in_parallel(self._names_in, files.files["path"].to_pylist())
         rows: dict[ReadFormat, list[int]] = {}
         for row, found in enumerate(names):
@@ -157,7 +157,7 @@ class DeltaConnector(Connector):
         return self._storage.given_options
 
     def _grouped(self, keys: pa.Schema) -> PartitionBatch:
-        """Group the files by partition. A partition's handle is the list of its files' rows."""
+        """Group the files by partition. A partition's handle lists the row numbers of its files."""
         files = self._snapshot.files
         every = pa.array(np.arange(len(files)))
         texts = [files[str(number)].combine_chunks() for number in range(len(keys))]
@@ -178,10 +178,10 @@ class DeltaConnector(Connector):
 
     @staticmethod
     def _typed(texts: pa.StringArray, key: pa.Field) -> pa.Array:
-        """Convert values to the type of their key, unless only Spark knows their meaning.
+        """Convert partition values to the type of their key, unless only Spark can parse them.
 
-        That is the case for timestamps without a time zone, and texts of unusual form. Then the
-        values remain texts. So do floats: :func:`parse` does not preserve the sign of -0.0.
+        Timestamps without a time zone and values in an unusual format remain strings. Floats also
+        remain strings, because :func:`parse` does not preserve the sign of -0.0.
         """
         if pa.types.is_string(key.type) or pa.types.is_floating(key.type):
             return texts
@@ -207,7 +207,7 @@ class DeltaConnector(Connector):
     def _deletes(
         self, files: pa.Table
     ) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
-        """Return each file's set of deletion vectors, and the sets."""
+        """Return each file's index in the list of deletion vector sets, and the list itself."""
         vectors = files["vector"].combine_chunks()
         rows = pc.indices_nonzero(pc.is_valid(pc.struct_field(vectors, ["storageType"])))
         if not len(rows):

@@ -21,7 +21,7 @@ from splitlib.model import DeleteFile
 from splitlib.storage import Storage, local_path
 from splitlib_delta.actions import decoding
 
-_UUID_LENGTH: Final = 20  # characters of an encoded UUID
+_UUID_LENGTH: Final = 20  # length of a UUID encoded in base 85, in characters
 _Z85: Final = (
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 )
@@ -33,15 +33,15 @@ _MOST_BYTES: Final = 1 << 30
 
 
 def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
-    """Return the description of a deletion vector for readers.
+    """Return where readers find a deletion vector: its path, offset and length, or its bytes.
 
     Args:
-        vector: Its entry in the log.
+        vector: The entry of the deletion vector in the log.
         path: Path of the data file.
         root: Location of the table.
 
     Raises:
-        UnsupportedTable: for a kind of storage that this connector does not know.
+        UnsupportedTable: for a storage type that this connector does not support.
         CorruptMetadata: if the entry is damaged.
     """
     kind, text = vector["storageType"], vector["pathOrInlineDv"]
@@ -75,11 +75,11 @@ def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
 
 
 def read_vector(storage: Storage, delete: DeleteFile) -> pa.Int64Array:
-    """Return the positions of the deleted rows, ascending. Reads only the bytes of the vector.
+    """Return the positions of the deleted rows, ascending. Reads only the vector's own bytes.
 
     Raises:
-        CorruptMetadata: if the bytes are not a valid vector, or the vector does not have the number
-            of rows in the log.
+        CorruptMetadata: if the bytes are not a valid vector, or the number of rows in the vector
+            differs from the number in the log.
         MissingFile: if the file does not exist.
     """
     what = f"The deletion vector at byte {delete.offset} of {delete.path}"
@@ -109,5 +109,5 @@ def _read(storage: Storage, delete: DeleteFile) -> bytes:
 
 
 def _of_z85(text: str) -> bytes:
-    """Decode ZeroMQ's variant of base 85, which has another alphabet than Python's."""
+    """Decode Z85, ZeroMQ's variant of base 85. Its alphabet differs from that of Python."""
     return base64.b85decode(text.translate(_TO_B85))

@@ -24,7 +24,7 @@ B = TypeVar("B")
 _THREADS: Final = 16
 _MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
 _DETAILS: Final = ("metaData", "protocol")
-# Columns of a checkpoint that are read when the table is opened. Statistics are not among them.
+# Checkpoint columns that are read when the table is opened. Statistics are read later.
 _OF_FILES: Final = (
     *("add.path", "add.partitionValues", "add.size", "add.modificationTime"),
     "add.deletionVector",
@@ -34,10 +34,10 @@ _ICT, _ICT_SINCE = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEna
 
 
 class Keys(Protocol):
-    """The names of the partition columns in the log, which depend on the schema."""
+    """Callback that returns the names of the partition columns in the log."""
 
     def __call__(self, metadata: Mapping[str, Any], protocol: Mapping[str, Any]) -> Sequence[str]:
-        """Check the protocol, and return the names."""
+        """Check the protocol, and return the column names, which depend on the column mapping."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Statistics:
     """The statistics of some files, one row per file."""
 
     text: pa.StringArray
-    """JSON objects; null for none."""
+    """One JSON object per file, or null for a file without statistics."""
     parsed: Any
-    """The same as structs, in a checkpoint that has them; otherwise None."""
+    """The statistics as structs, or None if the log file does not contain them in this form."""
 
 
 class Snapshot:
@@ -55,8 +55,8 @@ class Snapshot:
 
     Args:
         files: Reader of the log.
-        version: The version.
-        keys: Returns the names of the partition columns.
+        version: The version to read, with its log files.
+        keys: Returns the names of the partition columns in the log.
     """
 
     def __init__(self, files: LogReader, version: Version, keys: Keys) -> None:
@@ -94,14 +94,14 @@ class Snapshot:
         return found
 
     def statistics(self, rows: pa.Array) -> tuple[list[tuple[pa.Array, Statistics]], int]:
-        """Return the statistics of some files.
+        """Return the statistics of some data files.
 
         Args:
-            rows: Rows of :attr:`files`.
+            rows: Row numbers of the data files in :attr:`files`.
 
         Returns:
-            For each log file, the places of its files in ``rows``, and their statistics. And the
-            number of requests.
+            A pair of a list and the number of storage requests. The list has one pair per log file:
+            the indexes in ``rows`` of the data files that it adds, and their statistics.
         """
         source = self.files["source"].combine_chunks().take(rows).to_numpy()
         row = self.files["row"].combine_chunks().take(rows)
@@ -113,7 +113,7 @@ class Snapshot:
         return list(zip(places, found, strict=True)), requests
 
     def _statistics_in(self, wanted: tuple[int, pa.Array]) -> Statistics:
-        """Return statistics from one log file, of some of the files that it adds."""
+        """Return the statistics of some data files that one log file adds."""
         number, rows = wanted
         text = self._texts[number]
         if text is not None:
@@ -146,31 +146,31 @@ class LogReader:
 
     @property
     def requests(self) -> int:
-        """Number of requests to the storage so far."""
+        """Number of storage requests so far."""
         with self._lock:
             return self._requests
 
     def log(self) -> Log:
-        """List the log."""
+        """List the files of the log."""
         self._count()
         return Log.listed(self._storage, self.directory)
 
     def read(self, file: LogFile) -> bytes:
-        """Return the content of a file.
+        """Return the content of a log file.
 
         Raises:
             MissingFile: if the file no longer exists.
-            UnsupportedTable: if it is too large.
+            UnsupportedTable: if it is larger than 2 GiB.
         """
         return self._read(file.name)
 
     def parquet(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of a Parquet file; columns that it does not have are ignored."""
+        """Return some columns of a Parquet file of the log. Missing columns are ignored."""
         from pyarrow import parquet  # slow to import
 
         data = self._read(name)
         with decoding(name):
-            # Python reads the bytes: a blocked call from Arrow could not be abandoned.
+            # Python reads the bytes, because a call that is blocked in Arrow cannot be abandoned.
             return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
 
     def _read(self, name: str) -> bytes:
@@ -194,8 +194,8 @@ class LogReader:
 
 
 def _rows(column: pa.ChunkedArray) -> list[dict[str, Any]]:
-    """Return the rows of a column of structs, in which fields that are maps become dicts."""
-    # to_pylist has an option for it since pyarrow 18.
+    """Return the rows of a struct column as dicts. Map fields become dicts, too."""
+    # From pyarrow 18 on, to_pylist has an option for this.
     maps = [field.name for field in column.type if pa.types.is_map(field.type)]
     return [row | {name: dict(row[name] or ()) for name in maps} for row in column.to_pylist()]
 
@@ -214,7 +214,7 @@ class _Checkpoint:
         return self._reader.parquet(file.name, (*_OF_FILES, *_DETAILS, "sidecar"))
 
     def entries(self, *names: str) -> list[Mapping[str, Any]]:
-        """Return the entries of some kinds, each as a mapping from its kind to its content."""
+        """Return the entries with one of these names, such as ``{"metaData": {...}}``."""
         found: list[Mapping[str, Any]] = []
         for file, data in zip(self._files, self._data, strict=True):
             with decoding(file.name):
@@ -227,7 +227,7 @@ class _Checkpoint:
         return found
 
     def actions(self, keys: Sequence[str]) -> list[tuple[str, Actions]]:
-        """Return the files in the checkpoint, by the name of the log file that lists them."""
+        """Return pairs of a log file's name and the data files that it lists."""
         found = []
         for file, data in zip(self._files, self._data, strict=True):
             with decoding(file.name):
@@ -236,7 +236,7 @@ class _Checkpoint:
                 else:
                     found.append((file.name, Actions.of_checkpoint(data)))
         with decoding("A checkpoint"):
-            # The path may be absolute, but all sidecars are in this directory.
+            # A sidecar's path may be absolute, but all sidecars are in this directory.
             sidecars = [
                 f"_sidecars/{unquote(entry['sidecar']['path'].rpartition('/')[2])}"
                 for entry in self.entries("sidecar")
@@ -250,12 +250,18 @@ class _Checkpoint:
 
 
 def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
-    """Return the newest version that was committed at a time, or before it.
+    """Return the newest version that was committed at or before a time.
 
-    The time of a commit is in the commit if the table says so, and otherwise that of its file.
+    A commit's time is its ``inCommitTimestamp`` if the table has them enabled, and otherwise the
+    modification time of its log file.
+
+    Args:
+        reader: Reader of the log.
+        log: Listing of the log.
+        milliseconds: The time, in milliseconds since the epoch.
 
     Raises:
-        SnapshotNotFound: if there is none.
+        SnapshotNotFound: if there is no such version.
     """
     version = log.version()
     commits = [reader.read(file) for file in version.commits]
@@ -267,7 +273,7 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
     best, last = None, 0
     for number, file in sorted(log.commits.items()):
         if number < since:
-            last = max(file.modified, last + 1)  # file systems do not guarantee an order
+            last = max(file.modified, last + 1)  # modification times may be out of order
         if number < since and last <= milliseconds:
             best = number
     numbers = sorted(number for number in log.commits if number >= since)
@@ -298,7 +304,7 @@ def _time_in(reader: LogReader, file: LogFile) -> int:
 def _details(
     version: Version, commits: Sequence[bytes], checkpoint: _Checkpoint
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the newest metadata and protocol."""
+    """Return the newest ``metaData`` and ``protocol`` entries."""
     found: dict[str, Any] = {}
 
     def note(every: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Check the protocol of a table, and convert its columns to Arrow."""
+"""Check a table's protocol, and convert its columns to Arrow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEATURES: Final = frozenset(
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _CHANGES: Final = "delta.typeChanges"
 _WHOLE: Final = ("byte", "short", "integer", "long")
-# Ids for columns that have none in the log. Real ids count from 1.
+# First id for fields that have no id in the log. Ids in the log count from 1, so none reaches it.
 _OWN_IDS: Final = 1 << 30
 _ORDERED: Final = (
     *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date),
@@ -39,10 +39,10 @@ _ORDERED: Final = (
 
 
 class Column(NamedTuple):
-    """A column with statistics. It may be a field of a struct."""
+    """A column that may have statistics. It may be a field of a struct."""
 
     path: tuple[str, ...]
-    """Names in the statistics, from the top-level column down to the field."""
+    """Names in the statistics, from the top-level column to the field, such as ``("a", "b")``."""
     field: pa.Field
     """Arrow field with the full name, such as ``a.b``."""
     was_float: bool
@@ -54,12 +54,12 @@ class Columns:
     """The columns of a table.
 
     Attributes:
-        schema: The columns, in the order that connectors return.
+        schema: All columns, in the table's order.
         keys: The partition columns.
-        names_of_keys: Names of the partition columns in the log.
+        names_of_keys: The names that the log uses for the partition columns.
         with_statistics: Data columns that may have statistics.
         read_format: How columns are found in data files.
-        spark_schema: The schema as Spark's JSON; None if columns are found by field id.
+        spark_schema: The schema as Spark's JSON, or None if columns are found by field id.
     """
 
     schema: pa.Schema
@@ -91,10 +91,14 @@ def check_protocol(protocol: Mapping[str, Any]) -> frozenset[str]:
 
 
 def columns_of(metadata: Mapping[str, Any], features: frozenset[str]) -> Columns:
-    """Convert the columns of a table.
+    """Convert a table's columns to Arrow.
+
+    Args:
+        metadata: The ``metaData`` entry of the log.
+        features: Reader features that the table uses, from :func:`check_protocol`.
 
     Raises:
-        UnsupportedTable: for a column that cannot be read right. The message names it.
+        UnsupportedTable: for a column that cannot be read correctly. The message names it.
         CorruptMetadata: if a partition column is not in the schema.
     """
     provider = (metadata.get("format") or {}).get("provider", "parquet")
@@ -129,14 +133,14 @@ def columns_of(metadata: Mapping[str, Any], features: frozenset[str]) -> Columns
 
 @dataclass
 class _Walk:
-    """Converts fields, and collects their names in data files by field id."""
+    """Converts fields to Arrow, and collects their names in data files by field id."""
 
     is_mapped: bool
     names: dict[int, str] = field(default_factory=dict)
     _own: Iterator[int] = field(default_factory=lambda: itertools.count(_OWN_IDS))
 
     def physical(self, declared: Mapping[str, Any]) -> str:
-        """Return the name of a field in files and in the log."""
+        """Return a field's name in data files and in the log."""
         if not self.is_mapped:
             return str(declared["name"])
         try:
@@ -145,7 +149,7 @@ class _Walk:
             raise CorruptMetadata(f"Column {declared['name']} has no physical name.") from error
 
     def field(self, declared: Mapping[str, Any]) -> pa.Field:
-        """Return a field with its id, and those inside with theirs."""
+        """Convert a field to Arrow. It and its nested fields get their field ids as metadata."""
         _check_changes(declared)
         [plain] = from_spark_json({"fields": [declared]})
         identifier = self._id(declared)
@@ -179,7 +183,10 @@ class _Walk:
     def _inner(
         self, name: str, declared: Any, plain: pa.DataType, *, nullable: bool = True
     ) -> pa.Field:
-        """Return the field of elements, keys or values. The log has no ids for them."""
+        """Return the field for a list's elements, or for a map's keys or values.
+
+        The Delta log has no ids for these.
+        """
         identifier = next(self._own)
         self.names[identifier] = name
         metadata = {FIELD_ID: str(identifier).encode()}
@@ -192,7 +199,7 @@ class _Walk:
         keys: Sequence[str] = (),
         above: tuple[tuple[str, ...], str] = ((), ""),
     ) -> Iterator[Column]:
-        """Yield the columns that may have statistics, those inside structs too."""
+        """Yield the columns that may have statistics, including fields of structs."""
         path, prefix = above
         for each, given in zip(fields, declared, strict=True):
             if each.name in keys or "." in each.name:
@@ -209,7 +216,7 @@ class _Walk:
         """Reject types that cannot be read by field id.
 
         Raises:
-            UnsupportedTable: for a type that Arrow does not have, CHAR, or a collation.
+            UnsupportedTable: for CHAR, a collation, or a type that Arrow does not have.
         """
         for each in declared:
             kinds = list(_leaves(each))
@@ -227,7 +234,7 @@ def _is_plain(column: pa.Field) -> bool:
 
 
 def _leaves(declared: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the types in a column; ``char(5)`` and ``string collate X`` too."""
+    """Yield the names of all types in a column, including ``char(5)`` and ``string collate X``."""
     kind: Any = declared.get("type") or {}
     metadata = declared.get("metadata") or {}
     if logical := metadata.get("__CHAR_VARCHAR_TYPE_STRING"):
@@ -257,10 +264,10 @@ def _is_readable(kind: str) -> bool:
 
 
 def _check_changes(declared: Mapping[str, Any]) -> None:
-    """Reject changes of a column's type that Spark's Parquet reader does not support.
+    """Reject type changes of a column that Spark's Parquet reader does not support.
 
     Raises:
-        UnsupportedTable: for such a change; the message names it.
+        UnsupportedTable: for such a change. The message names both types.
     """
     for change in (declared.get("metadata") or {}).get(_CHANGES) or ():
         before, after = str(change.get("fromType")), str(change.get("toType"))
@@ -277,7 +284,7 @@ def _check_changes(declared: Mapping[str, Any]) -> None:
 
 
 def _without_properties(declared: Any) -> Any:
-    """Return a part of the schema without Delta's own properties of columns."""
+    """Return a part of the schema without the ``delta.*`` entries in the columns' metadata."""
     if isinstance(declared, list):
         return [_without_properties(each) for each in declared]
     if isinstance(declared, dict):

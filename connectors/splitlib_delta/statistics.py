@@ -1,7 +1,7 @@
-"""Convert the statistics of files to bounds that are never too narrow.
+"""Convert file statistics to bounds that are never too narrow.
 
-Writers shorten texts, cut timestamps to milliseconds, and write numbers as JSON. Statistics that
-cannot be decoded are unknown, so the files are kept.
+Writers shorten strings, cut timestamps to milliseconds, and write numbers as JSON, so bounds are
+widened. Statistics that cannot be decoded count as unknown, so the files are not pruned.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _DAY: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DATE: Final = rf"{_DAY}$"
 _LOCAL: Final = rf"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
 _INSTANT: Final = rf"{_LOCAL}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$"
-# Texts with fewer characters are not shortened: writers keep at least this many.
+# Strings with fewer characters are complete, because writers keep at least this many characters.
 _WHOLE_TEXT: Final = 32
 _GREATEST: Final = "\U0010ffff"
 # Some writers convert decimals to doubles, which are exact to about 1e-16.
 _DECIMAL_ERROR: Final = 1e-15
-# Numbers that JSON does not have are texts. As texts inside texts they would have a backslash.
+# JSON has no NaN or Infinity, so writers store them as strings. The pattern cannot match inside
+# another string, because the quotes would be escaped there.
 _NOT_JSON: Final = r':\s*"(NaN|-?Infinity)"'
 
 
 def bounds_of(known: Statistics, columns: Sequence[Column]) -> dict[str, ColumnStatistics]:
-    """Return the statistics of some columns, one row per file."""
+    """Convert the statistics of some columns. The results have one row per file."""
     total, text = len(known.text), known.text
     if known.parsed is not None:  # structs need no parsing
         has_structs = pc.is_valid(_count(known.parsed, "numRecords", ()))
@@ -56,7 +57,11 @@ def bounds_of(known: Statistics, columns: Sequence[Column]) -> dict[str, ColumnS
 def concatenated(
     parts: Sequence[tuple[pa.Array, dict[str, ColumnStatistics]]],
 ) -> dict[str, ColumnStatistics]:
-    """Return the statistics of several groups of files, in the order of their places."""
+    """Concatenate the statistics of several groups of files, and sort them by file index.
+
+    Args:
+        parts: For each group, the indexes of its files, and its statistics by column name.
+    """
     places = np.concatenate([place.to_numpy() for place, _ in parts])
     order = pa.array(np.argsort(places, kind="stable"))
     found = {}
@@ -72,13 +77,13 @@ def concatenated(
 
 
 def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:
-    """Parse JSON statistics. A column whose statistics have another type is left out."""
+    """Parse JSON statistics. The result lacks columns whose statistics have an unexpected type."""
     each: dict[Column, pa.StructArray] = {}
     for some in (columns, columns, *([column] for column in columns)):
         try:
             found = _rows(text, some)
         except pa.ArrowInvalid:
-            # Line breaks, and numbers that JSON does not have, are rare.
+            # Line breaks, NaN and Infinity are replaced only after a failure, since they are rare.
             text = pc.replace_substring_regex(text, r"[\r\n]", " ")
             text = pc.replace_substring_regex(text, _NOT_JSON, ":null")
             continue
@@ -92,7 +97,7 @@ def _rows(text: pa.StringArray, columns: Sequence[Column]) -> pa.StructArray:
     """Parse JSON statistics.
 
     Raises:
-        pyarrow.ArrowInvalid: if the text of a file is not a line of JSON with the right types.
+        pyarrow.ArrowInvalid: if a file's statistics are not one line of JSON with the right types.
     """
     schema = pa.schema(
         [
@@ -114,7 +119,7 @@ def _rows(text: pa.StringArray, columns: Sequence[Column]) -> pa.StructArray:
 
 
 def _nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
-    """Return the type of structs with a field at each path."""
+    """Return a struct type that has a field of the given type at each path."""
     fields: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in columns:
         fields.setdefault(path[0], []).append((path[1:], kind))
@@ -127,7 +132,7 @@ def _nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataTy
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which JSON has values of a type."""
+    """Return the type as which values of the type ``kind`` are parsed from JSON."""
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -163,7 +168,7 @@ def _statistics(
 
 
 def _at(structs: Any, name: str, path: Sequence[str]) -> Any:
-    """Return the field at a path in structs; None if there is no such field."""
+    """Return the field at a path in an array of structs, or None if there is no such field."""
     return reduce(lambda inside, each: inside and child(inside, each), path, child(structs, name))
 
 
@@ -175,7 +180,7 @@ def _count(structs: Any, name: str, path: Sequence[str]) -> pa.Array:
 
 
 def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Array:
-    """Return a bound that is stored in a type of its own, perhaps an older one of the column."""
+    """Return a bound from a checkpoint's structs, whose type may be an older type of the column."""
     found = _at(structs, name, column.path)
     nothing = pa.nulls(len(structs), column.field.type)
     if found is None:
@@ -187,7 +192,7 @@ def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Ar
 
 
 def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
-    """Convert a bound from its type in JSON."""
+    """Convert a bound from its JSON type to the column's type. Invalid bounds become null."""
     kind = column.field.type
     try:
         if pa.types.is_decimal(kind):
@@ -204,7 +209,7 @@ def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
 
 
 def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
-    """Return a bound that holds although the writer shortened or rounded it."""
+    """Widen a bound so that it is valid even if the writer shortened or rounded it."""
     kind = bound.type
     if pa.types.is_timestamp(kind):
         micros = bound.cast(pa.int64())

@@ -1,8 +1,8 @@
 """List the files of a transaction log, and choose those that describe one version.
 
 Each commit is a file of JSON lines, named by its version. A checkpoint replaces all commits up to
-its version. It is one Parquet file, several ones, or a file with a UUID in its name that may refer
-to further files (sidecars).
+its version. It is one Parquet file, several Parquet files, or a file with a UUID in its name that
+may refer to further files (sidecars).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class LogFile(NamedTuple):
     """A file of the log."""
 
     name: str
-    """Name of the file in the directory of the log."""
+    """Name of the file in the log directory."""
     size: int
     modified: int
-    """Modification time in milliseconds since the epoch; 0 means unknown."""
+    """Modification time in milliseconds since the epoch, or 0 if unknown."""
 
 
 class Version(NamedTuple):
-    """A version of the table, and the files that describe it."""
+    """A version of the table, and the log files that describe it."""
 
     number: int
     commits: tuple[LogFile, ...]
     """Commits after the checkpoint, newest first."""
     checkpoint: tuple[LogFile, ...]
-    """All files of the checkpoint, without sidecars; empty if there is none."""
+    """All files of the checkpoint except sidecars. Empty if there is no checkpoint."""
 
 
 class Log:
     """The listing of a table's log.
 
     Args:
-        entries: The files in the directory of the log.
+        entries: The files in the log directory.
     """
 
     def __init__(self, entries: Iterable[LogFile]) -> None:
@@ -67,7 +67,7 @@ class Log:
 
     @classmethod
     def listed(cls, storage: Storage, directory: str) -> Log:
-        """List the log.
+        """List a log directory.
 
         Raises:
             TableNotFound: if there is no log, or it is empty.
@@ -84,11 +84,11 @@ class Log:
 
     @property
     def latest(self) -> int:
-        """The newest version."""
+        """Number of the newest version."""
         return max((*self.commits, *self._checkpoints))
 
     def version(self, number: int | None = None) -> Version:
-        """Return a version of the table; None means the newest one.
+        """Return the version ``number`` of the table, or the newest one if it is None.
 
         Raises:
             SnapshotNotFound: if there is no such version, or its commits were cleaned up.

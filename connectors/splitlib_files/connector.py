@@ -132,12 +132,13 @@ class FilesConnector(Connector):
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of some partitions.
+        """Yield the data files of some partitions.
 
-        ``predicate`` is unused, because this connector has no statistics of files.
+        ``predicate`` is unused, because this connector has no file statistics.
         """
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
-        # Like Spark, include subdirectories of a partition. Hive on Tez makes them for UNION ALL.
+        # As in Spark, files in a partition's subdirectories belong to the partition. Hive on Tez
+        # creates such subdirectories for UNION ALL.
         below = bool(self._metadata.partition_keys)
         files, requests, listed = self._storage.list_first(locations, below=below)
         if below:
@@ -194,7 +195,7 @@ def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
-    """Return the type that Spark infers for timestamps; None if Spark infers no types."""
+    """Return the type that Spark infers for timestamps, or None if type inference is off."""
     if settings.get(_INFERENCE, "true").lower() == "false":
         return None
     is_local = settings.get(_TIMESTAMP_TYPE, "").upper() == "TIMESTAMP_NTZ"
@@ -231,10 +232,11 @@ def _storage(options: Mapping[str, Any]) -> Storage:
 
 
 def _merges(form: str, options: Mapping[str, Any]) -> bool:
-    """Return whether the columns of all files are merged.
+    """Return whether to merge the columns of all files, from the option or Spark's setting.
 
     Raises:
-        ConfigError: for a value that is neither true nor false, or another format.
+        ConfigError: if ``merge_schema`` is neither true nor false, or is true for a format other
+            than Parquet and ORC.
     """
     if options.get("merge_schema") is not None:
         merges = flag(options, "merge_schema")

@@ -1,7 +1,7 @@
 """Infer types of partition keys from directory names, as Spark does.
 
 The rules are those of Spark's ``PartitioningUtils``. A value has the first matching type of int,
-long, decimal without a scale, double, timestamp and date, or else string. A key has the common
+long, decimal with scale 0, double, timestamp and date, or otherwise string. A key has the common
 type of its values. Numbers are parsed as in Java, so ``7d`` is a double.
 """
 
@@ -31,7 +31,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
 # Dates that Spark parses but Python cannot represent.
 _FAR_DATE = re.compile(r"(\+[0-9]{5,7}|-[0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
-# Java strips these characters from both ends of a text before parsing a double.
+# Java strips these characters from both ends of a string before it parses a double.
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 
 INT, LONG, DOUBLE = pa.int32(), pa.int64(), pa.float64()
@@ -39,11 +39,11 @@ DATE, STRING, NULL = pa.date32(), pa.string(), pa.null()
 
 
 def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
-    """Return the type of one value in a directory name; Arrow's null type for the null partition.
+    """Return the type of one value in a directory name, or Arrow's null type for a null partition.
 
     Args:
         text: The value, still escaped.
-        timestamp: The type for timestamps, with or without a time zone.
+        timestamp: The type to return for timestamps, with or without a time zone.
 
     Raises:
         UnsupportedTable: for a date outside the years 1 to 9999.
@@ -73,15 +73,15 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """Return the type of a key from the types of its values; string if all values are null."""
+    """Return a key's type, given the types of its values, or string if all values are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
 
 def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Convert unescaped values to the inferred type; null if a text cannot be converted.
+    """Convert unescaped values to the inferred type. Values that cannot be converted become null.
 
-    Timestamps stay text like strings, because only the engine has the session's time zone.
+    Timestamps are returned as strings, because only the engine knows the session's time zone.
     If ``kind`` is the null type, all values become null.
     """
     if kind == NULL:
@@ -95,7 +95,7 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parser(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """Return the function that parses values of a type; None if values of this type stay text."""
+    """Return the function that parses values of a type, or None if they remain strings."""
     if pa.types.is_decimal(kind):
         return partial(_as_decimal, most_digits=kind.precision)
     return _PARSERS.get(kind)
@@ -120,14 +120,17 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return the precision of a decimal for all values of a type; None for inexact types."""
+    """Return the precision of a decimal type that can hold all values of a type.
+
+    Return None for types other than int, long and decimal.
+    """
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Return the number of digits of a whole number; None for other texts or over 38 digits."""
+    """Return the number of digits of a whole number with up to 38 digits, otherwise None."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

@@ -1,4 +1,4 @@
-"""Find a table's partition keys, their types and its first file, when the table is opened."""
+"""Find a table's partition keys, their types and its first data file, when the table is opened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOGS = {
 
 
 class Layout:
-    """The directories of a table at the time of opening.
+    """The table's directories at the time when it is opened.
 
     Args:
         storage: Access to the directories.
@@ -52,14 +52,14 @@ class Layout:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether the root has directories that are named like partitions."""
+        """Whether the root has directories that are named like partitions, such as ``k=1``."""
         return any("=" in name for name in self._top.directories)
 
     def first_file(self) -> str | None:
-        """Return the first data file, relative to the root; None if there is none.
+        """Return the first data file, relative to the root, or None if there is no data file.
 
-        The first file in path order is also the file whose columns Spark uses. In a partitioned
-        table, files next to the partitions are ignored. In other tables, only files in the root
+        Spark, too, uses the columns of the first file in path order. In a partitioned table, files
+        next to the partition directories are ignored. In other tables, only files in the root
         directory are data files.
 
         Raises:
@@ -94,13 +94,14 @@ class Layout:
         """Return the partition keys, with the types that Spark infers for them.
 
         Args:
-            first_file: Result of :meth:`first_file`; its directories determine the keys.
-            timestamp: The type of timestamps. None: infer no types, so all keys are strings.
+            first_file: Result of :meth:`first_file`. Its directories determine the keys.
+            timestamp: The type for timestamps. If it is None, no types are inferred, and all keys
+                are strings.
 
         Raises:
             UnsupportedTable: if a key occurs twice in a path, or has no name.
-            SourceError: if a directory or file is out of place; :class:`Walk` finds this when it
-                lists all directories to infer types.
+            SourceError: if a directory or file does not fit the layout. :class:`Walk` checks this
+                when it lists all directories to infer types.
         """
         path = self._first_directories() if first_file is None else first_file.split("/")[:-1]
         keys: list[pa.Field] = []
@@ -131,9 +132,12 @@ class Layout:
         return pa.schema([key.with_type(kind) for key, kind in zip(keys, types, strict=True)])
 
     def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
-        """Return the type of a key; the null type if all its values are null.
+        """Return a key's type, or the null type if all its values are null.
 
-        If types differ, only the types of directories with files count.
+        If the values have different types, only directories that contain files count.
+
+        Args:
+            directories: Paths of the key's directories, by the type of their value.
         """
         kinds = [kind for kind in directories if kind != NULL]
         if len(directories) > 1:
@@ -169,7 +173,8 @@ class Layout:
             if name in level.hidden:
                 raise _foreign(directory, format_name, name, advice)
         if "metadata" in level.directories:
-            # The level of the base class, because a pattern for data files hides these files.
+            # Call the base class, because GlobbedStorage would hide files that do not match
+            # path_glob.
             metadata = Storage.level(self._storage, f"{directory}/metadata", retries=True)
             files = [_name(file.path) for file in metadata.files]
             if any(name.endswith((".metadata.json", "version-hint.text")) for name in files):

@@ -1,4 +1,4 @@
-"""Parse directory names such as ``key=value``: undo escapes, and convert values."""
+"""Parse directory names such as ``key=value``: decode escapes, and convert values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DirectoryNames:
         self._escapes = escapes
 
     def key(self, name: str) -> str:
-        """Return the key in a directory's name; empty if the name has no key.
+        """Return the key in a directory's name, or an empty string if the name has no key.
 
         Raises:
             SourceError: if the escapes are ambiguous.
@@ -61,13 +61,13 @@ class DirectoryNames:
         return list(takewhile(bool, map(self.key, directories)))
 
     def values(self, directories: pa.StringArray, keys: pa.Schema, *, inferred: bool) -> Values:
-        """Return the values in paths such as ``k1=v1/k2=v2``.
+        """Return the partition values in paths such as ``k1=v1/k2=v2``.
 
         Args:
             directories: The paths.
-            keys: The keys of all levels of the paths.
-            inferred: Whether the key types were inferred. If so, values are parsed here, by the
-                rules of the inference. Otherwise values stay text, and the engine parses them.
+            keys: The keys, one for each level of the paths.
+            inferred: Whether the key types were inferred. If so, this method parses the values, by
+                the rules of the inference. Otherwise values remain strings that the engine parses.
 
         Raises:
             SourceError: if escapes are ambiguous.
@@ -84,7 +84,7 @@ class DirectoryNames:
         return Values(pa.record_batch(columns, names=keys.names), read)
 
     def value_text(self, name: str) -> str:
-        """Return the value in a directory's name, with escapes as Spark writes them."""
+        """Return the value in a directory's name, still escaped as Spark would escape it."""
         return self._as_spark(name).partition("=")[2]
 
     def _as_spark(self, path: str) -> str:
@@ -100,7 +100,7 @@ class DirectoryNames:
 
 
 def escapes_of(given: object, default: Escapes | None) -> Escapes | None:
-    """Parse the option ``percent_escapes``.
+    """Parse the option ``percent_escapes``, or return ``default`` if it is not set.
 
     Raises:
         ConfigError: if the value is neither ``utf-8`` nor ``spark``.

@@ -1,4 +1,4 @@
-"""Find the columns of a table: the declared columns, or the columns of its first file."""
+"""Find a table's columns: the declared columns, or those of its first file or of all files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib.storage import Storage
 
 # Number of footers that are read in parallel.
 _THREADS = 16
-# What to do if a file is not Parquet, by the end of its name.
+# Hints for files that are not Parquet, by file name extension.
 _OTHER_FORMAT = {
     name: f"pass format={name!r}{other}."
     for name, other in (("orc", ""), ("json", " and schema="), ("csv", " and schema="))
@@ -27,11 +27,11 @@ _OTHER_FORMAT = {
 
 
 def merged_columns(known: Iterable[pa.Field], more: Iterable[pa.Field]) -> list[pa.Field]:
-    """Return the columns in ``known``, and after them those that only ``more`` has.
+    """Return the columns in ``known``, followed by the columns that only ``more`` has.
 
     Raises:
-        UnsupportedTable: if a column has two types that Spark does not merge, or two columns of one
-            file differ only in case.
+        UnsupportedTable: if a column has two types that Spark does not merge, or the names of two
+            columns in one file differ only in case.
     """
     found = _by_name(known)
     for name, field in _by_name(more).items():
@@ -61,7 +61,7 @@ def _merged(one: pa.Field, other: pa.Field) -> pa.Field:
 
 
 def _merged_type(one: pa.Field, other: pa.Field) -> pa.DataType | None:
-    """Return the common type of two fields; None if they do not have one."""
+    """Return the common type of two fields, or None if Spark cannot merge their types."""
     left, right = one.type, other.type
     if pa.types.is_decimal(left) and pa.types.is_decimal(right) and left.scale == right.scale:
         return max(left, right, key=lambda kind: kind.precision)
@@ -82,7 +82,7 @@ def _merged_parts(left: Sequence[pa.Field], right: Sequence[pa.Field]) -> list[p
 
 
 def _spark_type(field: pa.Field) -> Any:
-    """Return the type that Spark stored for a field; None if the Arrow type is enough."""
+    """Return the type that Spark stored in a field's metadata, or None if there is none."""
     text = (field.metadata or {}).get(SPARK_FIELD)
     return None if text is None else json.loads(text)["type"]
 
@@ -91,13 +91,13 @@ def declared_schema(given: Any) -> pa.Schema | None:
     """Parse a schema option.
 
     Args:
-        given: A schema, a text such as ``k int, d date``, or None.
+        given: A schema, a string such as ``k int, d date``, or None.
 
     Returns:
-        The schema, or None if the option is missing.
+        The schema, or None if the option is not set.
 
     Raises:
-        ConfigError: if the value is neither a schema nor a text.
+        ConfigError: if the value is neither a schema nor a string.
         UnsupportedTable: for a type that Spark cannot read.
     """
     if given is None or isinstance(given, pa.Schema):
@@ -124,7 +124,7 @@ def schema_of_files(
     """
     if not paths:
         return schema_of_file(storage, None, form, settings)
-    paths = sorted(paths)  # Spark merges in this order, and takes the first spelling of a name
+    paths = sorted(paths)  # Spark merges in this order, and keeps the first spelling of a name
     read = partial(schema_of_file, storage, form=form, settings=settings)
     columns: list[pa.Field] = []
     latest = None
@@ -148,14 +148,14 @@ def schema_of_file(
 
     Args:
         storage: Access to the file.
-        path: Path of the file; None if the table has no file.
+        path: Path of the file, or None if the table has no file.
         form: The format of the table.
         settings: Settings of the Spark session that affect column types, by name. Their names are
             in :data:`splitlib.hive.file_types.SETTINGS`.
 
     Raises:
         TableNotFound: if there is no file.
-        ConfigError: for a format without declared columns in its files, such as CSV.
+        ConfigError: for a format whose files do not declare their columns, such as CSV.
         SourceError: for a file whose columns Arrow cannot represent.
     """
     if form == "text":
@@ -172,7 +172,7 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # raised also for some maps and lists that Spark reads
+        except pa.ArrowException as error:  # also for some maps and lists that Spark can read
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())

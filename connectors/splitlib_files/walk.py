@@ -23,10 +23,11 @@ _DIRECTORIES = 256
 
 
 def pattern_of(glob: str) -> re.Pattern[str]:
-    """Convert a pattern of Hadoop for file names, as in Spark's option ``pathGlobFilter``.
+    """Convert a Hadoop file name pattern, as in Spark's option ``pathGlobFilter``, to a regex.
 
-    ``*`` stands for any characters, ``?`` for one, ``[a-c]`` and ``[^a-c]`` for one of a class,
-    ``{csv,txt}`` for one of several texts. A backslash makes the next character literal.
+    ``*`` matches any characters, ``?`` matches one character, ``[a-c]`` and ``[^a-c]`` match one
+    character of a class, and ``{csv,txt}`` matches one of several strings. A backslash makes the
+    next character literal.
 
     Raises:
         ConfigError: if the pattern is invalid.
@@ -62,7 +63,7 @@ def _class(inside: str) -> str:
 
 
 class GlobbedStorage(Storage):
-    """Lists only the files whose names match a pattern. Directories are listed as without it.
+    """Lists only files whose names match a pattern. The pattern does not apply to directories.
 
     Args:
         options: Options of the fsspec filesystem.
@@ -81,7 +82,7 @@ class GlobbedStorage(Storage):
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the matching files of the first directories; see :meth:`Storage.list_first`."""
+        """List the matching files in the first directories, as :meth:`Storage.list_first` does."""
         files, requests, listed = super().list_first(locations, below=below)
         mask = [self._shows(path) for path in files["path"].to_pylist()]
         return files.filter(pa.array(mask, pa.bool_())), requests, listed
@@ -99,9 +100,9 @@ class Walk:
         storage: Access to the directories.
         root: The table's directory.
         keys: The partition keys, from the top level down.
-        predicate: Decides which directories of an upper level may contain a match.
+        predicate: Decides which directories above the last level may contain a match.
         names: Parser of directory names.
-        inferred: Whether the key types were inferred. If so, values are parsed here and not by the
+        inferred: Whether the key types were inferred. If so, this class parses the values, not the
             engine.
         top: The contents of the root, or None if the root has not been listed yet.
     """
@@ -135,7 +136,12 @@ class Walk:
         yield from self._below([""], 1)
 
     def _below(self, parents: Sequence[str], level: int) -> Iterator[PartitionBatch]:
-        """Yield the partitions below directories whose children name key number ``level``."""
+        """Yield the partitions below some directories.
+
+        Args:
+            parents: The directories, relative to the root.
+            level: Number of the key that their subdirectories are named by, counted from 1.
+        """
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
             children = self._children(parents[start : start + _DIRECTORIES], keys.names[-1])
@@ -156,9 +162,9 @@ class Walk:
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
-        """Reject directories that have files, since their values do not fit the inferred types.
+        """Reject directories that contain files although their values do not fit the key types.
 
-        Directories without files are accepted, because the inference of types ignores them.
+        Directories without files are accepted, because type inference ignores them.
 
         Raises:
             SourceError: if a directory has files; the message names the directory.
@@ -181,7 +187,8 @@ class Walk:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
-            # Spark ignores files next to the first level of partitions, and fails on deeper ones.
+            # Spark ignores files next to the directories of the first partition key, and fails on
+            # files at the levels between them and the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(
                     f"File {level.files[0].path!r} lies above the partitions of {key!r}.",
