@@ -1,8 +1,8 @@
 """Connector for the AWS Glue Data Catalog.
 
-``connector`` implements the interface. ``client`` sends requests and converts errors. ``table``
-loads a table and rejects those that cannot be read. ``partitions`` requests registered partitions,
-``projected`` computes those of Athena's partition projection.
+``connector`` implements the connector interface. ``client`` sends requests and converts errors.
+``table`` loads a table, and rejects tables that cannot be read. ``partitions`` requests registered
+partitions. ``projected`` computes the partitions of tables with Athena's partition projection.
 """
 
 from splitlib_glue.connector import GlueConnector

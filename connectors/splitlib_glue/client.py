@@ -1,4 +1,4 @@
-"""A client of AWS Glue: settings, requests with a deadline, and errors of splitlib."""
+"""A client for AWS Glue. It sends requests with a deadline, and raises splitlib's errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPTIONS: Final = frozenset(
     {"region", "endpoint_url", "catalog_id", "profile", "key", "secret", "token", *NUMBERS}
 )
 SEGMENTS: Final = 10
-"""Number of requests at a time. Glue divides a table into at most 10 segments."""
+"""Number of concurrent requests. Glue divides a table into at most 10 segments."""
 MOST_BYTES: Final = 256 << 20
 """Maximum size of a response, in bytes."""
 _PIECE: Final = 1 << 16
@@ -102,16 +102,16 @@ _NO_LOGIN: Final = (
 
 
 class InvalidRequest(SourceError):
-    """Glue does not accept an argument of a request, such as an expression."""
+    """Glue rejected an argument of a request, such as a filter expression."""
 
 
 class GlueClient:
     """Sends requests to Glue. Thread-safe.
 
-    Retries of botocore are off, because the engine retries with its own settings.
+    botocore's retries are turned off, because the engine retries with its own settings.
 
     Args:
-        options: Options of the connector; others than :data:`OPTIONS` are ignored.
+        options: Connector options. Only those in :data:`OPTIONS` are used.
 
     Raises:
         ConfigError: for an invalid option, or if the region is unknown.
@@ -148,21 +148,21 @@ class GlueClient:
         client.meta.events.register("before-send.glue", self._sender)
 
     def call(self, operation: str, **arguments: Any) -> Any:
-        """Send one request and return the JSON object of the answer.
+        """Send one request, and return the JSON object in the response.
 
-        botocore's own result lacks the fields that its version does not know yet. A new field may
-        say that a table is a view, or that its rows are filtered.
+        botocore's own result is not used, because it lacks fields that are newer than the installed
+        botocore. Such a field may mean that a table is a view, or that its rows are filtered.
 
         Args:
             operation: Name of botocore's method, such as ``get_table``.
-            arguments: Its arguments; those that are None are left out.
+            arguments: Arguments of the method. Those that are None are not sent.
 
         Raises:
             TableNotFound: if the database or table does not exist.
-            InvalidRequest: if Glue does not accept an argument.
+            InvalidRequest: if Glue rejects an argument.
             AccessDenied: if Glue denies access.
             SourceUnavailable: for throttling, and other failures that a retry may fix.
-            CorruptMetadata: for an answer that is not an object.
+            CorruptMetadata: if botocore's result is not a mapping.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         if self._catalog_id is not None:
@@ -181,10 +181,10 @@ class GlueClient:
 
 
 class _Sender:
-    """Sends botocore's requests, and limits size and time of the responses.
+    """Sends botocore's requests, and limits the size and duration of their responses.
 
-    botocore turns a body that is not JSON, such as one that ends early, into an answer without
-    entries. This class raises an error instead.
+    botocore returns an empty result for a body that is not JSON, such as a truncated one. This
+    class raises an error instead.
     """
 
     def __init__(
@@ -197,13 +197,13 @@ class _Sender:
             "ca_certs": get_cert_path(verify or True),
             "cert_reqs": "CERT_REQUIRED",
             "maxsize": SEGMENTS,
-            # Otherwise the body of a request waits for the receipt of its headers.
+            # Otherwise the body of a request is sent only after its headers were acknowledged.
             "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         }
         self.received = threading.local()
-        """Its ``answer`` is the last JSON object that the current thread has received."""
+        """Its attribute ``answer`` is the last JSON object that the current thread received."""
         self._connect()
-        # A forked process must not use the connections of its parent.
+        # A forked process must not use its parent's connections.
         in_forks_of_this(self, _Sender._connect)
 
     def _connect(self) -> None:
@@ -215,7 +215,7 @@ class _Sender:
     def __call__(self, request: Any, **_: Any) -> AWSResponse:
         call, parts = current_call(), urlsplit(request.url)
         seconds = self._seconds
-        if call is not None:  # a hanging request ends with the call
+        if call is not None:  # the request must not take longer than the call that it belongs to
             seconds = min(seconds, call.remaining_seconds())
             if not seconds or call.abandoned.is_set():
                 raise SourceUnavailable("There is no time left for a request to Glue.")
@@ -249,7 +249,7 @@ class _Sender:
     def _received(self, response: Any, until: float) -> bytes:
         call = current_call()
         found = bytearray()
-        # urllib3 before version 2 does not have read1; its read waits until a piece is full.
+        # Before version 2, urllib3 has no read1, and its read waits until a piece is full.
         read = getattr(response, "read1", response.read)
         while piece := read(_PIECE):
             found += piece
@@ -260,13 +260,13 @@ class _Sender:
         return bytes(found)
 
     def close(self) -> None:
-        # urllib3's managers leave this to the garbage collector.
+        # urllib3's managers would leave the open connections to the garbage collector.
         for pool in self._pools:
             pool.close()
 
 
 class _Body:
-    """A received body, in the form of urllib3's responses."""
+    """A received body with the interface of urllib3's responses, which botocore expects."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -290,7 +290,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Convert errors of botocore and urllib3."""
+    """Convert botocore's and urllib3's exceptions in the ``with`` block to splitlib's errors."""
     try:
         yield
     except SplitlibError:
@@ -312,7 +312,7 @@ def _errors() -> Iterator[None]:
 
 
 def _of_answer(error: boto_errors.ClientError) -> SplitlibError:
-    """Return the error for an answer of Glue that reports one."""
+    """Convert an error response from Glue to an error of splitlib."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     text = str(error)
@@ -330,10 +330,10 @@ def _of_answer(error: boto_errors.ClientError) -> SplitlibError:
 
 
 def positive(option: str, value: Any) -> float:
-    """Parse an option that is a positive number.
+    """Parse an option whose value must be a positive number.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: if the value is not a positive number.
     """
     try:
         number = float(value)
@@ -346,5 +346,5 @@ def positive(option: str, value: Any) -> float:
 
 @cache
 def _loader() -> Any:
-    """Return the loader of AWS's service models, which takes most of the time to make a client."""
+    """Return botocore's loader, cached because loading AWS's service models is slow."""
     return create_loader()

@@ -1,4 +1,4 @@
-"""The connector class: opens a table of Glue, lists its partitions, and lists their files."""
+"""The connector class: opens a Glue table, lists its partitions, and lists their files."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class GlueConnector(Connector):
 
     Options:
         region: Region of the catalog, such as ``eu-central-1``. By default it comes from the
-            environment or from AWS's configuration file, as for every client of AWS.
-        catalog_id: Id of the catalog; by default the account of the credentials.
-        key, secret, token: Credentials for Glue. By default those that boto3 finds.
+            environment or from AWS's configuration file, as for every AWS client.
+        catalog_id: Id of the catalog. The default is the account of the credentials.
+        key, secret, token: Credentials for Glue. By default, boto3 looks them up.
         profile: Profile in AWS's configuration files.
-        endpoint_url: URL of another server than AWS's.
+        endpoint_url: URL of the Glue service, if it is not AWS's own.
         partition_projection: ``false`` to read the registered partitions of a table with Athena's
-            partition projection, as Spark does. By default its partitions are those that Athena
-            computes. A partition without a directory has no files, and files in subdirectories
-            belong to their partition.
+            partition projection, as Spark does. By default, the table's partitions are computed as
+            in Athena. Then a partition without a directory has no files, and files in
+            subdirectories belong to their partition.
         unfiltered: ``true`` confirms that Lake Formation filters neither rows nor columns of the
-            table for these credentials. Needed if the table is registered with Lake Formation,
-            and the credentials may not ask for its filters.
+            table for these credentials. This is required if the table is registered with Lake
+            Formation, and the credentials have no permission to read its filters.
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
             writes them (``5``, never ``05``). Then partitions with such keys can be requested by
             their values. String keys do not need this option. If it is set wrongly, partitions are
             missed. The table property ``splitlib.canonical_values`` has the same meaning; the
             option takes precedence.
-        partitions_per_request: Maximum number of partitions per request (1000, which is Glue's
-            limit).
+        partitions_per_request: Maximum number of partitions per request. The default is 1000, which
+            is Glue's limit.
         connect_timeout_seconds: Time limit for opening a connection (10).
         timeout_seconds: Time limit for a complete response (60).
         storage_options: Options of the fsspec filesystem.
@@ -100,7 +100,7 @@ class GlueConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the database and name of every table, of one database or of all databases."""
+        """Yield the database and name of every table in one database or in all databases."""
         check_options(options, _OPTIONS)
         client = GlueClient(options)
         with closing(client):
@@ -117,9 +117,10 @@ class GlueConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield the table's partitions, in batches.
 
-        Projected partitions take no request. If the predicate determines the values of all keys,
-        the registered partitions are requested by their values. Otherwise they are listed, by
-        several requests at a time. String keys with known values leave out partitions in Glue.
+        Projected partitions are computed without requests. If the predicate determines the values
+        of all partition keys, registered partitions are requested by their values. Otherwise they
+        are listed by concurrent requests. If the predicate determines the values of a string key,
+        Glue returns only the partitions with these values.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -150,9 +151,9 @@ class GlueConnector(Connector):
             yield PartitionBatch(values, refs, asked_for="names" if predicate.filters else "all")
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of some partitions, in one batch per read format.
+        """Yield the data files of some partitions, in one batch per read format.
 
-        A projected partition without a directory has no files, as in Athena. Files in its
+        As in Athena, a projected partition without a directory has no files, and files in its
         subdirectories belong to it.
         """
         if self._projection is None or self.files_per_page:

@@ -1,4 +1,4 @@
-"""Request registered partitions from Glue, several requests at a time."""
+"""Request registered partitions from Glue, with several concurrent requests."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from splitlib_glue.table import CATALOG, GlueTable, storage_entry
 T = TypeVar("T")
 
 PER_REQUEST: Final = 1000
-"""Glue's limit of partitions per request."""
+"""Glue's limit for the number of partitions per request."""
 _MOST_REQUESTS_BY_VALUES: Final = 10
 _MOST_CHARACTERS: Final = 2048
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-# Names that a parser of SQL may take for a value instead of a column.
+# Column names that Glue's SQL parser may read as a value or keyword instead of a column.
 _NO_COLUMNS: Final = re.compile(
     r"current.*|local.*|sys.*|session.*|true|false|null|user|rownum|unknown|date|time|timestamp|"
     r"interval|default|value|any|all|some|not|exists|case|cast"
@@ -44,9 +44,9 @@ class Partitions:
     """The registered partitions of one table. Thread-safe.
 
     Args:
-        client: Client of the catalog.
+        client: Client for Glue.
         table: The table.
-        files: Makes the handles of partitions.
+        files: Assigns the read format numbers in the partitions' handles.
         per_request: Maximum number of partitions per request.
     """
 
@@ -61,11 +61,15 @@ class Partitions:
 
     @property
     def most_by_values(self) -> int:
-        """Maximum number of partitions to request by their values."""
+        """Maximum number of partitions to request by their values. More are listed instead."""
         return self._per_request * _MOST_REQUESTS_BY_VALUES
 
     def by_values(self, values: pa.Table) -> PartitionBatch:
-        """Return the partitions that exist among those with the given values, one row each."""
+        """Return the partitions with the given values. Values without a partition are ignored.
+
+        Args:
+            values: One row per requested partition, and one column per partition key.
+        """
         rows = [list(row) for row in zip(*values.to_pydict().values(), strict=True)]
         parts = [rows[at : at + self._per_request] for at in range(0, len(rows), self._per_request)]
         if len(parts) == 1:
@@ -76,30 +80,33 @@ class Partitions:
         return self._batch(pages, len(pages), "names")
 
     def listed(self, predicate: Predicate) -> PartitionBatch:
-        """Return all partitions, or those that satisfy conditions that Glue evaluates exactly."""
+        """Return all partitions, or only those that satisfy the conditions that Glue can evaluate.
+
+        The result may contain partitions that the predicate does not match.
+        """
         keys = self._table.metadata.partition_schema
         if condition := expression(predicate, keys):
             try:
                 return self._batch(*self._pages(condition), "prefix")
-            except InvalidRequest:  # The name of a key is a reserved word.
+            except InvalidRequest:  # the name of a partition key is a reserved word in Glue
                 pages, requests = self._pages(None)
                 return self._batch(pages, requests + 1, "all")
         return self._batch(*self._pages(None), "all")
 
     def _pages(self, condition: str | None) -> tuple[list[_Page], int]:
-        """Request the first page and, if there are more, all segments of the table at once.
+        """Request the first page and, if there are more pages, all segments of the table at once.
 
-        A small table takes one request. Segments do not continue after a page, so a large one takes
-        one request too many.
+        A small table takes one request. For a large table, the first page is discarded, because the
+        segments contain its partitions, too.
 
-        If a partition arrives twice, the server does not know segments, or confuses answers, or the
-        table is being changed. Then the table is listed page by page.
+        If a partition is returned twice, the server does not support segments or mixes up
+        responses, or the table is being changed. Then the table is listed page by page.
 
         Returns:
             The pages, and the number of requests.
 
         Raises:
-            SourceUnavailable: if a partition arrives twice again.
+            SourceUnavailable: if listing page by page also returns a partition twice.
         """
         first = self._page(condition, None, None)
         if first.token is None:
@@ -121,12 +128,18 @@ class Partitions:
     def _segment(
         self, condition: str | None, number: int | None, token: str | None = None
     ) -> list[_Page]:
-        """Return the pages of a segment, or of the whole table, from the page with a token on."""
+        """Return the pages of a segment, starting with the page that the token refers to.
+
+        Args:
+            condition: Filter expression for Glue, or None.
+            number: Number of the segment, or None for the whole table.
+            token: Token of the first page to request, or None to start at the beginning.
+        """
         pages, seen = list[_Page](), {token}
         while True:
             page = _retried(partial(self._page, condition, number, token))
             pages.append(page)
-            if page.token is None:  # an empty page may have a token, too
+            if page.token is None:  # an empty page with a token is not the last one
                 return pages
             if page.token in seen:
                 raise SourceError("Glue returns the same page of partitions again and again.")
@@ -174,7 +187,7 @@ class Partitions:
             rows = left
 
     def _parsed(self, answer: Any) -> _Page:
-        """Convert an answer to a page of Arrow columns.
+        """Convert a response to a page of Arrow columns.
 
         Raises:
             CorruptMetadata: if required metadata is missing or malformed.
@@ -213,9 +226,10 @@ class Partitions:
         requests: int,
         asked_for: Literal["all", "names", "prefix"],
     ) -> PartitionBatch:
-        """Return the partitions of all pages, each once, in the order of their locations.
+        """Return the partitions of all pages without duplicates, sorted by location.
 
-        An object store lists neighbouring locations with one request. Glue has no order of its own.
+        In this order, one request to an object store can list several neighbouring directories.
+        Glue returns partitions in no particular order.
         """
         whole = pa.Table.from_batches([page.rows for page in pages])
         keys = whole.column_names[: len(self._keys)]
@@ -235,18 +249,25 @@ class Partitions:
 
 
 class _Page:
-    """The partitions of one answer, the token of the next page, and the average of files."""
+    """The partitions in one response.
+
+    Args:
+        rows: One row per partition.
+        token: Token of the next page, or None for the last page.
+        files_each: Average number of files per partition, from the partitions' parameters, or 0 if
+            unknown.
+    """
 
     def __init__(self, rows: pa.RecordBatch, token: str | None, files_each: float) -> None:
         self.rows, self.token, self.files_each = rows, token, files_each
 
 
 def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
-    """Return a condition by which Glue leaves out partitions; None if there is none.
+    """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``, or None.
 
-    Glue compares text with text byte by byte. So a condition names string keys only, and only
-    values without characters that need an escape. For other types Glue converts values by rules of
-    its own.
+    Glue compares strings byte by byte. So the expression contains only string keys, and only values
+    without characters that need an escape. It has no keys of other types, because Glue converts
+    their values by its own rules.
     """
     conditions = list[str]()
     for key in keys:
@@ -263,7 +284,7 @@ def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
 
 
 def _in_parallel(work: Sequence[Callable[[], T]]) -> list[T]:
-    """Do some work in threads, within the deadline of the current call.
+    """Call functions in threads within the current call's deadline, and return their results.
 
     Raises:
         SourceUnavailable: if the deadline has passed, or the call was abandoned.
@@ -283,7 +304,7 @@ def _in_parallel(work: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def _retried(call: Callable[[], T]) -> T:
-    """Retry a request here, because the engine could only repeat the whole listing."""
+    """Call a function with retries. The engine itself could only repeat the whole listing."""
     return retrying(call, SplitConfig())
 
 

@@ -1,4 +1,4 @@
-"""List the partitions of a table with Athena's partition projection, without any request."""
+"""Compute the partitions of a table with Athena's partition projection, without any request."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from splitlib.hive.projection import InjectedProjected, Projected, Projection, i
 from splitlib.spi import Predicate
 
 MOST_TEXTS: Final = 100_000
-"""Number of values of one key up to which their texts are computed once and compared alone."""
+"""Maximum number of values of one key that are filtered before they are combined with others."""
 BLOCK: Final = 1 << 16
-"""Number of combinations that are compared at a time."""
+"""Number of combinations of key values that are filtered at a time."""
 _MOST_PARTITIONS: Final = 1 << 62
 
 
 def list_projected(
     projection: Projection, keys: pa.Schema, predicate: Predicate, now: datetime
 ) -> Iterator[tuple[pa.RecordBatch, pa.StringArray]]:
-    """Yield the values of partitions as text, and their locations, in the order of projection.
+    """Yield the values of projected partitions as strings, and their locations, in order.
 
-    Values that the predicate cannot keep are left out key by key. So only combinations of the
-    others are computed.
+    The predicate first filters the values of each key. Only combinations of the remaining values
+    are computed.
 
     Args:
         projection: The projection of the table.
@@ -40,7 +40,8 @@ def list_projected(
         now: The current time in UTC, without a time zone.
 
     Raises:
-        UnsupportedTable: if the predicate does not give the values of an injected key.
+        UnsupportedTable: if the predicate does not determine the values of an ``injected`` key.
+        TooManyPartitions: if there are more than 2**62 combinations of values.
     """
     if predicate.matches_nothing:
         return
@@ -69,7 +70,7 @@ def list_projected(
 
 
 class _Column:
-    """The projected values of one key that a predicate may keep."""
+    """The projected values of one partition key that a predicate may match."""
 
     def __init__(self, key: pa.Field, values: Projected, predicate: Predicate) -> None:
         self._values, self._numbers = _candidates(key, values, predicate)
@@ -88,20 +89,20 @@ class _Column:
         return numbers.stop - numbers.start if isinstance(numbers, range) else len(numbers)
 
     def texts(self, rows: npt.NDArray[np.int64]) -> pa.StringArray:
-        """Return values as text."""
+        """Return the values at these positions as strings."""
         if self._texts is not None:
             return self._texts.take(pa.array(rows))
         return pa.array([self._values.text(self._numbers[row]) for row in rows.tolist()])
 
     def in_location(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Return values as they are written into locations."""
+        """Return the values at these positions as they appear in a partition's location."""
         return [self._values.in_location(self._numbers[row]) for row in rows.tolist()]
 
 
 def _candidates(
     key: pa.Field, values: Projected, predicate: Predicate
 ) -> tuple[Projected, Sequence[int]]:
-    """Return the projection of a key, and the numbers of values that a predicate may keep."""
+    """Return a key's projection, and the numbers of its values that a predicate may match."""
     bound = bound_values(predicate, key.name)
     if isinstance(values, InjectedProjected):
         if bound is None:
@@ -120,7 +121,7 @@ def _candidates(
 
 
 def _between(values: Projected, predicate: Predicate, key: str) -> range:
-    """Return the numbers of values between the ends of all ranges of a key."""
+    """Return the numbers of the values that lie within the outer bounds of every range filter."""
     first, end, value = 0, values.count, values.value
     assert value is not None
     for matcher in predicate.matchers:
@@ -134,7 +135,12 @@ def _between(values: Projected, predicate: Predicate, key: str) -> range:
 
 
 def _count_while(holds: Any, count: int) -> int:
-    """Return for how many of the first numbers a condition holds, by bisection."""
+    """Return the number from which on a condition no longer holds, by bisection.
+
+    Args:
+        holds: The condition on a number. If it holds for a number, it holds for all smaller ones.
+        count: Exclusive upper limit of the numbers, which start at 0.
+    """
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -143,7 +149,7 @@ def _count_while(holds: Any, count: int) -> int:
 
 
 def _representable(values: pa.Array) -> list[Any]:
-    """Return values without null, and without dates that Python cannot represent."""
+    """Return the values as Python objects, without nulls and dates that Python cannot represent."""
     if pa.types.is_date32(values.type):
         ends = (pa.scalar(end, values.type) for end in (date.min, date.max))
         low, high = ends

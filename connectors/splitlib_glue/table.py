@@ -1,4 +1,4 @@
-"""Load a table from Glue, and reject tables whose files do not have exactly its rows."""
+"""Load a table from Glue, and reject tables whose rows cannot be read exactly from their files."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from splitlib.model import TableMetadata
 from splitlib_glue.client import GlueClient
 
 CATALOG: Final = "catalog"
-# Lake Formation restricts columns, rows and cells. GetTable already leaves out restricted columns.
+# Lake Formation can restrict columns, rows and cells. GetTable does not return restricted columns.
 _RESTRICTIONS: Final = ("COLUMN_PERMISSION", "CELL_FILTER_PERMISSION")
-# Formats where Spark finds columns by their names.
+# Formats in which Spark finds columns by name.
 _BY_NAME: Final = ("parquet", "json")
 _NO_CONDITION: Final = ("", "TRUE")
 
 
 @dataclass(frozen=True)
 class GlueTable:
-    """A table of Glue."""
+    """A Glue table."""
 
     address: Mapping[str, str | None]
-    """Arguments of requests about the table: catalog id and database."""
+    """Request arguments that locate the table: its catalog id and database."""
     name: str
     """Name in the catalog."""
     identity: tuple[Any, ...]
-    """Properties that distinguish the table from a later table of the same name."""
+    """Properties that distinguish the table from a later table with the same name."""
     entry: TableEntry
     metadata: TableMetadata
 
 
 def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> GlueTable:
-    """Load a table, or the table that a resource link leads to.
+    """Load a table. For a resource link, load the table that it refers to.
 
     Args:
-        client: Client of the catalog.
-        database: Database of the table.
-        name: Name of the table.
+        client: Client for Glue.
+        database: The table's database.
+        name: The table's name.
         unfiltered: Whether the user has confirmed that Lake Formation filters nothing.
 
     Raises:
         TableNotFound: if there is no such table.
-        UnsupportedTable: for a table that splitlib cannot read with exactly its rows.
+        UnsupportedTable: for a table whose rows splitlib cannot read exactly.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     address: dict[str, str | None] = {"DatabaseName": database}
@@ -55,7 +55,7 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
             address = {"CatalogId": target.get("CatalogId"), "DatabaseName": target["DatabaseName"]}
             name = target["Name"]
             found = _described(client, address, name)
-        # A database may be a resource link, too. The answer then names the database itself.
+        # A database may be a resource link, too. Then the response names the actual database.
         for argument in ("CatalogId", "DatabaseName"):
             address[argument] = found.get(argument) or address.get(argument)
         _refuse_unreadable(found)
@@ -75,7 +75,7 @@ def _described(client: GlueClient, address: Mapping[str, str | None], name: str)
 
 
 def identity(client: GlueClient, table: GlueTable) -> tuple[Any, ...]:
-    """Return the identity of the table that has the name of ``table`` now.
+    """Return the identity of the table that currently has the same name as ``table``.
 
     Raises:
         TableNotFound: if there is no such table.
@@ -86,14 +86,17 @@ def identity(client: GlueClient, table: GlueTable) -> tuple[Any, ...]:
 
 
 def identity_of(found: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the properties that distinguish a table from a later table of the same name."""
+    """Return the properties that distinguish a table from a later table with the same name."""
     keys = [(key["Name"], key.get("Type")) for key in found.get("PartitionKeys") or ()]
     stored = found.get("StorageDescriptor") or {}
     return found.get("CreateTime"), found.get("TableType"), stored.get("Location"), keys
 
 
 def storage_entry(found: Mapping[str, Any]) -> StorageEntry:
-    """Convert the storage of a table or partition. Use it inside of ``readable_metadata``."""
+    """Convert the storage descriptor of a table or partition.
+
+    Use this function inside of ``readable_metadata``, which converts its errors.
+    """
     stored = found.get("StorageDescriptor") or {}
     serde = stored.get("SerdeInfo") or {}
     return StorageEntry(
@@ -152,14 +155,14 @@ def _refuse_filtered(
 ) -> None:
     """Reject a table if Lake Formation filters its rows or cells for these credentials.
 
-    ``GetTable`` leaves out columns that the credentials may not read. In formats where columns are
-    found by position, the other columns would get wrong values.
+    ``GetTable`` does not return columns that the credentials may not read. In formats where columns
+    are found by position, the remaining columns would get wrong values.
 
-    ``GetTable`` does not tell whether there are filters. ``GetUnfilteredTableMetadata`` does, but
-    is open only to applications that an administrator of Lake Formation allows.
+    ``GetTable`` does not report filters. ``GetUnfilteredTableMetadata`` does, but only for
+    applications that a Lake Formation administrator has allowed.
 
     Raises:
-        UnsupportedTable: for such a table, or if this cannot be found out.
+        UnsupportedTable: for such a table, or if Glue does not report whether there are filters.
     """
     hint = (
         "read it with an engine that applies these filters, such as Athena. If no filter applies "
