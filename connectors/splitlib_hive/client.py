@@ -1,7 +1,7 @@
-"""A metastore client that tries several addresses, over one connection, one call at a time.
+"""A metastore client with several addresses, one open connection, and one call at a time.
 
-The generated Thrift classes are from hmsclient. The connection is splitlib's own: hmsclient
-supports only one address and no timeouts, and its decoder is several times slower.
+The generated Thrift classes are from hmsclient. hmsclient's own connection is not used, because it
+supports only one address and no timeouts, and decodes several times slower.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _DENIED = re.compile(
 
 
 def parse_uris(uris: str) -> list[Address]:
-    """Parse ``thrift://a:9083,thrift://b`` to addresses, in the order in which to try them.
+    """Parse addresses such as ``thrift://a:9083,thrift://b``. The client tries them in this order.
 
-    The path of an HTTP address is by default that of Hive, ``/metastore``.
+    The default path of an HTTP address is that of Hive, ``/metastore``.
 
     Raises:
-        ConfigError: if an address is invalid, or if there is no address.
+        ConfigError: if an address is invalid, or there is no address.
     """
     addresses = []
     for uri in filter(None, (part.strip() for part in uris.split(","))):
@@ -89,7 +89,7 @@ def parse_uris(uris: str) -> list[Address]:
 
 
 class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typed
-    """A request for a table with the name of its catalog, which hmsclient's class lacks."""
+    """A request for a table with its catalog's name, a field that hmsclient's class lacks."""
 
     thrift_spec = (*GetTableRequest.thrift_spec, (4, TType.STRING, "catName", "UTF8", None))
     catName: str | None = None  # noqa: N815 - the name in Hive's interface
@@ -98,13 +98,13 @@ class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typ
 class MetastoreClient:
     """The read-only metastore calls that splitlib needs. Thread-safe: one call at a time.
 
-    When a connection fails, the call is repeated on each other address once. This is safe because
-    all calls only read.
+    When a connection fails, the call is repeated once on each of the other addresses. This is safe
+    because all calls only read.
 
     Args:
-        addresses: Addresses to try in turn, starting with the one that worked last.
+        addresses: Addresses to try in turn. Each call starts with the address that worked last.
         security: How connections are secured.
-        catalog: Catalog of the metastore; None for that of the server.
+        catalog: Catalog of the metastore, or None for the server's default catalog.
         connect_timeout_seconds: Time limit for opening a connection, in seconds.
         timeout_seconds: Time limit for a complete response, in seconds. If the call has a
             deadline, the remaining attempts share the remaining time.
@@ -129,7 +129,7 @@ class MetastoreClient:
         self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
-        """Return a table of the metastore as a Thrift ``Table`` object.
+        """Return a table as a Thrift ``Table`` object.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -141,7 +141,7 @@ class MetastoreClient:
                 request.catName = self._catalog
                 return client.get_table_req(request).table
             except TApplicationException as error:
-                # get_table_req exists since Hive 2.3; the older get_table was removed in 4.0.1.
+                # Hive has get_table_req since 2.3. The older get_table was removed in 4.0.1.
                 if error.type != TApplicationException.UNKNOWN_METHOD:
                     raise
                 return client.get_table(self._in_catalog(database), table)
@@ -150,7 +150,7 @@ class MetastoreClient:
             return self._call(newest_first)
 
     def get_tables(self, database: str) -> list[str]:
-        """Return the names of the tables of a database."""
+        """Return the names of all tables in a database."""
         return self._call(lambda client: client.get_all_tables(self._in_catalog(database)))
 
     def get_databases(self) -> list[str]:
@@ -176,10 +176,10 @@ class MetastoreClient:
     def get_partition_names_ps(
         self, database: str, table: str, values: Sequence[str]
     ) -> pa.StringArray:
-        """Return the names of partitions with these values. An empty value matches every value.
+        """Return the names of the partitions whose keys have these values.
 
-        The result may contain other partitions too, because servers treat some characters as
-        wildcards.
+        An empty string matches every value. The result may contain other partitions too, because
+        servers treat some characters as wildcards.
 
         Raises:
             TableNotFound: if there is no such table. Some metastores raise another error instead,
@@ -195,9 +195,9 @@ class MetastoreClient:
         return _as_text(found)
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
-        """Return Thrift ``Partition`` objects in any order. Dropped partitions are left out.
+        """Return Thrift ``Partition`` objects in any order, without partitions that do not exist.
 
-        If a server rejects the number of names, they are requested in halves.
+        If the server rejects the number of names, each half of them is requested separately.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -223,7 +223,7 @@ class MetastoreClient:
         return database if self._catalog is None else f"@{self._catalog}#{database}"
 
     def close(self) -> None:
-        """Close the connection; a later call opens a new one."""
+        """Close the connection. A later call opens a new one."""
         with self._alone():
             self._disconnect()
 
@@ -231,8 +231,8 @@ class MetastoreClient:
         failures = []
         last: Exception | None = None
         with self._alone():
-            # On an open connection, allow one more attempt than there are addresses: the server may
-            # have closed the idle connection and still accept a new one.
+            # If a connection is open, allow one more attempt than there are addresses. The server
+            # may have closed the idle connection, but still accept a new one.
             idle = self._connection is not None
             for tries in range(len(self._addresses) + idle, 0, -1):
                 if not _remaining_seconds():
@@ -247,11 +247,11 @@ class MetastoreClient:
                     denied = _DENIED.search(error.message or "") is not None
                     kind = AccessDenied if denied else SourceError
                     raise kind(f"The metastore rejects the call: {error.message}") from error
-                except (AccessDenied, SourceError):  # A retry would not help.
+                except (AccessDenied, SourceError):  # a retry would not help
                     self._disconnect()
                     raise
                 except Exception as error:
-                    # For a truncated response, the decoder may raise an error of any class.
+                    # For a truncated response, the decoder may raise any exception.
                     self._disconnect()
                     last = error
                     if (of_tls := tls_error(error)) is not None:
@@ -263,7 +263,7 @@ class MetastoreClient:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
                 except BaseException:
-                    # After Ctrl-C the response still arrives. The next call would read it.
+                    # After Ctrl-C the response still arrives, and the next call would read it.
                     self._disconnect()
                     raise
         raise SourceUnavailable(
@@ -276,7 +276,8 @@ class MetastoreClient:
     def _alone(self) -> Iterator[None]:
         """Hold the lock, because a connection handles one call at a time."""
         if self._process != os.getpid():
-            # After a fork, the parent still uses the connection. Sharing it would mix up responses.
+            # After a fork, the parent process still uses the connection. Sharing it would mix up
+            # the responses.
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
@@ -287,11 +288,11 @@ class MetastoreClient:
             self._lock.release()
 
     def _client(self, address: Address, tries: int) -> ThriftHiveMetastore.Client:
-        """Return Thrift's generated client on an open connection.
+        """Return Thrift's generated client, after opening a connection if there is none.
 
         Args:
             address: Address to connect to.
-            tries: Number of attempts that share the remaining time of the call.
+            tries: Number of remaining attempts, which share the call's remaining time.
         """
         call = current_call()
         seconds = min(self._timeout, _remaining_seconds() / tries)
@@ -326,7 +327,7 @@ def _as_text(names: pa.BinaryArray) -> pa.StringArray:
 
 
 def _remaining_seconds() -> float:
-    """Return the seconds until the current call's deadline; 0 if it has passed or is abandoned."""
+    """Return the seconds until the current call's deadline, or 0 if the call was abandoned."""
     call = current_call()
     if call is None:
         return FOREVER_SECONDS
@@ -334,7 +335,7 @@ def _remaining_seconds() -> float:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Return whether the metastore responded, with an error that its interface does not declare."""
+    """Return whether an error is a response from the metastore, and not a connection failure."""
     broken = isinstance(error, TTransportException | TProtocolException)
     return isinstance(error, TException) and not broken
 

@@ -20,13 +20,13 @@ from splitlib_hive.security import Address, HttpTransport, KerberosTransport, Se
 from splitlib_hive.string_lists import read_strings
 
 _READ_BUFFER = 1 << 18
-# Thrift's default limit of 16 MB per string is too low for the parameters of wide tables.
+# Thrift's default limit of 16 MB per string is too low for the table parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1
-# Maximum number of elements of a list or map: 16 million. Thrift allocates memory for all elements
-# before it reads them.
+# Maximum number of elements in a list or map: 16 million. There must be a limit, because Thrift
+# allocates memory for all elements before it reads them.
 _LENGTH_LIMIT = 1 << 24
 ANSWER_LIMIT = 1 << 30
-"""Maximum bytes of a response: a million partition names of 1,000 characters each."""
+"""Maximum size of a response, in bytes: a million partition names of 1,000 characters each."""
 _PIECE = 1 << 20
 _POLL_SECONDS = 0.25
 
@@ -67,12 +67,12 @@ class Connection:
         self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """Return Thrift's generated client for the next calls. Its partition names are bytes.
+        """Return Thrift's generated client for the next calls. It returns partition names as bytes.
 
         Args:
             until: Deadline for complete responses, as a value of ``time.monotonic``.
-            given_up: Event that is set when the responses are no longer needed. None: they are
-                needed until the deadline.
+            given_up: Event that is set when the caller no longer waits for the responses. If it is
+                None, the caller waits until the deadline.
         """
         self._socket.until, self._socket.given_up = until, given_up
         return self._client
@@ -83,7 +83,7 @@ class Connection:
 
 
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
-    """A socket whose deadline and size limit apply to a whole response, not to each read."""
+    """A socket with a deadline and a size limit for the whole response, not for each read."""
 
     until = 0.0
     received = 0
@@ -118,7 +118,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
                 return data
 
     def readAll(self, size: int) -> bytes:  # noqa: D102, N802 - overrides TSocket
-        # Thrift's own method copies all received bytes again for each piece.
+        # Thrift's own method is slow, because it copies all received bytes again for each piece.
         data = bytearray()
         while len(data) < size:
             if not (piece := self.read(size - len(data))):
@@ -139,7 +139,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
 
 
 class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
-    """Thrift's generated client, except that partition names are an Arrow array of bytes."""
+    """Thrift's generated client, except that it returns partition names as a binary Arrow array."""
 
     def recv_get_partition_names(self) -> pa.BinaryArray:
         return self._strings(ThriftHiveMetastore.get_partition_names_result())
@@ -148,7 +148,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
         return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
 
     def _strings(self, result: Any) -> pa.BinaryArray:
-        """Read a response as the generated code does, but read its list of strings into Arrow."""
+        """Read a response like the generated code, but read its list of strings into Arrow."""
         protocol = self._iprot
         name, kind, _ = protocol.readMessageBegin()
         if kind == TMessageType.EXCEPTION:
@@ -194,8 +194,8 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
 
     def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
         super().readMessageEnd()
-        # There is only one call at a time. So further bytes belong to this response, which was
-        # decoded wrongly.
+        # There is only one call at a time. So if bytes remain, they belong to this response, and it
+        # was decoded wrongly.
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,

@@ -1,4 +1,4 @@
-"""The connector class: lists partition names, loads details of partitions, and lists files."""
+"""The connector class: lists partition names, loads partition details, and lists files."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _NUMBERS = {
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", "canonical_values", "catalog", *_NUMBERS, *SECURITY}
-# Maximum number of prefixes to request, with one call each. Ten calls take no longer than listing a
-# few thousand names.
+# Maximum number of partition name prefixes to request, with one call each. Ten calls take no longer
+# than listing a few thousand names.
 _MOST_PREFIXES = 10
 
 
 def table_metadata(table: Any) -> TableMetadata:
-    """Return the metadata of a thrift ``Table``.
+    """Return the metadata of a Thrift ``Table``.
 
     Raises:
         UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
@@ -58,9 +58,9 @@ def table_metadata(table: Any) -> TableMetadata:
 
 
 def read_format(table: TableEntry, partition: Any) -> ReadFormat:
-    """Return how to read the files of a thrift ``Partition``.
+    """Return how to read the files of a Thrift ``Partition``.
 
-    Use it inside of ``readable_metadata``.
+    Use this function inside of ``readable_metadata``, which converts its errors.
 
     Raises:
         UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
@@ -69,7 +69,7 @@ def read_format(table: TableEntry, partition: Any) -> ReadFormat:
 
 
 def table_entry(table: Any) -> TableEntry:
-    """Convert a thrift ``Table``. Use this function inside of ``readable_metadata``."""
+    """Convert a Thrift ``Table``. Use this function inside of ``readable_metadata``."""
     skew = table.sd.skewedInfo
     return TableEntry(
         kind=table.tableType or "",
@@ -96,17 +96,17 @@ class HiveConnector(Connector):
 
     Options:
         uri: Address of the metastore, such as ``thrift://host:9083``. Several addresses are
-            separated by commas and tried in turn. ``https://host/metastore`` is an address of a
-            metastore in HTTP mode.
-        catalog: Catalog of the metastore, for Hive 3 and newer. By default that of the server.
-        tls: ``true`` to connect by TLS; implied by the other options of TLS.
-        tls_ca: PEM file of the authorities that sign the certificate of the metastore. By default
-            those of the system.
-        tls_certificate: PEM file of the client's own certificate.
-        tls_key: PEM file of its key, if it is not in the same file.
+            separated by commas and tried in turn. For a metastore in HTTP mode, the address has the
+            form ``https://host/metastore``.
+        catalog: Catalog of the metastore, for Hive 3 and newer. The default is the server's.
+        tls: ``true`` to connect by TLS. The other TLS options imply it.
+        tls_ca: PEM file with the authorities that sign the metastore's certificate. The default is
+            the system's authorities.
+        tls_certificate: PEM file with the client's own certificate.
+        tls_key: PEM file with the client's key, if it is not in the same file.
         kerberos_principal: Principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``, in which
-            ``_HOST`` means the host of the address. The process needs a ticket. It needs the
-            extra ``kerberos``.
+            ``_HOST`` means the address's host name. The process must have a Kerberos ticket, and
+            the extra ``kerberos`` must be installed.
         token: Bearer token for addresses with ``https``.
         partitions_per_request: Maximum number of partitions loaded by one call (500).
         connect_timeout_seconds: Time limit for opening a connection (10).
@@ -161,7 +161,7 @@ class HiveConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the database and name of every table, of one database or of all databases."""
+        """Yield the database and name of every table in one database or in all databases."""
         client, _ = _connected(options)
         with closing(client):
             databases = sorted(client.get_databases())
@@ -178,10 +178,10 @@ class HiveConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield the table's partitions, in batches.
 
-        If the predicate determines the names of partitions, or the starts of their names, only
-        these partitions are requested. Otherwise one call lists all names. Filters on the server
-        are not used. They are slower than listing all names, and wrong on newer servers, which
-        compare text and so miss ``k=05`` for 5.
+        If the predicate determines the names of the matching partitions, or the prefixes of their
+        names, only these partitions are requested. Otherwise one call lists all names. The
+        metastore's own filters are not used. They are slower than listing all names, and wrong on
+        newer servers, which compare strings and so do not find ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -201,7 +201,7 @@ class HiveConnector(Connector):
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the partitions whose keys have the given values, including their details."""
+        """Yield the existing partitions with the given key values, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
         # Sort partitions in the order in which an object store lists their directories.
@@ -211,18 +211,18 @@ class HiveConnector(Connector):
         yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the partitions whose leading keys have the given values, with one call per row."""
+        """Yield the partitions whose first keys have the given values, with one call per row."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._request(self._client.get_partition_names_ps, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
-            # Keep exact matches only, so that no partition is returned for two prefixes.
+            # Keep only exact matches. Otherwise a partition might be returned for two prefixes.
             exact = rows_with(found.values, leading)
             kept = found.values.filter(exact), found.refs.filter(exact)
             yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
-        """Return a batch of partitions for which only the names are known."""
+        """Return a batch of partitions, given only their names."""
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
@@ -234,17 +234,17 @@ class HiveConnector(Connector):
 
     @property
     def partitions_per_details(self) -> int:
-        """Maximum number of partitions for one call of :meth:`load_details`."""
+        """Maximum number of partitions in one call of :meth:`load_details`."""
         return self._partitions_per_request
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Load location and format of partitions. Partitions that were dropped are left out."""
+        """Load the locations and formats of partitions. The result lacks dropped partitions."""
         if partitions.refs.type == REF:
             return partitions
         names = partitions.refs.to_pylist()
         found = self._request(self._client.get_partitions_by_names, names)
         with readable_metadata("a partition"):
-            # Match partitions by values, because the response has no names and no fixed order.
+            # Match partitions by value, because the response has no names and no fixed order.
             by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = list[int](), list[dict[str, Any]]()
@@ -263,9 +263,9 @@ class HiveConnector(Connector):
         return PartitionBatch(kept, pa.array(refs, REF), Requests(catalog=1), files_each=each)
 
     def check_identity(self) -> None:
-        """Check that the table was not replaced by another table of the same name.
+        """Check that the table was not replaced by another table with the same name.
 
-        Tables of a metastore do not have ids. So a new table is not detected if it has the same
+        Metastore tables have no ids. So a new table is not detected if it has the same partition
         keys and location, and was created in the same second.
 
         Raises:
@@ -278,7 +278,7 @@ class HiveConnector(Connector):
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of some partitions, in one batch per read format."""
+        """Yield the data files of some partitions, in one batch per read format."""
         return self._files.list_files(partitions.refs)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -306,13 +306,13 @@ class HiveConnector(Connector):
 
 
 def _identity(table: Any) -> tuple[Any, ...]:
-    """Return the properties that distinguish a table from a later table of the same name."""
+    """Return the properties that distinguish a table from a later table with the same name."""
     keys = [(key.name, key.type) for key in table.partitionKeys or ()]
     return table.createTime, table.tableType, table.sd.location, keys
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value as in a partition's name, where null and the empty string are the same."""
+    """Return a value as it appears in a partition name, where null equals the empty string."""
     return value or NULL_PARTITION
 
 

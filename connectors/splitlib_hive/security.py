@@ -1,7 +1,7 @@
 """Secured connections to a metastore: TLS, Kerberos, and HTTP with a token.
 
-:class:`Security` parses the options. The transports here are between thrift's buffer and the socket
-of the connection, whose deadline and size limit apply to all of them.
+:func:`security_of` parses the options. The transports are layers between Thrift's buffer and the
+connection's socket, whose deadline and size limit apply to all of them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ OPTIONS: Final = frozenset(
 )
 _HOST: Final = "_HOST"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-# Messages of SASL in thrift: a status, and the length of the body.
+# Header of Thrift's SASL messages: a status, and the length of the body.
 _MESSAGE: Final = struct.Struct(">BI")
 _START, _OK, _COMPLETE = 1, 2, 5
 _FRAME: Final = struct.Struct(">i")
-# Tickets with many groups have some 64 kB.
+# Maximum size of a SASL message. A ticket of a user with many groups has about 64 kB.
 _MOST_MESSAGE: Final = 1 << 20
 _MOST_ERROR: Final = 2000
-# Security layers of RFC 4752: none, integrity, confidentiality.
+# Security layers in RFC 4752, in the order of preference: none, integrity, confidentiality.
 _LAYERS: Final = (1, 2, 4)
 
 
 class Address(NamedTuple):
-    """Host and port of a metastore; scheme and path for HTTP."""
+    """A metastore's host and port, and its scheme and path if it uses HTTP."""
 
     host: str
     port: int
@@ -56,10 +56,10 @@ class Security:
     """How connections to a metastore are secured.
 
     Attributes:
-        tls: Context for TLS; None for connections without TLS.
-        principal: Kerberos principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``; None
+        tls: TLS context, or None for connections without TLS.
+        principal: Kerberos principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``, or None
             for connections without Kerberos.
-        token: Bearer token for HTTP; None for no token.
+        token: Bearer token for HTTP, or None for connections without a token.
     """
 
     tls: ssl.SSLContext | None = None
@@ -67,17 +67,17 @@ class Security:
     token: str | None = field(default=None, repr=False)
 
     def principal_of(self, host: str) -> str:
-        """Return the principal of the metastore on a host: ``_HOST`` means its name."""
+        """Return the metastore's principal, with ``_HOST`` replaced by the name of its host."""
         return (self.principal or "").replace(_HOST, host.lower())
 
 
 def security_of(options: Mapping[str, Any], addresses: Sequence[Address]) -> Security:
-    """Parse the options of the connector that concern security.
+    """Parse the connector's security options.
 
     Raises:
         ConfigError: for options that contradict each other or the addresses, or for an
             unreadable file.
-        ConnectorNotInstalled: if Kerberos is requested, and the extra is not installed.
+        ConnectorNotInstalled: if Kerberos is requested, but the extra is not installed.
     """
     schemes = {address.scheme for address in addresses}
     if len(schemes) > 1:
@@ -122,7 +122,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=files.get("tls_ca"))
         if "tls_certificate" in files:
-            # No function for the password: OpenSSL would ask for it on the terminal.
+            # Without a password argument, OpenSSL would ask for the password on the terminal.
             context.load_cert_chain(files["tls_certificate"], files.get("tls_key"), password="")
     except (OSError, ValueError) as error:
         raise ConfigError(
@@ -133,7 +133,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that an error is, or that thrift wraps; None for another error."""
+    """Return ``error`` if it is a TLS error, or the one that Thrift wrapped in it; else None."""
     for each in (error, getattr(error, "inner", None)):
         if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLWantReadError):
             return each
@@ -141,7 +141,7 @@ def tls_error(error: BaseException) -> ssl.SSLError | None:
 
 
 def refused(address: object, error: ssl.SSLError) -> Exception:
-    """Return the error to raise if a connection with TLS fails, with what to do about it."""
+    """Return the error to raise for a failed TLS connection, with a hint for the user."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return SourceError(
             f"The certificate of {address} is not trusted: {error.verify_message}.",
@@ -161,19 +161,19 @@ def refused(address: object, error: ssl.SSLError) -> Exception:
 
 
 class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not typed
-    """Sends each call as a POST request, as Hive 4 expects it in its HTTP mode.
+    """Sends each call as a POST request, as Hive 4 expects in its HTTP mode.
 
     Args:
-        socket: The socket of the connection.
-        address: Address of the metastore's service.
-        token: Bearer token; None for the name of the user, without authentication.
+        socket: The connection's socket.
+        address: Address of the metastore.
+        token: Bearer token, or None to send only the user's name, without authentication.
     """
 
     def __init__(self, socket: TSocket, address: Address, token: str | None) -> None:
         self._socket, self._path = socket, address.path
         self._connection = HTTPConnection(address.host, address.port)
-        # After a response that ends the connection, HTTPConnection would open another one itself,
-        # without TLS, and send the token.
+        # When a response ends the connection, HTTPConnection would open a new one by itself. It
+        # would send the token over this connection without TLS.
         self._connection.auto_open = 0
         self._response: HTTPResponse | None = None
         self._headers = {"Content-Type": "application/x-thrift", "Accept": "application/x-thrift"}
@@ -194,12 +194,15 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
         self._socket.close()
 
     def write(self, data: bytes) -> None:
-        """Send a call and wait for the start of the response. Thrift's buffer writes whole calls.
+        """Send a call, and wait for the start of the response.
+
+        Args:
+            data: One complete call. Thrift's buffer never splits calls.
 
         Raises:
-            AccessDenied: if the token is rejected.
-            SourceError: for another response than that of a metastore.
-            TTransportException: for a temporary error of the server.
+            AccessDenied: if the server rejects the token.
+            SourceError: if the server does not respond like a metastore.
+            TTransportException: for a temporary server error.
         """
         self._connection.request("POST", self._path, data, self._headers)
         response = self._connection.getresponse()
@@ -228,7 +231,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
 
 
 class _HttpSocket:
-    """The part of a socket that :mod:`http.client` uses, with the limits of the connection."""
+    """The socket methods that :mod:`http.client` calls, with the connection's limits."""
 
     def __init__(self, socket: TSocket) -> None:
         self._socket = socket
@@ -240,11 +243,11 @@ class _HttpSocket:
         return io.BufferedReader(_Received(self._socket))
 
     def close(self) -> None:
-        """Leave the socket open: HTTPConnection closes it before the response has been read."""
+        """Do nothing, because HTTPConnection closes the socket before the response is read."""
 
 
 class _Received(io.RawIOBase):
-    """The bytes that a socket receives, as a file."""
+    """A file object that reads the bytes that a socket receives."""
 
     def __init__(self, socket: TSocket) -> None:
         self._socket = socket
@@ -264,12 +267,12 @@ class _Received(io.RawIOBase):
 
 
 class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
-    """Authenticates by Kerberos, with the ticket of the process, and sends calls in frames.
+    """Authenticates by Kerberos, with the process's ticket, and sends calls in frames.
 
-    The protocol is SASL as thrift's Java classes speak it, with the mechanism GSSAPI of RFC 4752.
+    The protocol is SASL as in Thrift's Java classes, with the GSSAPI mechanism of RFC 4752.
 
     Args:
-        socket: The socket of the connection.
+        socket: The connection's socket.
         principal: Principal of the metastore, such as ``hive/host.example.com@EXAMPLE.COM``.
     """
 
@@ -319,7 +322,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
                 self._send(_OK, self._context.step(body) or b"")
 
     def _choose_layer(self, offer: bytes) -> bytes:
-        """Choose the first security layer that the server offers, and return the response."""
+        """Choose the first layer of ``_LAYERS`` that the server offers, and return the response."""
         offered = self._context.unwrap(offer).message
         for layer in _LAYERS:
             if len(offered) == 4 and offered[0] & layer:

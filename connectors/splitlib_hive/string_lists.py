@@ -1,9 +1,9 @@
-"""Read a list of strings in a thrift response into Arrow, without a Python object per string.
+"""Read a list of strings in a Thrift response into Arrow, without a Python object per string.
 
 In the binary protocol each string follows its length, so the start of a string is known only after
-reading the previous one. But nearly all lengths begin with two zero bytes, which text does not
-contain. So the starts of many strings are guessed at once. Then each length is verified: it must
-lead to the next start.
+the previous length was read. But nearly all lengths begin with two zero bytes, which text does not
+contain. So this module guesses the starts of many strings at once. Then it verifies the guess: each
+length must lead to the next start.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
     """Read the list of strings at the start of a response, as undecoded bytes.
 
     Args:
-        transport: Thrift transport with the buffer of thrift's C decoders
-            (``CReadableTransport``). Afterwards it is positioned at the next field.
+        transport: Thrift transport with the buffer of Thrift's C decoders
+            (``CReadableTransport``). After the call, it is positioned at the next field.
 
     Returns:
-        The strings. If the response starts with anything else, such as an error: None, and nothing
-        is read.
+        The strings. If the response starts with anything else, such as an error, the result is
+        None, and no bytes are consumed.
 
     Raises:
         TProtocolException: for an invalid length.
@@ -83,10 +83,10 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Return the offset of each complete string's length, and then the end of the last string.
+    """Return the offset of each complete string's length, followed by the end of the last string.
 
     Args:
-        data: Bytes that start with the length of a string and contain at least this string.
+        data: Bytes that start with a string's length. They contain at least this whole string.
         count: Maximum number of strings.
     """
     guessed = _guess(data)
@@ -97,9 +97,9 @@ def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
 
 
 def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
-    """Guess the offsets of all strings and the end of the last; None if the guess is wrong.
+    """Guess the offsets of all strings and the end of the last, which may lie beyond ``data``.
 
-    The end may lie beyond ``data``.
+    Return None if the guess is wrong.
     """
     raw = np.frombuffer(data, np.uint8)
     zero = raw == 0
@@ -114,7 +114,7 @@ def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
 
 
 def _one_by_one(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Find the offsets of strings by following each length, up to the first invalid length."""
+    """Find the offsets of strings by reading each length, up to the first invalid length."""
     found = [0]
     while len(found) <= count and found[-1] + _LENGTH <= len(data):
         length = _length(data, found[-1])
