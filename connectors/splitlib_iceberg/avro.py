@@ -1,8 +1,8 @@
-"""Decode untrusted Avro files, and raise an error for every damaged one.
+"""Decode untrusted Avro files, and raise an error for every damaged file.
 
 PyIceberg's compiled decoder is fast, but does not check that a length stays within the data. One
 changed byte can make it read other memory and crash the process. So this module passes a decoder
-with bounds checks to PyIceberg's readers, and reads the blocks of a file itself.
+with bounds checks to PyIceberg's readers, and reads the file's blocks itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
 # Maximum number of integers read in one call. Each takes at least one byte, and a truncated integer
-# ends at the first zero byte. With as many zero bytes after the data, a call cannot read beyond
-# them.
+# ends at the first zero byte. The data is followed by at least as many zero bytes, so one call
+# cannot read beyond them.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Real records are larger, because each contains a
 # unique path. Files that claim more records are rejected, since a record takes a kilobyte of
@@ -58,7 +58,7 @@ class AvroContainer:
         _refuse_empty_elements(self.schema.as_struct())
 
     def records(self, reader: Reader) -> Iterator[Any]:
-        """Yield every record. May be called once.
+        """Yield every record. May be called only once.
 
         Raises:
             ValueError, EOFError: if a block is damaged, or bytes follow the last one.
@@ -78,7 +78,7 @@ class AvroContainer:
                 raise ValueError("A block does not have the claimed number of records.")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield for each block the number of records that it claims, and its decompressed bytes."""
+        """Yield each block as the number of records that it claims, and its decompressed bytes."""
         name = self.metadata.get(b"avro.codec", b"null").decode()
         left = limit_of(self._size)
         while self._decoder.tell() < self._size:
@@ -139,11 +139,11 @@ class _Decoder(BinaryDecoder):
         return tuple(array("q", found.tobytes())) if isinstance(found, array) else found
 
     def read_bytes(self) -> bytes:
-        """Read a length, and return as many bytes."""
+        """Read a length, and return that number of bytes."""
         return self.read(self.read_int())
 
     def read_int_bytes_dict(self, n: int, dest: dict[int, bytes]) -> None:
-        """Read ``n`` pairs of an integer and bytes into ``dest``."""
+        """Read ``n`` pairs of an integer key and a bytes value into ``dest``."""
         read_int, read, tell, size = self.read_int, self._read, self.tell, self._size
         for _ in range(n):
             key, length = read_int(), read_int()
@@ -153,7 +153,7 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Reject lists and maps whose elements take no bytes: they could claim any number of elements.
+    """Reject lists and maps whose elements take no bytes, since they could claim any length.
 
     Raises:
         ValueError: if there is such a list or map.

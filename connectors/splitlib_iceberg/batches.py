@@ -45,7 +45,7 @@ class Chosen(NamedTuple):
     """Some files of one manifest."""
 
     contents: Contents
-    """All files of the manifest."""
+    """All data files of the manifest."""
     rows: Integers
     """Rows of the selected files in ``contents``."""
     partition: Integers
@@ -58,7 +58,7 @@ def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """Return a batch without partitions. It reports the requests, and the skipped manifests."""
+    """Return a batch without partitions, which reports the requests and the skipped manifests."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
@@ -67,7 +67,7 @@ def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
 def partition_batch(
     spec: Spec, contents: Mapping[int, Contents], requests: Requests, manifests: Manifests
 ) -> PartitionBatch:
-    """Return the partitions of some manifests, each once, in the order of their first files.
+    """Return the distinct partitions of some manifests, in the order of their first files.
 
     Args:
         spec: The partition specification that all these manifests use.
@@ -110,7 +110,7 @@ def resolve(partitions: PartitionBatch) -> Refs:
 
 
 def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
-    """Group the files by manifest."""
+    """Group the files by the manifest that lists them."""
     chosen = []
     for number, found in contents.items():
         at = np.flatnonzero(refs.manifest == number)
@@ -125,7 +125,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
         UnsupportedTable: for a file that is encrypted or not Parquet.
     """
     files = pa.Table.from_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
-    # as pa.concat_batches, which pyarrow has since 19
+    # This does the same as pa.concat_batches, which requires pyarrow 19.
     arrays = [column.combine_chunks() for column in files.columns]
     found = pa.RecordBatch.from_arrays(arrays, schema=files.schema)
     refused = found["refused"]
@@ -148,8 +148,8 @@ def statistics_of(
 ) -> dict[str, ColumnStatistics]:
     """Return the statistics of some columns, one row per file.
 
-    For a column that is a partition key, they are derived from partition values. For other columns
-    they come from the manifests.
+    The statistics of a partition key are derived from the partition values. Those of other columns
+    come from the manifests.
     """
     found = {}
     owner = pa.array(np.concatenate([c.partition for c in chosen]))
@@ -170,8 +170,8 @@ def apply_deletes(
     """Find the delete files of each data file.
 
     Returns:
-        The index of each file's set of delete files, null for a file without deletes, and the sets.
-        Without any deletes, None and no sets.
+        For each file, the index of its set of delete files, or null if it has no deletes; and the
+        sets. If no file has deletes, the result is None and an empty tuple.
     """
     if not index:
         return None, ()
@@ -195,7 +195,11 @@ def _statistics(chosen: Chosen, column: Column) -> ColumnStatistics:
 
 
 def _constant(values: pa.Array) -> ColumnStatistics:
-    """Return statistics of a column that has the same value in all rows of a file."""
+    """Return the statistics of a column that has the same value in all rows of each file.
+
+    Args:
+        values: One value per file.
+    """
     null = pc.is_null(values)
     if not pa.types.is_floating(values.type):
         return ColumnStatistics(values, values, null, pa.repeat(False, len(null)), pc.invert(null))

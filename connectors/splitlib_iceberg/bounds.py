@@ -31,14 +31,14 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataType) -> pa.Array:
-    """Decode bounds to the column's type; null for a missing or unreliable bound.
+    """Decode bounds to the column's type. Missing and unreliable bounds become null.
 
     A column's type may have been widened since a file was written. So a ``long`` column may have
     ``int`` bounds, a ``double`` column ``float`` bounds, and a decimal column bounds with fewer
-    digits. Bounds of texts and bytes may be truncated; they are still valid bounds.
+    digits. Bounds of strings and bytes may be truncated, but they are still valid.
 
     Args:
-        values: Bounds as stored in a manifest; None for a missing bound.
+        values: Bounds as stored in a manifest, or None for a missing bound.
         source: The column's current type.
         kind: The same type in Arrow.
     """

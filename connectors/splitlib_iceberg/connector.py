@@ -1,4 +1,4 @@
-"""The connector class: it selects manifests of one snapshot, then partitions, then data files."""
+"""The connector class: selects manifests of one snapshot, then partitions, then data files."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ from splitlib_iceberg.schema import (
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
 from splitlib_iceberg.unpacking import read_vector
 
-# Iceberg's days and times are those of the Gregorian calendar. Some sessions would convert early
-# ones from the Julian calendar, or fail on them, which is the default of Spark 3.5.
+# Iceberg's dates and timestamps use the Gregorian calendar. Depending on its settings, Spark would
+# convert early values from the Julian calendar, or fail on them, as Spark 3.5 does by default.
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 _BY_ID = ReadFormat.of("parquet", _CALENDAR, "id")
 
 
 class IcebergConnector(Connector):
-    """One snapshot of an Iceberg table of any PyIceberg catalog.
+    """One snapshot of an Iceberg table in any PyIceberg catalog.
 
-    All options of PyIceberg's catalogs are passed on unchanged. At most one of ``snapshot_id``,
-    ``ref`` and ``as_of`` may be given. Without them, the current version is read.
+    Options that are not listed below are passed to PyIceberg's catalog unchanged. At most one of
+    ``snapshot_id``, ``ref`` and ``as_of`` may be given. Without them, the current version is read.
 
     Options:
         catalog: Name of a configured catalog, or a PyIceberg ``Catalog``.
@@ -81,9 +81,9 @@ class IcebergConnector(Connector):
         current = self._specs[pinned.table.metadata.default_spec_id]
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
-        # Columns of a file without field ids are matched by their current names. But its statistics
-        # belong to the columns that had these names when the file was written. So statistics of
-        # renamed columns cannot be used.
+        # In a file without field ids, columns are matched by their current names. But the file's
+        # statistics belong to the columns that had these names when the file was written. So
+        # statistics of renamed columns cannot be used.
         self._ambiguous = (
             frozenset()
             if self._mapping is None
@@ -123,7 +123,7 @@ class IcebergConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Yield namespace and name of every table, of one namespace or of all of them."""
+        """Yield the namespace and name of every table in one namespace or in all namespaces."""
         return table_names(database, options)
 
     def describe(self) -> TableMetadata:
@@ -179,15 +179,15 @@ class IcebergConnector(Connector):
             yield from self._with_mapped_names(batch, predicate)
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Yield the files with their column names by field id. Opens every file."""
+        """Yield the files with their column names by field id. This opens every file."""
         found = in_parallel(self._names.of, files.files["path"].to_pylist())
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Open each file that may match, and yield the files in batches of one read format each.
+        """Open each file that may match, and yield the files in one batch per read format.
 
-        A file whose columns have field ids is read by field id. The columns of other files are
-        found by the table's name mapping.
+        A file whose columns have field ids is read by field id. In other files, columns are found
+        by the table's name mapping.
         """
         requests = files.requests
         if files.statistics:  # open only files that may match
@@ -206,7 +206,7 @@ class IcebergConnector(Connector):
         return read_vector(self._io, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return fsspec options for S3 or Azure; empty for other protocols."""
+        """Return fsspec options for S3 or Azure, or an empty mapping for other protocols."""
         match protocol:
             case "s3":
                 return S3Settings.from_pyiceberg(self._io.properties).to_fsspec()
@@ -215,7 +215,7 @@ class IcebergConnector(Connector):
         return {}
 
     def close(self) -> None:
-        """Close the catalog and release cached metadata."""
+        """Close the catalog, and release the manifest contents that this object keeps."""
         self._files.close()
         if self._catalog is not None:
             self._catalog.close()

@@ -1,10 +1,10 @@
 """Find the delete files that apply to a data file, by the rules of Iceberg's specification.
 
-A data file or delete file is newer if its sequence number is greater. Position deletes and deletion
-vectors apply to data files that are not newer than they are. Equality deletes apply only to older
-data files. Both apply to data files of their own partition, with two exceptions: equality deletes
-of an unpartitioned specification apply to the whole table, and position deletes may name their data
-file.
+A file with a greater sequence number is newer. Position deletes and deletion vectors apply to data
+files that are older or have the same sequence number. Equality deletes apply only to older data
+files. Deletes apply only to data files in their own partition, with two exceptions: equality
+deletes of an unpartitioned specification apply to the whole table, and position deletes may name
+their data file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from splitlib_iceberg.manifest_contents import refusal
 from splitlib_iceberg.manifests import Entries
 from splitlib_iceberg.partition_specs import Spec
 
-# Reserved id of the column of a position delete file that contains the path of the data file.
+# Reserved field id of the column with the data file's path in a position delete file.
 _FILE_PATH = 2147483546
 
 
@@ -34,13 +34,13 @@ class Delete(NamedTuple):
     sequence: int
     """Data sequence number of the delete file."""
     partition: Hashable
-    """Key of the partition that it applies to, from :func:`partition_key`; None: all partitions."""
+    """Key of its partition, from :func:`partition_key`, or None if it applies to all partitions."""
     data_file: str | None
-    """Path of the only data file that it applies to; None if the manifest does not name one."""
+    """Path of the only data file that it applies to, or None if the manifest does not name one."""
     first_file: str | None
-    """Lower bound of the paths of its data files, in text order; None if unknown."""
+    """Smallest path that its data files may have, in string order, or None if unknown."""
     last_file: str | None
-    """Upper bound of the paths of its data files, in text order; None if unknown."""
+    """Greatest path that its data files may have, in string order, or None if unknown."""
 
     def may_name(self, path: str) -> bool:
         """Return whether ``path`` lies between ``first_file`` and ``last_file``."""
@@ -65,7 +65,7 @@ class DeleteIndex:
         return any(kinds)
 
     def of(self, path: str, sequence: int, partition: Hashable) -> tuple[DeleteFile, ...]:
-        """Return the delete files of one data file, always in the same order.
+        """Return the delete files that apply to one data file, sorted by path and offset.
 
         Args:
             path: Path of the data file.
@@ -177,7 +177,7 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
 
 
 def _path_bound(bounds: Any) -> str | None:
-    """Return the data file path in a bound of a position delete file; None if there is none."""
+    """Return the data file path from a position delete file's bounds, or None if it is missing."""
     bound = None if bounds is None else bounds.get(_FILE_PATH)
     try:
         return None if bound is None else bound.decode()

@@ -1,8 +1,8 @@
-"""Convert exceptions of PyIceberg and its libraries to errors of splitlib.
+"""Convert exceptions of PyIceberg and its libraries to splitlib's errors.
 
 These libraries raise exceptions of many classes, so this module catches ``Exception``. The original
-exception becomes the cause of the new error. An exception of a catalog is not kept, because its
-text may quote secrets.
+exception becomes the cause of the new error, except for a catalog's exceptions: their texts may
+contain secrets.
 """
 
 from __future__ import annotations
@@ -60,15 +60,17 @@ _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredE
 # PyIceberg 0.11 and older has no class for "too many requests".
 _TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
-# Modules of transport errors. Their names are compared, so the packages need not be installed.
+# Modules that define transport errors. They are compared by name, because the packages may not be
+# installed.
 _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 
 
 @contextmanager
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
-    """Convert exceptions of catalog calls in the ``with`` block, and mask secrets in ``options``.
+    """Convert exceptions of catalog calls in the ``with`` block to splitlib's errors.
 
-    An exception of an unexpected class may be a bug, so it is logged with its traceback.
+    The values of secret options are masked in the messages. An exception of an unexpected class may
+    be a bug, so it is logged with its traceback.
     """
     try:
         yield
@@ -80,10 +82,10 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of the ``with`` block, which reads one of a table's files.
+    """Convert exceptions of a ``with`` block that reads one of a table's files.
 
     Args:
-        what: Kind of the file, such as "manifest", for messages.
+        what: Kind of file for error messages, such as "manifest".
         path: Path of the file.
 
     Raises:
@@ -110,7 +112,7 @@ def reading(what: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of the ``with`` block, which decodes one of a table's files."""
+    """Convert exceptions of a ``with`` block that decodes one of a table's files."""
     try:
         yield
     except (SplitlibError, OSError):
@@ -122,7 +124,7 @@ def decoding(what: str, path: str) -> Iterator[None]:
 
 
 class _Censor:
-    """Masks the values of secret options in a text."""
+    """Formats exceptions, with the values of secret options masked."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._secrets = [
@@ -137,7 +139,7 @@ class _Censor:
 
 
 def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
-    # PyIceberg's messages may quote options, so secrets are masked, and no exception is chained.
+    # PyIceberg's messages may contain options. So secrets are masked, and no exception is chained.
     text = censor(error)
     if _NO_CATALOG.search(text):
         return TableNotFound("There is no catalog in this database.", hint="check its uri.")
@@ -171,7 +173,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
 
 
 def _bad_metadata(error: BaseException) -> SplitlibError:
-    """Return an error for malformed metadata, without quoting the metadata in the message."""
+    """Return the error for malformed metadata. Its message does not contain the metadata itself."""
     cause = error if isinstance(error, InvalidModel) else error.__cause__
     if not isinstance(cause, InvalidModel):
         return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")

@@ -26,7 +26,7 @@ class Contents(NamedTuple):
     """The data files of one manifest."""
 
     files: pa.RecordBatch
-    """One row per file, with the columns path, size, sequence and refused.
+    """One row per file, with the columns ``path``, ``size``, ``sequence`` and ``refused``.
 
     ``refused`` is the reason why a file cannot be read, or null if it can be read.
     """
@@ -36,7 +36,7 @@ class Contents(NamedTuple):
     partition_of: Integers
     """For each file, the row of its partition in :attr:`partitions`."""
     statistics: Statistics | None
-    """Statistics of the files; None if not requested."""
+    """Statistics of the files, or None if they were not requested."""
 
     @property
     def nbytes(self) -> int:
@@ -49,8 +49,8 @@ class Contents(NamedTuple):
 class Statistics:
     """Bounds and counts of all columns in the files of one manifest.
 
-    The stored bytes are kept, and each column is decoded on first use. Thread-safe: two threads may
-    decode the same column, with the same result.
+    The stored bytes are kept, and each column is decoded on first use. Thread-safe: if two threads
+    decode the same column, they get the same result.
     """
 
     def __init__(self, entries: Entries) -> None:
@@ -92,7 +92,7 @@ class Statistics:
 
 
 class _Numbers:
-    """Counts such as null counts, by file and column id. One row per file and column."""
+    """One kind of counts, such as null counts, with one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -100,7 +100,12 @@ class _Numbers:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> pa.Array:
-        """Return the counts of one column, one per file; null if a count is missing."""
+        """Return a column's counts, one per file. Missing counts are null.
+
+        Args:
+            column: Id of the column.
+            files: Number of files.
+        """
         found = np.flatnonzero(self._column == column)
         # Some writers store -1 for unknown counts.
         found = found[self._value[found] >= 0]
@@ -111,7 +116,7 @@ class _Numbers:
 
 
 class _Bounds:
-    """Lower or upper bounds, by file and column id. One row per file and column."""
+    """Lower or upper bounds, with one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, bytes] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -119,7 +124,12 @@ class _Bounds:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> list[bytes | None]:
-        """Return the bounds of one column, one per file; None if a bound is missing."""
+        """Return a column's bounds, one per file. Missing bounds are None.
+
+        Args:
+            column: Id of the column.
+            files: Number of files.
+        """
         found = np.flatnonzero(self._column == column)
         bounds: list[bytes | None] = [None] * files
         values = self._value.take(pa.array(found)).to_pylist()
@@ -129,7 +139,7 @@ class _Bounds:
 
 
 def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
-    """Convert a manifest's entries to columns.
+    """Convert a manifest's entries to Arrow columns.
 
     Raises:
         ValueError: if an entry is not a data file, or lacks a partition value.
@@ -156,24 +166,25 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
 
 
 def refusal(form: str, encrypted: bool) -> str | None:
-    """Return the reason why a file cannot be read; None if it can be read."""
+    """Return the reason why a file cannot be read, such as "is encrypted"; otherwise None."""
     if encrypted:
         return "is encrypted"
     return None if form == "parquet" else f"has format {form}"
 
 
 def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
-    """Group rows with equal values; null equals null, and NaN equals NaN.
+    """Group rows with equal values. Null equals null, and NaN equals NaN.
 
     Returns:
-        The group number of each row, and the first row of each group, in order of appearance.
+        The group number of each row, and the first row of each group. Groups are numbered in order
+        of appearance.
     """
     codes: Integers = np.zeros(rows, np.int64)
     for column in columns:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # Renumber the codes for each column. Otherwise the products could overflow.
+        # Renumber the codes after each column, because the products could overflow otherwise.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

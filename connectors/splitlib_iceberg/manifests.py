@@ -1,6 +1,6 @@
 """Read manifest lists and manifests through a table's FileIO, with PyIceberg's decoders.
 
-Every entry is decoded once, into columns. The entries found are checked against the counts in the
+Every entry is decoded once, into columns. The number of entries is compared with the counts in the
 manifest list, because a truncated file may decode to fewer entries without an error.
 """
 
@@ -36,7 +36,8 @@ _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
 _ROOT = -1  # PyIceberg's id of the record itself
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
-# Positions of fields in an entry and in its data file, by their names in Iceberg's specification.
+# Positions of the fields in a manifest entry and in its data file, by name. The names are from
+# Iceberg's specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _FEW = 1000
@@ -45,7 +46,7 @@ _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bound
 
 
 class _Row(list[Any]):
-    """One Avro record, filled by position by PyIceberg's decoder."""
+    """One Avro record. PyIceberg's decoder sets its fields by position."""
 
     def __init__(self, *values: Any) -> None:
         super().__init__(values)
@@ -72,20 +73,20 @@ class Entries(NamedTuple):
     equality_ids: Sequence[Sequence[int] | None]
     """Ids of the columns that an equality delete file compares."""
     referenced: Sequence[str | None]
-    """Path of the only data file that a delete file applies to."""
+    """Path of the only data file that a delete file applies to, or None if not stored."""
     offset: Sequence[int | None]
-    """Position of a deletion vector in its file, in bytes."""
+    """Offset of a deletion vector in its file, in bytes."""
     length: Sequence[int | None]
     """Size of a deletion vector, in bytes."""
 
 
 def read_list(files: FileIO, path: str) -> list[ManifestFile]:
-    """Return the manifests of a snapshot.
+    """Read a manifest list, and return the manifests of its snapshot.
 
     Raises:
         MissingFile: if the manifest list does not exist.
         CorruptMetadata: if the list cannot be decoded, or contains a manifest twice.
-        UnsupportedTable: for an unknown version or an encrypted manifest.
+        UnsupportedTable: for an unknown format version or an encrypted manifest.
     """
     what = "manifest list"
     data = _bytes(files, path, what)
@@ -99,7 +100,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
 
 def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
-    """Return the manifests of a list, checking each before decoding the next."""
+    """Return the manifests in a list. Each is checked before the next one is decoded."""
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
@@ -119,12 +120,12 @@ def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFi
 
 
 def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
-    """Return the live entries of one manifest.
+    """Read a manifest, and return its live entries.
 
     Raises:
         MissingFile: if the manifest does not exist.
         CorruptMetadata: if the manifest cannot be decoded, or contradicts the manifest list.
-        UnsupportedTable: for an unknown version.
+        UnsupportedTable: for an unknown format version.
     """
     what, path = "manifest", manifest.manifest_path
     data = _bytes(files, path, what)
@@ -142,10 +143,10 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 
 
 def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
-    """Yield the rows of live files, up to about the number that the manifest list claims.
+    """Yield the entries of live files, with a limit on their number.
 
     Raises:
-        CorruptMetadata: if there are many more live files.
+        CorruptMetadata: if there are over 1000 more live files than the manifest list counts.
     """
     most = live_files(manifest)
     found = 0
@@ -161,20 +162,20 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """Return the number of live files of a manifest, from the manifest list; None if unknown."""
+    """Return the number of live files in a manifest from the manifest list, or None if unknown."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """Return the number of rows in the live files of a manifest, from the manifest list.
+    """Return the number of rows in a manifest's live files, or None if unknown.
 
-    The number includes rows that delete files remove. None if unknown.
+    The number is from the manifest list. It includes rows that delete files remove.
     """
     return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 
 
 def may_have_files(manifest: ManifestFile) -> bool:
-    """Return whether a manifest may have live files; true if its counts contradict each other."""
+    """Return whether a manifest may have live files. Contradicting counts mean that it may."""
     return live_files(manifest) != 0 or bool(live_rows(manifest))
 
 
@@ -185,13 +186,13 @@ def _sum(added: int | None, existing: int | None) -> int | None:
 
 
 def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
-    """Compare the entries with the counts in the manifest list.
+    """Compare a manifest's entries with the counts in the manifest list.
 
-    The size of the manifest is compared only if the list has no counts. An Iceberg procedure that
-    rewrites the paths in manifests does not update the size in the list.
+    The manifest's size is compared only if the list has no counts, because the size in the list may
+    be outdated: Iceberg's procedure that rewrites the paths in manifests does not update it.
 
     Raises:
-        CorruptMetadata: if they differ, or if an entry is invalid.
+        CorruptMetadata: if the counts or sizes differ, or an entry is invalid.
     """
     path, status, file = manifest.manifest_path, _ENTRY["status"], _ENTRY["data_file"]
     files, rows = live_files(manifest), live_rows(manifest)
@@ -244,7 +245,7 @@ def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int,
 
 
 def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
-    """Return the data sequence number; added entries inherit it from their manifest."""
+    """Return a file's data sequence number. Added entries inherit it from their manifest."""
     if number is not None:
         return number
     # Manifests of version 1 tables have no sequence numbers. Their files count as the oldest, 0.

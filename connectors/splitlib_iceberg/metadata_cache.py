@@ -1,8 +1,8 @@
 """Cache of decoded metadata, shared by all tables of the process.
 
 The cache contains manifest lists, manifests, and the column names of data files. Iceberg never
-changes a file, so entries never become stale. Keys include the properties of the FileIO, because
-the same path may be another file with other credentials or endpoints.
+changes a file, so entries never become stale. Cache keys include the FileIO's properties, because
+with other credentials or another endpoint, the same path may refer to a different file.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class MetadataCache:
         self._kept: LRUCache[Hashable, Cached] = LRUCache(max_bytes, lambda kept: kept.nbytes)
 
     def get(self, key: Hashable) -> Any:
-        """Return the cached value; None if there is none."""
+        """Return the cached value, or None if there is none."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else found.value
 
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
-        """Add a value, unless it is larger than the whole cache."""
+        """Add a value of ``nbytes`` bytes, unless it is larger than the whole cache."""
         if nbytes <= self._max_bytes:
             with self._lock:
                 self._kept[key] = Cached(value, nbytes)
@@ -58,7 +58,7 @@ class MetadataCache:
 def identity_of(files: FileIO) -> str:
     """Return a digest that is equal for FileIOs with the same class and properties.
 
-    It is a digest, because properties contain secrets.
+    The properties themselves are not returned, because they contain secrets.
     """
     settings = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
     return hashlib.sha256(settings.encode()).hexdigest()

@@ -44,7 +44,7 @@ class Temporal:
     """Convert a date or timestamp to whole years, months, days or hours since 1970, in UTC."""
 
     unit: Literal["Y", "M", "D", "h"]
-    """NumPy's name of the unit."""
+    """NumPy's name for the unit."""
 
     preserves_order = True
 
@@ -60,9 +60,12 @@ class Temporal:
         return result.cast(pa.date32()) if self.unit == "D" else result
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return the values that Iceberg before 0.11 wrote; None if they are the same.
+        """Return the partition values that Iceberg before 0.11 wrote, or None if they are equal.
 
         These versions rounded times before 1970 up instead of down.
+
+        Args:
+            results: The correct partition values.
         """
         counts = results.cast(pa.int32())
         before = pc.less(counts, 0)
@@ -73,10 +76,10 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Round a number down to a multiple of the width, or shorten a text to this length."""
+    """Round a number down to a multiple of the width, or shorten a string to this length."""
 
     width: int
-    """Distance of the multiples, or the maximum length in characters or bytes."""
+    """Divisor of the resulting numbers, or the maximum length in characters or bytes."""
 
     preserves_order = True
 
@@ -90,7 +93,7 @@ class Truncate:
             return self._decimals(values)
         numbers = values.fill_null(0).to_numpy()
         width = np.array(self.width, numbers.dtype)
-        # For numbers below the smallest multiple the difference overflows, as in Iceberg's Java
+        # For numbers below the smallest multiple, the difference overflows as in Iceberg's Java
         # code.
         return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
 
@@ -105,12 +108,12 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Map a value to a bucket by its hash."""
+    """Map a value to the number of a bucket by its hash."""
 
     buckets: int
     """Number of buckets."""
     source: IcebergType
-    """Iceberg's type of the column, which determines the hash."""
+    """The column's Iceberg type, which determines the hash."""
 
     preserves_order = False
 
@@ -135,9 +138,9 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """Return a transform for Arrow arrays; None for an unknown transform, which cannot prune.
+    """Return a transform for Arrow arrays, or None for an unknown transform, which cannot prune.
 
-    Callers handle the transforms identity and void themselves.
+    The caller must handle the transforms identity and void itself.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -150,7 +153,7 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """Return the Arrow type of partition values; None as the transform means identity."""
+    """Return the Arrow type of a transform's partition values. None is the identity transform."""
     match transform:
         case None:
             return source
@@ -170,7 +173,7 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _uuid_bytes(text: str | None) -> bytes | None:
-    """Return the 16 bytes of a UUID; None for a text that is not a UUID as Spark writes it."""
+    """Return the 16 bytes of a UUID, or None if the string is not a UUID as Spark writes it."""
     try:
         found = uuid.UUID(text) if text is not None else None
     except ValueError:
@@ -184,15 +187,15 @@ class Key(NamedTuple):
     id: int
     """Id of the partition field."""
     position: int
-    """Index among all fields of the specification; summaries in manifest lists have this order."""
+    """Index among all fields of the specification. Summaries in manifest lists have this order."""
     source: PrimitiveType | None
-    """Iceberg's type of the partition values."""
+    """Iceberg type of the partition values, or None if ``meaning`` is None."""
     field: pa.Field
     """Name and Arrow type of the partition values."""
     meaning: PartitionField | None
     """Source column and transform of the field.
 
-    None if the column was dropped or the transform is unknown. Then the field cannot prune.
+    It is None if the column was dropped or the transform is unknown. Then the field cannot prune.
     """
 
 
@@ -201,7 +204,7 @@ class Spec:
 
     Args:
         spec: The specification in the table's metadata.
-        columns: Columns of the schema by id.
+        columns: The schema's columns by field id.
     """
 
     def __init__(self, spec: PartitionSpec, columns: Mapping[int, Column]) -> None:
@@ -215,12 +218,16 @@ class Spec:
             for key in self.keys
             if key.meaning is not None and key.meaning.transform is None
         }
-        """Columns of partition batches without a transform, by source column in lower case."""
+        """Columns of partition batches that have no transform, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
         """Part of cache keys. Equal signatures mean that manifests decode to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
         """Return the partition values of each file, one column per key.
+
+        Args:
+            rows: Each file's partition values, as stored in its manifest.
+            field_ids: Ids of the partition fields, in the order of these values.
 
         Raises:
             ValueError: if a manifest lacks a field.
@@ -268,8 +275,8 @@ def _keys(spec: PartitionSpec, columns: Mapping[int, Column]) -> Iterator[Key]:
     for position, field in enumerate(spec.fields):
         if isinstance(field.transform, VoidTransform):
             continue
-        # Columns of batches are found regardless of case. So if two fields of a specification
-        # differ only in case, the second one gets another name.
+        # Batch columns are matched by name, ignoring case. So if the names of two fields of a
+        # specification differ only in case, the second one gets another name.
         name = f"{field.name}_{field.field_id}" if field.name.lower() in taken else field.name
         taken.add(name.lower())
         column = columns.get(field.source_id)

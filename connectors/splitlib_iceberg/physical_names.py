@@ -1,6 +1,6 @@
 """Find the names of a table's columns in a data file, for readers that match by name.
 
-A file written by Iceberg contains the field ids of its columns. A file of a migrated table may not
+A file written by Iceberg contains the field ids of its columns. A file in a migrated table may not
 have field ids. Then the table's name mapping maps the file's column names to field ids.
 """
 
@@ -17,18 +17,18 @@ from splitlib.errors import UnsupportedTable
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.failures import decoding, reading
 
-# In a name mapping, the children of lists and maps always have these names. In files they may have
-# others.
+# In a name mapping, the children of lists and maps always have these names. Data files may use
+# other names.
 _ELEMENT, _KEY, _VALUE = "element", "key", "value"
 _NAME_BYTES = 200
 
 
 class PhysicalNames:
-    """Opens files of one table to find column names, and caches the result. Thread-safe.
+    """Opens data files of one table to find their column names, and caches them. Thread-safe.
 
     Args:
-        files: FileIO of the table.
-        mapping: The table's name mapping; None if it has none.
+        files: The table's FileIO.
+        mapping: The table's name mapping, or None if it has none.
     """
 
     def __init__(self, files: FileIO, mapping: NameMapping | None) -> None:
@@ -43,7 +43,7 @@ class PhysicalNames:
         """Return whether a file has field ids, and the names of its columns by field id.
 
         Raises:
-            UnsupportedTable: if neither the file has field ids nor the table a name mapping.
+            UnsupportedTable: if the file has no field ids, and the table has no name mapping.
             MissingFile: if the file does not exist.
         """
         key = (*self._key, path)

@@ -30,10 +30,10 @@ from splitlib_iceberg.failures import of_catalog
 from splitlib_iceberg.unpacking import guarded
 
 MOST_BYTES: Final = 256 << 20
-"""Maximum size of a response, in bytes. It may hold the metadata of all snapshots of a table."""
+"""Maximum size of a response, in bytes. A response may have metadata of all table snapshots."""
 _PIECE: Final = 1 << 16
 PINS = ("snapshot_id", "ref", "as_of")
-# PyIceberg's name for a catalog without a name.
+# PyIceberg's default name for a catalog.
 _UNNAMED = "default"
 
 
@@ -61,8 +61,8 @@ class LimitedRestCatalog(RestCatalog):
     """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # PyIceberg calls this method first with a new session. Right after it, a token may be
-        # requested, so the limit must be set here.
+        # PyIceberg calls this method first with a new session. It may request a token right after
+        # the call, so the limit must be set here.
         _limit(session)
         super()._config_headers(session)
 
@@ -76,7 +76,7 @@ class LimitedRestCatalog(RestCatalog):
 class _LimitedAdapter(BaseAdapter):
     """Sends requests with another adapter, and limits the size of every response.
 
-    The responses of redirects are limited too.
+    The limit also applies to redirect responses.
     """
 
     def __init__(self, behind: BaseAdapter) -> None:
@@ -105,7 +105,7 @@ class _LimitedAdapter(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Close the other adapter."""
+        """Close the adapter that sends the requests."""
         self._behind.close()
 
 
@@ -116,10 +116,12 @@ def _limit(session: Session) -> None:
 
 
 def name_in_database(catalog: Catalog, table: str) -> str | None:
-    """Return the name of the catalog in the database that has a table; None if there is none.
+    """Return the catalog name under which a SQL catalog's database lists a table.
+
+    Return None if the table is not in the database, or the catalog is not a SQL catalog.
 
     Raises:
-        ConfigError: if several catalogs have the table.
+        ConfigError: if several catalogs in the database have the table.
     """
     # Imported here because it is slow and rarely needed.
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -143,10 +145,13 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
 
 
 def only_name_in_database(catalog: Catalog) -> str | None:
-    """Return the name of the catalog in a database; None if it is this one, or there is none.
+    """Return the name of the only catalog in a SQL catalog's database.
+
+    Return None if the database has no catalog, or has one with the name of ``catalog``, or the
+    catalog is not a SQL catalog.
 
     Raises:
-        ConfigError: if the database has several other catalogs.
+        ConfigError: if the database has several catalogs, and none has the name of ``catalog``.
     """
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
@@ -170,10 +175,10 @@ class Pinned(NamedTuple):
     """One version of a table."""
 
     catalog: Catalog | None
-    """The catalog to close; None if the caller owns it."""
+    """The catalog that the connector must close, or None if the user passed a catalog object."""
     table: Table
     snapshot: Snapshot | None
-    """The snapshot; None for a table without snapshots."""
+    """The snapshot to read, or None for a table without snapshots."""
     schema: Schema
 
 
@@ -184,7 +189,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         ConfigError: if options contradict each other or are malformed.
         TableNotFound: if the catalog does not have this table.
         SnapshotNotFound: if the table does not have this version.
-        SourceUnavailable: if the catalog does not answer.
+        SourceUnavailable: if the catalog does not respond.
     """
     properties = dict(options)
     pins = {pin: properties.pop(pin) for pin in PINS if properties.get(pin) is not None}
@@ -197,7 +202,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=by_default)
-        # A catalog object of the caller reads the metadata file without this check.
+        # A catalog object from the user reads metadata files without this check.
         refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
     except BaseException:
@@ -208,15 +213,15 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
 
 
 def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield namespace and name of each table of a catalog, in order.
+    """Yield the namespace and name of each table in a catalog, sorted.
 
     Args:
-        database: A namespace; None means all, including nested ones.
-        options: Options of the catalog, as for :func:`open_table`.
+        database: A namespace, or None for all namespaces, including nested ones.
+        options: Catalog options, as for :func:`open_table`.
 
     Raises:
         TableNotFound: if there is no such namespace.
-        SourceUnavailable: if the catalog does not answer.
+        SourceUnavailable: if the catalog does not respond.
     """
     catalog, own = _opened({k: v for k, v in options.items() if k not in PINS}, options)
     try:
@@ -241,7 +246,7 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
 
 def _namespaces_below(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for namespace in catalog.list_namespaces(above):
-        if len(namespace) > len(above):  # some catalogs repeat the namespace that is given
+        if len(namespace) > len(above):  # some catalogs also return the parent namespace
             yield tuple(namespace)
             yield from _namespaces_below(catalog, tuple(namespace))
 
@@ -249,7 +254,12 @@ def _namespaces_below(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tupl
 def _opened(
     properties: dict[str, Any], options: Mapping[str, Any]
 ) -> tuple[Catalog, Catalog | None]:
-    """Open a catalog by its properties; the second result is the catalog to close, if any."""
+    """Open a catalog. The second result is the same catalog if the caller must close it, or None.
+
+    Args:
+        properties: Options for the catalog. ``catalog`` is removed from them.
+        options: All options, whose secrets are masked in error messages.
+    """
     given = properties.pop("catalog", None)
     with of_catalog(options):
         if isinstance(given, Catalog):
@@ -267,8 +277,8 @@ def _opened(
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
     """Load a table from a catalog.
 
-    If the user has not named the catalog (``by_default``), a SQL catalog is tried again under the
-    name that its database contains.
+    If the user has not named the catalog (``by_default``), and a SQL catalog does not have the
+    table, it is loaded again under the catalog name that the database contains.
     """
     try:
         return catalog.load_table(name)
@@ -285,8 +295,12 @@ def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
 def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Schema]:
     """Return the snapshot, and the schema that Iceberg's Spark reader uses for it.
 
-    That is the table's current schema for the current version and for branches, and the snapshot's
-    own schema for tags, times and snapshot ids.
+    The current version and branches use the table's current schema. Tags, times and snapshot ids
+    use the snapshot's own schema.
+
+    Args:
+        table: The table.
+        pins: At most one of the options in :data:`PINS`.
     """
     match dict(pins):
         case {"snapshot_id": identifier}:

@@ -56,7 +56,7 @@ class Column(NamedTuple):
     """A column with statistics in manifests. It may be a field of a struct."""
 
     name: str
-    """Name of the column; ``a.b`` for a field of a struct."""
+    """Full name, such as ``a.b`` for the field ``b`` of the struct column ``a``."""
     id: int
     source: PrimitiveType
     field: pa.Field
@@ -67,7 +67,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns in the table's order, with field ids.
 
     Raises:
-        UnsupportedTable: for a type that Spark does not have, or if names differ only in case,
+        UnsupportedTable: for a type that Spark does not have, or names that differ only in case,
             because Spark cannot distinguish them.
     """
     spelled = Counter(name.lower() for name in schema.column_names)
@@ -79,7 +79,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
     """Return the columns that were dropped from the table, with their last types.
 
-    Columns of a type that Spark does not have are left out.
+    The result lacks columns of a type that Spark does not have.
 
     Args:
         schema: The schema of the version to read.
@@ -95,9 +95,9 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Return the columns that were renamed, or that have a former name of another column.
+    """Return the columns that were renamed, or whose name was once the name of another column.
 
-    The result has their names in lower case.
+    The names in the result are in lower case.
     """
     schemas = list(history)
     found = set()
@@ -119,14 +119,14 @@ def _id_of(schema: Schema, name: str) -> int | None:
 
 
 def filter_columns(schema: Schema) -> tuple[Column, ...]:
-    """Return the primitive columns outside of lists and maps."""
+    """Return the columns of primitive types, including struct fields, but not in lists and maps."""
     return tuple(_columns(schema.fields, ""))
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Reject a column whose type changed between date and timestamp.
+    """Reject a column whose type changed between date and another type, such as timestamp.
 
-    Its partition values may have either type.
+    Such a column may have partition values of both types.
 
     Raises:
         UnsupportedTable: if there is such a column; the message names it.
@@ -146,8 +146,12 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
 def arrow_type(source: IcebergType, name: str = "value") -> pa.DataType:
     """Return the Arrow type for values of an Iceberg type.
 
+    Args:
+        source: The Iceberg type.
+        name: Name of the column, for the error message.
+
     Raises:
-        UnsupportedTable: for a type that Spark does not have; ``name`` is used in the message.
+        UnsupportedTable: for a type that Spark does not have.
     """
     match source:
         case StructType():

@@ -1,10 +1,10 @@
 """Select the manifests of a snapshot that may have matching files, and read their contents.
 
-Manifest lists are checked to be complete, by the counts in the snapshot's summary. A list that was
-truncated between two blocks decodes without an error. The summary may contain the number of
-manifests, and totals of files and rows. Each total is computed from the total of the previous
-snapshot, so one wrong total makes all later totals wrong. Therefore a list with more files than the
-total is accepted, and also a list that lacks as many files as the list of the previous snapshot.
+A manifest list that was truncated between two blocks decodes without an error. So this module
+compares each list with the counts in the snapshot's summary. The summary may contain the number of
+manifests, and totals of files and rows. Writers compute each total from the previous snapshot's
+total, so one wrong total makes all later totals wrong. Therefore a list with more files than the
+total is accepted, and so is a list that lacks as many files as the previous snapshot's list.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from splitlib_iceberg.partition_specs import Spec
 
 _DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
 ManifestFiles = Sequence[ManifestFile]
-# Decoding holds Python's global lock, so threads only hide the latency of storage.
+# Number of threads. Decoding holds Python's global lock, so threads only hide storage latency.
 _THREADS = 8
-# Approximate memory use of a decoded delete file.
+# Approximate memory use of the decoded entry of a delete file, in bytes.
 _DELETE_BYTES = 2000
 A = TypeVar("A")
 T = TypeVar("T")
@@ -53,10 +53,10 @@ def check_whole(
     snapshot: Snapshot,
     previous: Callable[[], tuple[Snapshot, ManifestFiles] | None],
 ) -> None:
-    """Check that a manifest list has all manifests of its snapshot.
+    """Check that a manifest list contains all manifests of its snapshot.
 
     Args:
-        manifests: ManifestFiles in the snapshot's list.
+        manifests: The manifests in the snapshot's list.
         snapshot: The snapshot.
         previous: Function that returns the previous snapshot and the manifests in its list, or
             None if they are unavailable.
@@ -94,7 +94,7 @@ def check_whole(
 
 
 def _missing(manifests: ManifestFiles, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return the totals in the summary that the list does not reach, and how much is missing."""
+    """Return how far the list's counts fall below the totals in the summary, by total name."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),
@@ -115,7 +115,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _numbers(snapshot: Snapshot) -> dict[str, int]:
-    """Return the numeric entries of a snapshot's summary."""
+    """Return the numeric entries of a snapshot's summary, such as ``total-records``."""
     summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return {key: int(value) for key, value in summary.items() if str(value).isdecimal()}
 
@@ -133,7 +133,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Deletes:
-    """The delete files in some manifests, kept between calls."""
+    """The delete files in some manifests, kept for later calls."""
 
     manifests: tuple[int, ...]
     index: DeleteIndex
@@ -143,8 +143,8 @@ class SnapshotFiles:
     """The metadata files of a snapshot. Thread-safe.
 
     Args:
-        files: FileIO of the table.
-        snapshot: The snapshot; None for a table without snapshots.
+        files: The table's FileIO.
+        snapshot: The snapshot, or None for a table without snapshots.
         parent: The previous snapshot, if still available.
         specs: The table's partition specifications by id.
     """
@@ -162,13 +162,13 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Contents of selected manifests are kept here even if the shared cache evicts them: each
-        # call lists only a part of the files, and later calls need the contents again.
+        # Contents of selected manifests are kept here even if the shared cache evicts them. Each
+        # call lists only a part of the files, so later calls need the contents again.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 
     def plan(self, predicate: Predicate) -> Plan:
-        """Select manifests that may have matching data files, by partition summaries in the list.
+        """Select manifests that may have matching data files, by the list's partition summaries.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be read.
@@ -185,7 +185,11 @@ class SnapshotFiles:
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
-        """Read the data files in some manifests, given by their indexes in the manifest list.
+        """Read some manifests of data files.
+
+        Args:
+            numbers: Indexes of the manifests in the manifest list.
+            statistics: Whether to read the statistics of the data files.
 
         Returns:
             The contents by index, and the number of metadata files that were read.
@@ -222,7 +226,7 @@ class SnapshotFiles:
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # Delete files can be selected by the predicate like data files. A delete file has the same
+        # The predicate can select delete files like data files, because a delete file has the same
         # partition as the data files that it applies to, or no partition.
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
@@ -237,11 +241,11 @@ class SnapshotFiles:
         return index, reads + sum(read for _, read in lists)
 
     def spec_of(self, number: int) -> Spec:
-        """Return the partition specification of a manifest's files."""
+        """Return the partition specification of the manifest at this index in the list."""
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
-        """Release the manifest contents kept by this object."""
+        """Release the manifest contents that this object keeps."""
         with self._lock:
             self._held = {}
             self._deletes = _Deletes((), DeleteIndex([]))
@@ -312,7 +316,7 @@ class SnapshotFiles:
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """Return a cache key. It includes the partition spec, because decoding depends on it."""
+        """Return a cache key. It includes the specification, because decoding depends on it."""
         return self._identity, path, None if spec is None else spec.signature
 
 

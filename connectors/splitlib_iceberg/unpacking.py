@@ -1,6 +1,6 @@
 """Read and decompress bytes within limits, because a small file may decompress to gigabytes.
 
-The limit depends on the compressed size. No more memory than the limit is allocated.
+The limit depends on the compressed size. Decompression never allocates more memory than the limit.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LEAST: Final = 4 << 20
 # Maximum number of bytes read at once.
 _MOST_RECEIVED: Final = (1 << 31) - 1
 _OWN: Final = "splitlib.py-io-impl"
-"""Property with the user's value of ``py-io-impl``, which this module replaces by its own class."""
+"""Property for the user's value of ``py-io-impl``, which this module sets to its own class."""
 _COMPRESSED: Final = ".gz.metadata.json"
 
 
 def limit_of(compressed: int) -> int:
-    """Return the maximum decompressed size of a file with this many compressed bytes."""
+    """Return the maximum decompressed size of a file, given its compressed size in bytes."""
     return _LEAST + _RATIO * compressed
 
 
@@ -48,8 +48,8 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
         limit: Maximum decompressed size in bytes.
 
     Raises:
-        ValueError, EOFError: if the block is damaged or larger than ``limit``, or the codec is
-            unknown.
+        ValueError, EOFError: if the block is damaged, decompresses to more than ``limit`` bytes, or
+            has an unknown codec.
         ImportError: if the codec needs a package that is not installed.
     """
     if codec not in KNOWN_CODECS:
@@ -75,7 +75,7 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 def unpacks_by_gzip(data: bytes) -> bool:
     """Return whether a gzip file decompresses to a size within its limit.
 
-    True for a damaged file, because the reader of the file raises an error anyway.
+    Return true for a damaged file, because PyIceberg raises an error when it reads the file.
     """
     left = limit_of(len(data))
     while data:
@@ -97,7 +97,8 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
 
     Args:
         stream: An open file.
-        size: Number of bytes; None reads to the end. Fewer are returned if the file ends.
+        size: Number of bytes, or None to read to the end. Fewer bytes are returned if the file
+            ends.
 
     Raises:
         ValueError: if the size exceeds the limit for one read.
@@ -182,7 +183,7 @@ def _too_large(limit: int) -> ValueError:
 
 
 class GuardedFileIO(FileIO):
-    """Wraps PyIceberg's default FileIO, or the one that the user chose, with checks."""
+    """Wraps PyIceberg's default FileIO, or the one that the user chose, and checks each file."""
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
@@ -216,7 +217,7 @@ class GuardedFileIO(FileIO):
 
 
 class _Unpackable(InputFile):
-    """A compressed file whose decompressed size is checked, because PyIceberg has no limit."""
+    """A compressed file whose decompressed size is checked, because PyIceberg has no such limit."""
 
     def __init__(self, behind: InputFile) -> None:
         super().__init__(behind.location)
@@ -252,11 +253,11 @@ def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
-    """Return the positions of the deleted rows, ascending. Reads only the bytes of the vector.
+    """Return the positions of the deleted rows, ascending. Reads only the vector's own bytes.
 
     Raises:
-        CorruptMetadata: if the bytes are not a valid vector, or the vector does not have the number
-            of rows in the manifest.
+        CorruptMetadata: if the bytes are not a valid vector, or the number of rows in the vector
+            differs from the number in the manifest.
         MissingFile: if the file does not exist.
     """
     what = "deletion vector"
