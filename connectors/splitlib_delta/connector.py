@@ -77,7 +77,7 @@ class DeltaConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table whose root directory has the path or URI ``name``, and read its log."""
+        """Open the table in the directory ``name``, a path or URI, and read its log."""
         check_options(options, _OPTIONS)
         pins = {
             key: options[key] for key in ("version", "timestamp") if options.get(key) is not None
@@ -153,7 +153,7 @@ class DeltaConnector(Connector):
         return read_vector(self._storage, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the fsspec options that were given for a storage protocol."""
+        """Return the user's fsspec options for a storage protocol."""
         return self._storage.given_options
 
     def _grouped(self, keys: pa.Schema) -> PartitionBatch:

@@ -48,7 +48,7 @@ class FilesConnector(Connector):
         schema: Data columns, in the same form; by default the columns of the first file.
         merge_schema: Whether to merge the columns of all Parquet or ORC files, as Spark's
             ``mergeSchema``. Opening the table then lists all directories and reads the footer of
-            every file. By default it is Spark's read option or, with a session, its setting.
+            every file. The default is Spark's read option or, with a session, its setting.
         path_glob: Pattern for names of data files, such as ``*.csv`` or ``{a,b}-[0-9]*``, as
             Spark's ``pathGlobFilter``. Other files are not a part of the table.
         percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``: each
@@ -78,7 +78,7 @@ class FilesConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table whose root directory has the path or URI ``name``."""
+        """Open the table in the directory ``name``, a path or URI."""
         _check(options)
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
@@ -164,7 +164,7 @@ class FilesConnector(Connector):
             )
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the fsspec options that were given for a storage protocol."""
+        """Return the user's fsspec options for a storage protocol."""
         return self._storage.given_options
 
     def check_identity(self) -> None:
@@ -180,10 +180,10 @@ class FilesConnector(Connector):
 
 
 def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
-    """Reject declared partition keys if the directories of the first file have more of them.
+    """Reject ``partition_schema`` if it lacks a key that the first file's directories have.
 
     Raises:
-        ConfigError: if a key is missing; case is ignored, as in Spark.
+        ConfigError: if a key is missing. Case is ignored, as in Spark.
     """
     known = {name.lower() for name in declared.names}
     if missing := [name for name in found if name.lower() not in known]:

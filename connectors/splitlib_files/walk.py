@@ -157,7 +157,8 @@ class Walk:
                 matching = directories.filter(self._predicate.match(values)).to_pylist()
                 yield from self._below(matching, level + 1)
             else:
-                # Not filtered here: the engine filters partitions, and counts those that it drops.
+                # The last level is not filtered here, because the engine filters partitions, and
+                # counts those that it drops.
                 requests, self._requests = self._requests, 0
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 

@@ -82,7 +82,7 @@ class GlueConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name``: ``database.table``, or a table of the database ``default``."""
+        """Open the table ``name``, such as ``db.t``. Without a database, ``default`` is used."""
         check_options(options, _OPTIONS)
         unfiltered = flag(options, "unfiltered")
         database, _, table = name.lower().rpartition(".")
@@ -169,7 +169,7 @@ class GlueConnector(Connector):
                 yield replace(batch, files=of_rows(batch.files, pa.array([row], pa.int64())))
 
     def check_identity(self) -> None:
-        """Check that the table was not replaced by another table of the same name.
+        """Check that the table was not replaced by another table with the same name.
 
         Raises:
             TableNotFound: if the table was dropped or replaced.
@@ -181,7 +181,7 @@ class GlueConnector(Connector):
             )
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the fsspec options that were given for a storage protocol."""
+        """Return the user's fsspec options for a storage protocol."""
         return self._storage.given_options
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class Partitions:
     Args:
         client: Client for Glue.
         table: The table.
-        files: Assigns the read format numbers in the partitions' handles.
+        files: Numbers the read formats that the partitions' handles refer to.
         per_request: Maximum number of partitions per request.
     """
 
@@ -263,11 +263,11 @@ class _Page:
 
 
 def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
-    """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``, or None.
+    """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``.
 
     Glue compares strings byte by byte. So the expression contains only string keys, and only values
     without characters that need an escape. It has no keys of other types, because Glue converts
-    their values by its own rules.
+    their values by its own rules. Return None if no key can be used.
     """
     conditions = list[str]()
     for key in keys:

@@ -140,7 +140,7 @@ class HiveConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name``: ``database.table``, or a table of the database ``default``."""
+        """Open the table ``name``, such as ``db.t``. Without a database, ``default`` is used."""
         client, numbers = _connected(options)
         database, _, table = name.lower().rpartition(".")
         try:
@@ -226,7 +226,7 @@ class HiveConnector(Connector):
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
-            self.check_identity()  # a new table of the same name may have other keys
+            self.check_identity()  # a new table with the same name may have other keys
             raise
         if not have_keys:
             self.check_identity()
@@ -282,7 +282,7 @@ class HiveConnector(Connector):
         return self._files.list_files(partitions.refs)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the fsspec options that were given for a storage protocol."""
+        """Return the user's fsspec options for a storage protocol."""
         return self._storage.given_options
 
     def close(self) -> None:

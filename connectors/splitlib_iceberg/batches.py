@@ -102,7 +102,7 @@ def partition_batch(
 
 
 def resolve(partitions: PartitionBatch) -> Refs:
-    """Return the files that the handles of a batch refer to."""
+    """Return the files that a batch's partition handles refer to."""
     lengths = pc.list_value_length(partitions.refs).to_numpy()
     refs = partitions.refs.flatten().to_numpy()
     owner = np.repeat(np.arange(len(partitions)), lengths)
@@ -119,7 +119,7 @@ def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
 
 
 def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
-    """Return path, size and sequence number of the files.
+    """Return the path, size and sequence number of each file.
 
     Raises:
         UnsupportedTable: for a file that is encrypted or not Parquet.

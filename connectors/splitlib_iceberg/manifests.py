@@ -33,7 +33,7 @@ _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 # Field ids from Iceberg's specification: the partition summary in a manifest list, and the data
 # file and its partition in a manifest entry.
 _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
-_ROOT = -1  # PyIceberg's id of the record itself
+_ROOT = -1  # PyIceberg's field id for the record itself
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 # Positions of the fields in a manifest entry and in its data file, by name. The names are from

@@ -89,7 +89,7 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
     dropped = {f.field_id: f for old in history for f in old.fields if f.field_id not in known}
     fields = []
     for field in dropped.values():
-        with suppress(UnsupportedTable):  # a delete that compares this column raises an error later
+        with suppress(UnsupportedTable):  # an equality delete on the column raises an error later
             fields.append(_field(field, field.name))
     return pa.schema(fields)
 
