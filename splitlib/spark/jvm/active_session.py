@@ -1,4 +1,4 @@
-"""Set the active session of a thread, run its Spark jobs, and convert errors of its JVM.
+"""Set a thread's active session, run its Spark jobs, and convert errors from its JVM.
 
 Spark's parser, expressions and optimizer read their settings from the *active* session of the JVM
 thread. Without an active session they use the default settings. Each Python thread has its own JVM
@@ -45,16 +45,16 @@ P = ParamSpec("P")
 _CANCEL_AGAIN_SECONDS: Final = 0.2
 _FUNCTION: Final = "org.apache.spark.sql.catalyst.FunctionIdentifier"
 _TABLE: Final = "org.apache.spark.sql.catalyst.TableIdentifier"
-# With IDENTIFIER(...) or ${...}, the names in a query are not known before it is analyzed.
+# A query with IDENTIFIER(...) or ${...} may use any name. Its names are known only after analysis.
 _NAMES_ANYTHING: Final = re.compile(r"\bidentifier\b|\$\{", re.IGNORECASE)
 _SHARED: Final = "spark.sql.globalTempDatabase"
-# Spark 3.5 has no variables.
+# Spark 3.5 lacks this class, because it has no SQL variables.
 _DECLARES: Final = "org.apache.spark.sql.catalyst.plans.logical.CreateVariable"
 _unknown = count()
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """Return the names of all settings, in one JVM call. PySpark makes one call per setting."""
+    """Return the names of all session settings. Makes one JVM call; PySpark makes one for each."""
     names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -62,7 +62,7 @@ def setting_names(spark: SparkSession) -> list[str]:
 def hadoop_settings(
     spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return Hadoop settings of the session, without the ones that are not set."""
+    """Return the session's Hadoop settings that have these names or prefixes and are set."""
     configuration = session_of(spark).sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     for prefix in prefixes:
@@ -92,8 +92,8 @@ def active(spark: object) -> Iterator[None]:
     """Make a session active in this thread, and restore the previous one when the context exits.
 
     Args:
-        spark: A session of any class. Without access to Spark's internals, nothing changes, because
-            only Spark's public functions are called, and these activate their session themselves.
+        spark: A session of any class. If it gives no access to Spark's internals, nothing changes:
+            splitlib then calls only Spark's public functions, which activate the session.
     """
     outer = _here.session
     if outer is spark or not _has_internals(spark):
@@ -101,7 +101,7 @@ def active(spark: object) -> Iterator[None]:
         return
     sessions = _sessions(spark)
     if in_pool():
-        # There is nothing to restore: the thread runs only calls of splitlib, and then ends.
+        # There is nothing to restore: the thread runs only splitlib's calls, and then ends.
         sessions.setActiveSession(session_of(spark))
         _here.session = spark
         yield
@@ -135,7 +135,7 @@ def in_its_session(function: Callable[Concatenate[T, P], R]) -> Callable[Concate
 
 
 class SessionThreads(ThreadPoolExecutor):
-    """Thread pool in whose threads a session is active.
+    """Thread pool that makes one session active in all its threads.
 
     Spark jobs get the local properties of the thread that first calls :meth:`submit`, such as its
     job group. If the wait for the threads is interrupted, for example by Ctrl-C, their Spark jobs
@@ -168,7 +168,7 @@ class SessionThreads(ThreadPoolExecutor):
         if self._properties is None:
             # Copy the job group, tags, pool and description, since the caller may change them.
             self._properties = self._spark.sparkContext._jsc.sc().getLocalProperties().clone()
-        # spans of these threads are children of the caller's span
+        # The context is copied so that tracing spans become children of the caller's span.
         context = copy_context()
         future = super().submit(lambda: context.run(fn, *args, **kwargs))
         self._submitted.append(future)
@@ -236,12 +236,13 @@ class _Temporary(NamedTuple):
 
 
 def temporary_names(spark: SparkSession, text: str) -> dict[str, str]:
-    """Return a fingerprint of each temporary view, function and variable that a query may name.
+    """Return a fingerprint of each temporary view, function and variable that a query may use.
 
-    Temporary names in the definitions of these views and functions are included.
+    This includes names that the definitions of these views and functions use.
 
     Returns:
-        Fingerprints by name. A new definition has a new fingerprint.
+        Fingerprints by name, such as ``v``, ``f()`` or ``variable x``. A new definition has a new
+        fingerprint.
     """
     known, found, open_ = _all_temporary(spark), {}, [text]
     while open_ and known:
@@ -261,7 +262,7 @@ def _may_name(text: str, name: str) -> bool:
 
 
 def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
-    """Return all temporary views, functions and variables, by the names that messages show."""
+    """Return all temporary views, functions and variables, by name in messages, such as ``f()``."""
     scala, state = scala_of(spark), session_of(spark).sessionState()
     catalog = state.catalog()
     shared, database = catalog.globalTempViewManager(), state.conf().getConfString(_SHARED)
@@ -318,7 +319,7 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
         variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
         names = scala.texts(variables.keys())
     except JVM_ERRORS:
-        # The definitions cannot be read, so a new fingerprint makes each comparison fail.
+        # The definitions cannot be read. A new fingerprint on each call makes comparisons fail.
         return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
 
     def define(name: str) -> _Definition:
@@ -329,7 +330,7 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
 
 
 def name_path(spark: SparkSession) -> str:
-    """Return the path on which Spark looks up names without a database.
+    """Return the SQL path, in which Spark looks up names that are written without a database.
 
     The result is empty if this version of Spark does not support ``SET PATH``.
     """
@@ -341,7 +342,7 @@ def name_path(spark: SparkSession) -> str:
 
 _MOST_CHARACTERS: Final = 300
 _MOST_CAUSES: Final = 20
-# Keyed by the simple name of the Java class, since each storage client has its own packages.
+# Keys are simple Java class names, since each storage client has its own packages.
 _KINDS: Final[dict[str, type[SplitlibError]]] = {
     name: kind
     for kind, names in (
@@ -366,7 +367,7 @@ _KINDS: Final[dict[str, type[SplitlibError]]] = {
 
 @contextmanager
 def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
-    """Convert errors raised by calls to the JVM to a :class:`SplitlibError`.
+    """Convert errors from JVM calls to a :class:`SplitlibError`.
 
     Args:
         spark: Session to make active during the calls; None if they do not depend on a session.
@@ -393,10 +394,10 @@ def classes_of(error: Exception) -> list[str]:
 
 
 def _translated(error: Exception) -> SplitlibError:
-    """Convert a Java exception to the error that ``_KINDS`` has for its class.
+    """Convert a Java exception to the splitlib error that ``_KINDS`` maps its class to.
 
-    If several causes have an error, the outermost one applies. If none has one, the result is a
-    :class:`SourceError`.
+    The outermost cause that ``_KINDS`` contains decides. If it contains none of them, the result is
+    a :class:`SourceError`.
     """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
@@ -409,7 +410,7 @@ def _translated(error: Exception) -> SplitlibError:
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
-    """Yield class name and message of a Java exception and its causes, the outermost first."""
+    """Yield the class names and messages of a Java exception and its causes, outermost first."""
     # PySpark's own error classes keep the Java exception in ``_origin``.
     cause: ForeignObject | None = getattr(error, "java_exception", None) or getattr(
         error, "_origin", None

@@ -1,4 +1,4 @@
-"""The plans of one session: inspect, change, analyze, optimize and execute them."""
+"""Inspect, change, analyze, optimize and execute the query plans of one session."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ _NOT_YET = (
     # These rules fetch and list whole tables during optimization.
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
-    # These rules merge subqueries, which then no longer match the subqueries of the query.
+    # These rules merge subqueries. Merged subqueries do not match those of the original query.
     "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
 _PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
-    # splitlib only inspects this plan. Subqueries that Spark adds for its own dynamic pruning would
-    # be in the way.
+    # splitlib only inspects this plan. Without these settings, Spark would add subqueries for its
+    # own run-time filters, which would complicate the inspection.
     _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
-    # This rule would replace a scan by its partition values, and the scan would not be found.
+    # Spark would replace a scan by its partition values, and splitlib would not find the scan.
     "spark.sql.optimizer.metadataOnly": "false",
-    # This rule would replace a scan with VARIANT columns by a copy that has other columns.
+    # Spark would replace a scan with VARIANT columns by a copy that has other columns.
     "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
 
 class Catalyst:
-    """Access to the plans of one session."""
+    """Access to the query plans of one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.session = session_of(spark)
         self.scala = scala_of(spark)
         self.plans = Plans(self.scala)
-        """Nodes of plans: found, built and replaced."""
+        """Finds, builds and replaces plan nodes."""
         self.expressions = self.plans.expressions
-        """Builder of expressions."""
+        """Builds expressions."""
         self.relations = Relations(self.scala, self.plans)
-        """Leaves of plans that read tables."""
+        """Inspects the plan leaves that read tables."""
         self.execution = Execution(self)
-        """Analysis, optimization and DataFrames of plans."""
+        """Analyzes and optimizes plans, and turns them into DataFrames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """A part of a condition that is combined with its other parts by AND."""
+    """One of the parts of a condition that are combined by AND."""
 
     spark: SparkSession
     expression: CatalystExpression
@@ -82,8 +82,8 @@ class Conjunct:
     reads: frozenset[str]
     """Names of the columns that the expression reads."""
     later: str | None
-    """Reason why the condition may give another result when the rows are read, as a clause; None if
-    it always gives the same result."""
+    """Why the condition may give another result when the rows are read, as a clause such as "it
+    uses the current time"; None if it always gives the same result."""
 
     @property
     def text(self) -> str:
@@ -233,15 +233,15 @@ class Execution:
         return True
 
     def dataframe(self, plan: LogicalPlan) -> DataFrame:
-        """Return a DataFrame of a resolved plan, in the user's session."""
+        """Return a DataFrame that runs a resolved plan in the user's session."""
         return dataframe_of_plan(self._spark, plan)
 
     def dataframe_of_part(self, plan: LogicalPlan) -> DataFrame:
-        """Return a DataFrame of a part of an optimized plan. Other parts may run concurrently.
+        """Return a DataFrame that runs a part of an optimized plan, concurrently with other parts.
 
         For a DataSource V2 table, all parts share one scan object. Spark's dynamic pruning adds
-        filters to this object without synchronization, and never removes them. So it is turned off
-        for parts that read such a table.
+        filters to this object without synchronization, and never removes them. So dynamic pruning
+        is turned off for parts that read such a table.
         """
         scanned = any(
             self._plans.kind(leaf) == SCANNED_TABLE for leaf in self._plans.all_leaves(plan)
@@ -249,7 +249,7 @@ class Execution:
         return dataframe_of_plan(self._spark, plan, self._without_pruning if scanned else None)
 
     def broadcast_threshold(self) -> int:
-        """Return the size up to which Spark broadcasts a side of a join, in bytes."""
+        """Return the maximum size of a join side that Spark broadcasts, in bytes."""
         return self._session.sessionState().conf().autoBroadcastJoinThreshold()
 
     def unknown_size(self) -> int:
@@ -258,11 +258,11 @@ class Execution:
 
     @cached_property
     def hadoop_conf(self) -> HadoopConf:
-        """Hadoop configuration of the session."""
+        """The session's Hadoop configuration."""
         return self._session.sessionState().newHadoopConf()
 
     def size_on_disk(self, leaf: LogicalPlan) -> int | None:
-        """Return the size of an unpartitioned Hive table's directory, in bytes; None for others."""
+        """Return the directory size of an unpartitioned Hive table in bytes, or None for others."""
         if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
             return None
         path = hadoop_path(self._jvm, leaf.tableMeta().location())

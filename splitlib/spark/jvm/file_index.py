@@ -33,7 +33,8 @@ from splitlib.spark.jvm.spark_handles import CatalystStruct, FileIndex, Internal
 # The scheme is http because Spark fails when it lists such a root. With another scheme, Spark would
 # treat the missing root as empty, and REFRESH TABLE on a view of the scan would drop the files.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
-"""Prefix of the made-up root directories of pinned scans."""
+"""Prefix of the made-up root directory of each scan that reads a fixed list of files (pinned
+scan)."""
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _BLOCK = "org.apache.hadoop.fs.BlockLocation"
@@ -50,7 +51,7 @@ def pinned_index(
     name: str,
     known: Seq[FileStatus] | None = None,
 ) -> FileIndex:
-    """Create an index of the given files. No file is opened, so the files need not exist.
+    """Create an index of the given files. It opens no file, so the files need not exist.
 
     The partition of each file is set directly. Spark would derive it from the directory, but
     several partitions may share a directory, and directories may be nested.
@@ -61,7 +62,7 @@ def pinned_index(
         files: The files; column ``partition`` is an index into ``rows``.
         keys: The ``StructType`` of the partition columns.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
-        name: A name that no index of other files has.
+        name: Name of the root directory. It must differ for each set of files and partitions.
         known: The same files as returned by their filesystem, a ``Seq[FileStatus]`` with paths in
             the filesystem's spelling and block locations; None if the files were not listed.
 
@@ -95,7 +96,7 @@ def pinned_index(
 
 
 def index_of_directory(scala: Scala, session: JvmSession, location: str) -> FileIndex:
-    """Create an index of a directory that is not listed and appears to be empty."""
+    """Create an index of a directory without listing it. The directory appears to be empty."""
     root = hadoop_path(scala.jvm, location)
     cache = _private_cache(scala)
     cache.putLeafFiles(root, file_statuses(scala.jvm, FILE_SCHEMA.empty_table()))
@@ -110,14 +111,14 @@ def _indexes(
     directories: Seq[JavaObject] | None = None,
     options: dict[str, str] | None = None,
 ) -> Callable[[Seq[HadoopPath]], FileIndex]:
-    """Return a function that creates an index of a ``Seq`` of root paths.
+    """Return a function that creates an index from a ``Seq`` of root paths.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
         session: The JVM session of the index.
         keys: The ``StructType`` of the partition columns; None to infer them from directory names.
         cache: A ``FileStatusCache`` that has the files of the roots.
-        directories: Directories of the partitions, a ``Seq[PartitionPath]``; None without
+        directories: Directories of the partitions, a ``Seq[PartitionPath]``; None if there are no
             partitions.
         options: Options of the data source.
     """
@@ -135,7 +136,7 @@ def _indexes(
 def _as_known(
     scala: Scala, statuses: JavaArray[FileStatus], known: Seq[FileStatus]
 ) -> JavaArray[FileStatus]:
-    """Return the ``FileStatus[]`` with paths and block locations from the filesystem's listing."""
+    """Return ``statuses`` with paths and block locations from ``known``, the original listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
     if scala.jvm.is_a(known.head(), _LOCATED):
         blocks = scala.mapped(known, functions.calling(_LOCATED, "getBlockLocations"))
@@ -158,7 +159,7 @@ def _private_cache(scala: Scala) -> ForeignObject:
 
 
 def _files_read(scala: Scala, index: FileIndex) -> int:
-    """Return the number of files that Spark would read, counted once for each partition."""
+    """Return how many files Spark would read. A file in two partitions is counted twice."""
     return scala.flat_mapped(
         index.listFiles(scala.nil, scala.nil),
         scala.functions.calling(_SPARK + "PartitionDirectory", "files"),
@@ -166,9 +167,9 @@ def _files_read(scala: Scala, index: FileIndex) -> int:
 
 
 def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[JavaObject]:
-    """Return a ``Seq[PartitionPath]`` of partition values and made-up directories.
+    """Return a ``Seq[PartitionPath]`` that gives each partition a made-up directory.
 
-    The directory of a partition is its row number.
+    The name of the directory is the partition's row number in ``rows``.
     """
     functions = scala.functions
     to_text = functions.method("java.lang.String", "valueOf", "java.lang.Object")
@@ -180,9 +181,9 @@ def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[Jav
 
 
 def _group_by_partition(scala: Scala, index: FileIndex, statuses: JavaArray[FileStatus]) -> None:
-    """Set the files of each partition of an index.
+    """Group the files of an index by partition, and store the groups in the index.
 
-    The field ``owner`` of each ``FileStatus`` is the number of the file's partition.
+    The field ``owner`` of each ``FileStatus`` holds the number of the file's partition.
     """
     functions = scala.functions
     owner = functions.method(FILE_STATUS, "getOwner")

@@ -67,7 +67,7 @@ class Jvm:
 
     @cached_property
     def sql(self) -> str:
-        """Package of the classes ``SparkSession`` and ``Dataset`` behind PySpark's."""
+        """Package of the Scala classes ``SparkSession`` and ``Dataset`` that PySpark wraps."""
         classic = "org.apache.spark.sql.classic"
         try:
             self.reflected(f"{classic}.SparkSession")
@@ -80,27 +80,27 @@ class Jvm:
         return self.reflected(class_).isInstance(value)
 
     def array(self, class_: str, size: int) -> JavaArray[Any]:
-        """Create an array with elements of a class."""
+        """Create a Java array of this class with ``size`` elements."""
         array: JavaArray[Any] = self._gateway.new_array(self.class_(class_), size)
         return array
 
     def array_of(self, class_: str, items: Sequence[T]) -> JavaArray[T]:
-        """Create an array that holds the given items."""
+        """Create a Java array of this class with the given items."""
         array = self.array(class_, len(items))
-        # Py4J would ask for the length before it sets an item.
+        # ``array[i] = item`` in Py4J would also request the array's length, each time.
         arrays = self.class_("java.lang.reflect.Array")
         for i, item in enumerate(items):
             arrays.set(array, i, item)
         return array
 
     def numbers(self, size: int) -> JavaArray[int]:
-        """Create an ``int[]``."""
+        """Create an ``int[]`` with ``size`` elements."""
         array: JavaArray[int] = self._gateway.new_array(self._gateway.jvm.int, size)
         return array
 
 
 class _JavaClass(java_gateway.JavaClass):  # type: ignore[misc]  # py4j has no types
-    """A class that looks up each of its static members once. Py4J looks them up for each call."""
+    """A class that looks up each of its static members once. Py4J looks them up on every call."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -109,7 +109,7 @@ class _JavaClass(java_gateway.JavaClass):  # type: ignore[misc]  # py4j has no t
 
 
 def jvm_of(spark: SparkSession) -> Jvm:
-    """Return the JVM of a session. Sessions of one JVM share one object."""
+    """Return the JVM of a session. Sessions in the same JVM share one :class:`Jvm`."""
     return _jvm(spark.sparkContext._gateway)
 
 
@@ -195,7 +195,7 @@ class Functions:
         return handle.asType(type_)
 
     def function(self, handle: MethodHandle, arity: int = 1) -> Function[Any]:
-        """Return a Scala function that calls a handle."""
+        """Return a Scala function with ``arity`` arguments that calls a handle."""
         interface = self._jvm.reflected(f"scala.Function{arity}")
         made: Function[Any] = self._proxies.asInterfaceInstance(interface, handle)
         return made
@@ -211,7 +211,7 @@ class Functions:
 
 
 def execution_of(df: DataFrame) -> QueryExecution:
-    """Return the stages of the query of ``df``."""
+    """Return Spark's ``QueryExecution`` of ``df``, which holds its plans of all stages."""
     execution: QueryExecution = df._jdf.queryExecution()
     return execution
 
@@ -227,7 +227,7 @@ def internal_rows(df: DataFrame) -> JavaArray[InternalRow]:
 
 
 def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = True) -> bool:
-    """Return whether column names, types and field metadata are equal.
+    """Return whether two DataFrames have equal column names, types and field metadata.
 
     Args:
         one: First DataFrame.
@@ -240,7 +240,7 @@ def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = Tr
 
 
 def ran_a_command(df: DataFrame) -> bool:
-    """Return whether creating ``df`` has executed a command."""
+    """Return whether Spark executed a command when ``df`` was created."""
     execution = execution_of(df)
     # The command may be below the root of the plan, as in WITH … INSERT.
     return not execution.commandExecuted().fastEquals(execution.analyzed())
@@ -263,12 +263,12 @@ def bloom_filter(hashes: DataFrame, count: int, false_positives: float) -> bytes
 def dataframe_of_plan(
     spark: SparkSession, plan: LogicalPlan, clone: JvmSession | None = None
 ) -> DataFrame:
-    """Return a DataFrame of a resolved plan.
+    """Return a DataFrame that runs a resolved plan.
 
     Args:
         spark: The session of the DataFrame.
         plan: The plan, with all names resolved.
-        clone: Clone of the JVM session to run the plan with; None for the session itself.
+        clone: Clone of the JVM session that runs the plan; None to use the session itself.
     """
     jvm = jvm_of(spark)
     datasets = jvm.class_(f"{jvm.sql}.Dataset")

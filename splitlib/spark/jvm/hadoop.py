@@ -1,4 +1,4 @@
-"""Read files with Hadoop's filesystems, and give scans their own credentials for them."""
+"""Read files with Hadoop's filesystems, and give each scan its own storage credentials."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _OF_THIS_PROCESS: Final = secrets.token_bytes(32)
 
 
 class _Client(NamedTuple):
-    """The Hadoop file system for a scheme."""
+    """The Hadoop filesystem for a URI scheme, such as ``s3a``."""
 
     protocol: str
-    """Protocol of fsspec whose options apply."""
+    """fsspec protocol whose options apply to the scheme, such as ``s3``."""
     settings: type[S3Settings | AzureSettings]
-    """Translates these options to Hadoop settings."""
+    """Class that translates these options to Hadoop settings."""
     name: str
-    """Name of the Java class."""
+    """Full name of the filesystem's Java class."""
 
 
 def scan_options(
     storage: Mapping[str, Mapping[str, Any]], roots: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return Hadoop options with the storage settings of one scan. Names are case-sensitive.
+    """Return the storage settings of one scan as Hadoop options with case-sensitive names.
 
     The options do not affect other scans of the same buckets. Two scans with equal settings and
     buckets get equal options. Spark neither logs nor shows these options.
 
     Args:
-        storage: Options of fsspec filesystems, by protocol. Without options for a protocol, the
-            session's settings apply.
+        storage: fsspec options by protocol. If a protocol has no options, the session's settings
+            apply.
         roots: Pairs of scheme and bucket, from the paths of the scan.
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
@@ -80,7 +80,7 @@ def scan_options(
 
 
 def _reached(scheme: str, buckets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the options for buckets of one scheme, each with its own settings.
+    """Return Hadoop options that give each bucket of a scheme its own settings.
 
     For a bucket without settings, the session's settings apply.
     """
@@ -106,7 +106,7 @@ _CLIENTS: Final = {
 
 
 class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """Read-only fsspec filesystem over the session's Hadoop filesystems and credentials.
+    """Read-only fsspec filesystem that uses the session's Hadoop filesystems and credentials.
 
     Paths include scheme and host, for example ``hdfs://namenode/t``.
     """
@@ -123,7 +123,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
         Args:
             path: The directory.
-            detail: Return dictionaries as from :meth:`info`; if false, names only.
+            detail: Whether to return a dictionary for each entry, as :meth:`info` does, or a name.
 
         Raises:
             FileNotFoundError: if the directory does not exist.
@@ -169,7 +169,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return self._session.sessionState().newHadoopConf()
 
     def _place(self, path: str) -> tuple[HadoopPath, HadoopFiles]:
-        """Return Hadoop's ``Path`` and its ``FileSystem``."""
+        """Return Hadoop's ``Path`` and ``FileSystem`` for a path."""
         # Without the slash, the path of a root such as ``hdfs://namenode`` would be empty.
         place = hadoop_path(self._scala.jvm, f"{path}/")
         return place, place.getFileSystem(self._conf)
@@ -184,7 +184,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             for name in ("getPath", "getLen", "getModificationTime", "isDirectory")
         ]
         rows = zip(*texts(scala, *columns), strict=True)
-        # Listed paths have a host, even if the location of the directory does not.
+        # Listed paths include the host, even if ``directory`` does not.
         above = re.sub(f"^{STORE}", "", directory).rstrip("/")
         return [
             {
@@ -205,7 +205,7 @@ class _HadoopFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no 
 
 @contextmanager
 def _errors_at(path: str) -> Iterator[None]:
-    """Convert errors of JVM calls for a path to FileNotFoundError or SplitlibError."""
+    """Convert errors from JVM calls for a path to FileNotFoundError or SplitlibError."""
     try:
         with errors_of_the_jvm():
             yield
@@ -233,7 +233,7 @@ def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> Footer:
 
 
 def read_end(jvm: Jvm, conf: Any, path: str, size: int, length: int) -> bytes:
-    """Return the last ``length`` bytes of a file; for the arguments see :func:`read_footer`.
+    """Return the last ``length`` bytes of a file. See :func:`read_footer` for the arguments.
 
     Raises:
         Py4JJavaError: if the file cannot be read.

@@ -1,8 +1,8 @@
-"""Types of objects in the JVM: classes of Java, Scala's library and Hadoop.
+"""Protocols that describe classes of Java, Scala and Hadoop, as type hints for JVM objects.
 
-Py4J returns objects of the JVM without types. These protocols declare the methods that splitlib
-calls, so that mypy finds misspelled methods and objects of the wrong class. Nothing is checked at
-runtime. Strings, numbers, booleans and byte arrays of the JVM arrive as Python values.
+Py4J returns JVM objects without types. These protocols declare the methods that splitlib calls, so
+that mypy finds misspelled methods and objects of the wrong class. Nothing is checked at run time.
+Py4J converts the JVM's strings, numbers, booleans and byte arrays to Python values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class JavaObject(Protocol):
     """Any object in the JVM."""
 
     _target_id: str
-    """Number by which Py4J knows the object."""
+    """Py4J's id of the object, such as ``o42``."""
 
     def getClass(self) -> JavaClass: ...
     def toString(self) -> str: ...
@@ -26,7 +26,7 @@ class JavaObject(Protocol):
 
 
 class ForeignObject(JavaObject, Protocol):
-    """An object of a data source, or of a class that differs between versions of Spark."""
+    """An object whose class belongs to a data source, or differs between versions of Spark."""
 
     def __getattr__(self, name: str) -> Any: ...
 
@@ -121,7 +121,7 @@ class MethodHandleProxies(Protocol):
 
 
 class Function(JavaObject, Protocol[T_co]):
-    """A Scala function. A ``Seq`` is a function of positions."""
+    """A Scala function with one argument. A ``Seq`` is a function from positions to items."""
 
     def apply(self, argument: Any, /) -> T_co: ...
 
@@ -211,14 +211,14 @@ class Uri(JavaObject, Protocol):
 
 
 class HadoopConf(JavaObject, Protocol):
-    """A ``Configuration`` of Hadoop."""
+    """Hadoop's ``Configuration``."""
 
     def get(self, name: str) -> str | None: ...
     def getPropsWithPrefix(self, prefix: str) -> dict[str, str]: ...
 
 
 class FileStatus(JavaObject, Protocol):
-    """A ``FileStatus`` of Hadoop: path, size and time of a file."""
+    """Hadoop's ``FileStatus``: path, size and modification time of a file."""
 
     def getLen(self) -> int: ...
     def getModificationTime(self) -> int: ...
@@ -228,13 +228,13 @@ class FileStatus(JavaObject, Protocol):
 
 
 class ContentSummary(JavaObject, Protocol):
-    """A ``ContentSummary`` of Hadoop."""
+    """Hadoop's ``ContentSummary``: the total size of a directory."""
 
     def getLength(self) -> int: ...
 
 
 class InputStream(JavaObject, Protocol):
-    """An ``FSDataInputStream`` of Hadoop."""
+    """Hadoop's ``FSDataInputStream``."""
 
     def close(self) -> None: ...
     def readNBytes(self, count: int) -> bytes: ...
@@ -242,7 +242,7 @@ class InputStream(JavaObject, Protocol):
 
 
 class HadoopFiles(JavaObject, Protocol):
-    """A ``FileSystem`` of Hadoop."""
+    """Hadoop's ``FileSystem``."""
 
     def exists(self, path: HadoopPath) -> bool: ...
     def getContentSummary(self, path: HadoopPath) -> ContentSummary: ...
@@ -254,7 +254,7 @@ class HadoopFiles(JavaObject, Protocol):
 
 
 class HadoopPath(JavaObject, Protocol):
-    """A ``Path`` of Hadoop."""
+    """Hadoop's ``Path``."""
 
     def getFileSystem(self, conf: HadoopConf) -> HadoopFiles: ...
     def toUri(self) -> Uri: ...

@@ -1,8 +1,8 @@
 """List the internal classes of Spark that splitlib uses, with their constructors and methods.
 
 All listed members exist in Spark 3.5 and 4.0 to 4.3 with the same types, except for two names: the
-package of the session's classes, and the class of ``Seq``. If you call another one, add it
-here. Members that differ between versions are not listed, and their callers look them up.
+package of the session's classes, and the class of ``Seq``. If new code calls another member, add it
+here. Members that differ between versions are not listed. Code that calls them looks them up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# Members by package and class. The names of classes are those of the JVM. ``new`` is a constructor.
+# Members by package and class. Class names are those in the JVM. ``new`` is a constructor.
 _KNOWN: Final = {
     "SESSION": {
         "SparkSession": """
@@ -347,7 +347,7 @@ _PRIMITIVES: Final = {"boolean": "Z", "int": "I", "long": "J", "void": "V"}
 
 
 class Member(NamedTuple):
-    """A constructor or a method."""
+    """A constructor or method of an internal class."""
 
     class_: str
     """Full name of the class."""
@@ -360,7 +360,7 @@ class Member(NamedTuple):
 
 
 def known_classes(session: str) -> list[str]:
-    """Return the full names of all listed classes."""
+    """Return the full names of all listed classes. ``session`` is the session classes' package."""
     names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
     return [name.replace("SESSION.", f"{session}.") for name in names]
 
@@ -370,7 +370,7 @@ def known_members(session: str, seq: str) -> Iterator[Member]:
 
     Args:
         session: Package of the session's classes.
-        seq: Class of ``Seq``.
+        seq: Full name of the class ``Seq``.
     """
     types = (
         {name.rpartition(".")[2]: name for name in known_classes(session)} | _TYPES | {"Seq": seq}
