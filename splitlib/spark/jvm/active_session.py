@@ -137,9 +137,9 @@ def in_its_session(function: Callable[Concatenate[T, P], R]) -> Callable[Concate
 class SessionThreads(ThreadPoolExecutor):
     """Thread pool that makes one session active in all its threads.
 
-    Spark jobs get the local properties of the thread that first calls :meth:`submit`, such as its
-    job group. If the wait for the threads is interrupted, for example by Ctrl-C, their Spark jobs
-    are cancelled.
+    Spark jobs inherit the local properties of the thread that first calls :meth:`submit`, such as
+    its job group. If the wait for the threads is interrupted, for example by Ctrl-C, their jobs are
+    cancelled.
 
     Args:
         spark: The session that is active in the threads.
@@ -206,7 +206,7 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
 
 
 def _sessions(spark: SparkSession) -> Any:
-    """Return the companion object of the JVM's ``SparkSession``."""
+    """Return the companion object of Scala's ``SparkSession``, which holds its static methods."""
     jvm = jvm_of(spark)
     return jvm.object_(f"{jvm.sql}.SparkSession")
 
@@ -288,7 +288,8 @@ def _view(scala: Scala, get: Callable[[str], Option[LogicalPlan]], name: str) ->
 def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
     marks, texts = [], []
     for registry in (state.functionRegistry(), state.tableFunctionRegistry()):
-        # Some versions of Spark find a function only by its qualified identifier.
+        # Look up the registry's own identifiers, since some versions of Spark find a function only
+        # by its qualified identifier.
         identifiers = registry.listFunction()
         for number, known in enumerate(_function_names(scala, identifiers)):
             if known == name:

@@ -190,8 +190,8 @@ class Execution:
     def analyzed(self, df: DataFrame) -> LogicalPlan:
         """Return the analyzed plan of ``df``, prepared for Spark's optimizer.
 
-        As in Spark, parts of the plan whose results are cached are replaced by these results. The
-        current time becomes a constant, and common table expressions are inlined.
+        As Spark does, this replaces parts of the plan by their cached results, makes the current
+        time a constant, and inlines common table expressions.
         """
         execution = execution_of(df)
         plan = execution.analyzed()
@@ -237,11 +237,11 @@ class Execution:
         return dataframe_of_plan(self._spark, plan)
 
     def dataframe_of_part(self, plan: LogicalPlan) -> DataFrame:
-        """Return a DataFrame that runs a part of an optimized plan, concurrently with other parts.
+        """Return a DataFrame that runs a part of an optimized plan.
 
-        For a DataSource V2 table, all parts share one scan object. Spark's dynamic pruning adds
-        filters to this object without synchronization, and never removes them. So dynamic pruning
-        is turned off for parts that read such a table.
+        Several parts may run concurrently. If they read a DataSource V2 table, they share one scan
+        object. Spark's dynamic pruning adds filters to this object without synchronization, and
+        never removes them. So dynamic pruning is turned off for parts that read such a table.
         """
         scanned = any(
             self._plans.kind(leaf) == SCANNED_TABLE for leaf in self._plans.all_leaves(plan)
@@ -276,7 +276,7 @@ class Execution:
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():
             # Spark logs a warning whenever a deprecated setting is set, even to the same value.
-            # The option is empty for a setting that this Spark does not have.
+            # ``getOption`` returns an empty option for a setting that this version of Spark lacks.
             known = clone.conf().getOption(name)
             if known.isDefined() and known.get() != value:
                 clone.conf().set(name, value)

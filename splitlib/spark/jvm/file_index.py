@@ -63,8 +63,8 @@ def pinned_index(
         keys: The ``StructType`` of the partition columns.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
         name: Name of the root directory. It must differ for each set of files and partitions.
-        known: The same files as returned by their filesystem, a ``Seq[FileStatus]`` with paths in
-            the filesystem's spelling and block locations; None if the files were not listed.
+        known: The same files as their filesystem returned them, a ``Seq[FileStatus]`` with the
+            filesystem's paths and block locations; None if the files were not listed.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -79,7 +79,7 @@ def pinned_index(
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
     directories = scala.nil if rows is None else _numbered_directories(scala, rows)
-    # Without this option and without partitions, Spark returns only files directly in the root.
+    # Without partitions, Spark needs this option to return files that are not directly in the root.
     options = {"recursiveFileLookup": "true"} if rows is None else {}
     make = _indexes(scala, session, keys, cache, directories, options)
     index = make(scala.seq([root]))

@@ -189,7 +189,7 @@ class Functions:
         return self._handles.filterReturnValue(first, second)
 
     def as_type(self, handle: MethodHandle, result: str, *arguments: str) -> MethodHandle:
-        """Return a handle with other argument and result types. Values are cast."""
+        """Return a handle with the given argument and result types, which casts the values."""
         method_type = self._jvm.class_("java.lang.invoke.MethodType")
         type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
         return handle.asType(type_)
@@ -211,7 +211,7 @@ class Functions:
 
 
 def execution_of(df: DataFrame) -> QueryExecution:
-    """Return Spark's ``QueryExecution`` of ``df``, which holds its plans of all stages."""
+    """Return Spark's ``QueryExecution`` of ``df``, which holds its analyzed to executed plans."""
     execution: QueryExecution = df._jdf.queryExecution()
     return execution
 

@@ -300,7 +300,7 @@ _KNOWN: Final = {
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 
-# Further types in signatures: classes that are not listed above, and other names of listed ones.
+# Other type names in the signatures above: unlisted classes, and aliases of listed ones.
 _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",

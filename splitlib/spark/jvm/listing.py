@@ -50,7 +50,7 @@ PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
 # The scheme and the authority of a path.
 STORE: Final = r"[^:/]+:(?://[^/]*)?"
-# Separator of texts from the JVM, because paths cannot contain this character.
+# Separates strings that the JVM returns as one text. Paths cannot contain this character.
 _END: Final = "\0"
 _log = get_logger(__name__)
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
@@ -58,17 +58,17 @@ _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 _UTIL: Final = "org.apache.hadoop.util.functional"
 _PAGING: Final = "fs.s3a.paging.maximum"
 FILES_PER_PAGE: Final = 1000
-"""Maximum number of keys in one response of S3."""
+"""Maximum number of keys in one S3 response."""
 
 
 def hadoop_path(jvm: Jvm, location: str | Uri) -> HadoopPath:
-    """Return the ``Path`` of a location."""
+    """Return Hadoop's ``Path`` for a location."""
     path: HadoopPath = jvm.class_(PATH)(location)
     return path
 
 
 def file_statuses(jvm: Jvm, files: pa.Table) -> JavaArray[FileStatus]:
-    """Return a ``FileStatus[]`` of the files.
+    """Convert an Arrow table of files to Hadoop's ``FileStatus[]``.
 
     Args:
         jvm: The session's JVM.
@@ -86,7 +86,7 @@ def encode_statuses(files: pa.Table) -> bytes:
     """Serialize files as Hadoop serializes an ``ArrayWritable`` of ``FileStatus``.
 
     Each status is a length, followed by the message ``FileStatusProto`` of Hadoop's FSProtos.proto.
-    The field ``owner``, which Spark ignores, holds the number of the partition.
+    The field ``owner``, which Spark ignores, holds the number of the file's partition.
 
     Args:
         files: Columns ``path``, ``size``, ``modified`` and ``partition``.
@@ -124,21 +124,21 @@ def _varint(value: int) -> bytes:
 
 
 class Listing(NamedTuple):
-    """Data files of some directories."""
+    """Data files in the requested directories."""
 
     files: pa.RecordBatch
     """The files, with the columns of :data:`splitlib.model.FILE_SCHEMA`. ``partition`` is the
-    position of the file's directory in the request."""
+    position of the file's directory among the requested directories."""
     statuses: Seq[FileStatus]
-    """The same files as returned by their filesystem, a ``Seq[FileStatus]``."""
+    """The same files as their filesystem returned them, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
-    """Positions of directories that do not exist."""
+    """Positions of the requested directories that do not exist."""
 
 
 def list_directories(
     scala: Scala, session: JvmSession, conf: HadoopConf, paths: Seq[HadoopPath], threads: int
 ) -> Listing:
-    """Return the data files directly in some directories, without files that Spark skips.
+    """Return the data files directly in the given directories, without files that Spark skips.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -177,7 +177,7 @@ def list_directories(
 
 
 def files_of(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[Any]) -> Listing:
-    """Convert files of the JVM to a :class:`Listing`, in one call.
+    """Convert a ``Seq[FileStatus]`` to a :class:`Listing`, in one JVM call.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -190,7 +190,8 @@ def files_of(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[Any]) -> List
 def _shown(scala: Scala, statuses: Seq[FileStatus], lengths: Seq[int]) -> tuple[Seq[object], ...]:
     """Return the columns of a listing, each as a Scala ``Seq``.
 
-    They are the number of files in each directory, and path, size and modification time of files.
+    The columns are the number of files in each directory, and the path, size and modification time
+    of each file.
     """
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
@@ -217,13 +218,13 @@ def _listing(statuses: Seq[FileStatus], shown: Sequence[Sequence[str]]) -> Listi
 
 
 def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[HadoopPath]:
-    """Convert a ``Seq[URI]`` to a ``Seq[Path]``, in the spelling of the paths' filesystems."""
+    """Convert a ``Seq[URI]`` to a ``Seq[Path]``, each qualified by its filesystem."""
     functions = scala.functions
     to_path = functions.function(functions.constructor(PATH, "java.net.URI"))
     paths: Seq[HadoopPath] = scala.mapped(locations, to_path)
     if paths.isEmpty():
         return paths
-    # URIs are encoded, so a space can separate them.
+    # Encoded URIs contain no spaces, so a space can separate them.
     stores = {urlsplit(uri)[:2] for uri in scala.text(locations, " ").split()}
     if len(stores) > 1:
         return scala.seq([p.getFileSystem(conf).makeQualified(p) for p in each(paths)])
@@ -262,7 +263,7 @@ def _numbers(texts: Sequence[str]) -> pa.Array:
 
 
 def texts(scala: Scala, *columns: Seq[object]) -> list[list[str]]:
-    """Return the items of several collections as strings, in one call. No item may be empty."""
+    """Return the items of several collections as strings, in one JVM call. No item may be empty."""
     first, *others = columns
     for column in others:
         first = scala.joined(scala.appended(first, ""), column)
@@ -281,8 +282,8 @@ class FlatListing(NamedTuple):
     found: Listing
     """The files; ``partition`` is an index into ``directories``."""
     directories: list[int]
-    """Positions, in the request, of the directories in which files were found. Other directories
-    may be empty or may not exist."""
+    """Positions of the requested directories in which files were found. Other directories may be
+    empty or may not exist."""
     pages: int
     """Number of S3 requests made."""
 
@@ -295,7 +296,7 @@ def flat_listing(
     The result is None if the directories have to be listed one by one: if they are not on S3, if
     ``allowed_locations`` is set, if Hadoop is configured with a path filter, if a directory occurs
     twice, or if one directory contains all others. The result has no files if the listing failed,
-    or would need too many requests. It may fail because there is no permission to list the parent.
+    or would need too many requests. It fails, for example, without permission to list the parent.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -340,7 +341,7 @@ def flat_listing(
 
 
 def _above(directories: list[str]) -> str | None:
-    """Return the common parent of the directories; None if it is a bucket or does not exist."""
+    """Return the common parent of the directories, or None if it is a bucket or there is none."""
     stores = {directory.partition("://")[0] for directory in directories}
     rest = commonpath([directory.partition("://")[2] for directory in directories])
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
@@ -349,7 +350,7 @@ def _above(directories: list[str]) -> str | None:
 def _listed(
     scala: Scala, filesystem: HadoopFiles, path: HadoopPath, most: int
 ) -> Seq[FileStatus] | None:
-    """Return all files below a path, a ``Seq[FileStatus]``; None for more than ``most`` files."""
+    """Return a ``Seq[FileStatus]`` of all files below a path, or None for more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
     # The iterator takes one or two permits for each file. When no permit is left, it stops,

@@ -1,7 +1,7 @@
-"""Create Spark relations over given files, and count the files that a query would read.
+"""Create Spark relations over a fixed list of files, and count the files that a query would read.
 
-To create a relation, no directory is listed and no file is opened. The file indexes of the
-relations come from :mod:`splitlib.spark.jvm.file_index`.
+Such a relation is called a pinned scan. Creating one lists no directory and opens no file. Its file
+index comes from :mod:`splitlib.spark.jvm.file_index`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _FILE_SCAN: Final = "org.apache.spark.sql.execution.FileSourceScanExec"
 _TABLE_SCAN: Final = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
 _SCAN: Final = "org.apache.spark.sql.connector.read.Scan"
-# Names of metrics of Iceberg's scans.
+# Names of metrics that Iceberg scans report.
 _FILES: Final = "resultDataFiles"
 _BYTES: Final = "totalDataFileSize"
 PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
@@ -68,7 +68,7 @@ _FILE_SOURCE_V2 = "org.apache.spark.sql.execution.datasources.v2.FileDataSourceV
 
 
 class PlannedFiles(NamedTuple):
-    """Number and size of the files that a scan will read."""
+    """Number and total size of the files that a scan will read."""
 
     files: int | None = None
     """Number of files; None if the source does not report it."""
@@ -77,10 +77,10 @@ class PlannedFiles(NamedTuple):
 
 
 def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
-    """Return number and size of the files that a query with one scan would read now.
+    """Return the number and total size of the files that a query with one scan would read now.
 
-    For this, Spark plans the scan as at the start of a query. If planning fails, number and size
-    are None, and the query itself will raise the error.
+    Spark plans the scan as it does at the start of a query. If planning fails, number and size are
+    None, and the query itself will raise the error.
     """
     try:
         return _planned_files(catalyst, df)
@@ -108,9 +108,9 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 
 def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:
-    """Plan a scan and return its driver metrics, by name."""
+    """Plan a scan, and return the metrics that it reports on the driver, by name."""
     leaf.inputPartitions()  # makes the source plan the scan
-    # Called by reflection, since py4j does not find the interface's default method.
+    # The method is called by reflection, since py4j does not find default methods of interfaces.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
     metrics: JavaArray[ForeignObject] = catalyst.scala.mapped(
         catalyst.scala.seq([leaf.scan()]), report
@@ -123,8 +123,8 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
 
     Args:
         spark: A session with access to Spark's internals.
-        scan: The files to read, and how.
-        name: A name that no other scan has; None to use a digest of the files and partitions.
+        scan: The files to read, with their columns, format and options.
+        name: A unique name for the scan; None to use a digest of the files and partitions.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -162,13 +162,13 @@ def pinned_leaf(
     """Return a copy of a ``LogicalRelation`` that reads the given files.
 
     Args:
-        catalyst: Catalyst of a session with access to Spark's internals.
+        catalyst: Access to the plans of a session.
         leaf: A ``LogicalRelation`` over files. The copy has the same attributes.
         files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
-        partitions: Columns that identify each partition. They are part of the digest.
+        partitions: Columns that identify each partition, for the digest that names the scan.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
-        known: The same files as returned by their filesystem, as for
-            :func:`splitlib.spark.jvm.file_index.pinned_index`; None if not listed.
+        known: The same files as their filesystem returned them, as for
+            :func:`splitlib.spark.jvm.file_index.pinned_index`; None if they were not listed.
         keeps_entry: Whether the copy keeps the leaf's catalog entry. Without the entry, Spark
             estimates the size from the files and not from the table's statistics.
 
@@ -245,23 +245,23 @@ def relation_of_index(
 
 
 def case_insensitive(scala: Scala, options: ScalaMap) -> ScalaMap:
-    """Return a Scala ``Map`` of options with case-insensitive names, as Spark uses it."""
+    """Return the options as Spark's ``CaseInsensitiveMap``, a Scala ``Map``."""
     maps = scala.jvm.object_("org.apache.spark.sql.catalyst.util.CaseInsensitiveMap")
     found: ScalaMap = maps.apply(options)
     return found
 
 
 def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a data source, with ``PINNED_OPTIONS`` added.
+    """Return the data source options with ``PINNED_OPTIONS`` added.
 
-    Options that differ from these only in the case of their names are replaced.
+    These replace given options of the same name, compared without case.
     """
     pinned = {name.lower() for name in PINNED_OPTIONS}
     return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Return Hadoop options for a scan with its own storage options; empty for other scans."""
+    """Return Hadoop options for the scan's own storage options, or an empty dict without any."""
     if not scan.storage:
         return {}
     found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")
@@ -272,8 +272,8 @@ def _own_storage(scan: FileScan) -> dict[str, str]:
 def _finding_by_id(session: JvmSession) -> JvmSession:
     """Return a clone of a session that finds Parquet columns by field id.
 
-    Spark has only session settings for this, and no options of the data source. A relation reads
-    with the settings of the session that it was created with.
+    Spark has only session settings for this, and no data source options. A relation reads with the
+    settings of the session that created it.
     """
     clone = session.cloneSession()
     for setting, value in _BY_FIELD_ID.items():
@@ -282,10 +282,10 @@ def _finding_by_id(session: JvmSession) -> JvmSession:
 
 
 def _file_format(scala: Scala, name: str, session: JvmSession) -> ForeignObject:
-    """Create the ``FileFormat`` of this short name."""
+    """Create the ``FileFormat`` with this short name, such as ``parquet``."""
     sources = scala.jvm.object_("org.apache.spark.sql.execution.datasources.DataSource")
     instance = _new(scala, sources.lookupDataSource(name, session.sessionState().conf()))
-    # Spark registers built-in formats as DataSource V2, which names the V1 class.
+    # Spark registers its built-in formats as DataSource V2 classes, which name their V1 class.
     if scala.jvm.is_a(instance, _FILE_SOURCE_V2):
         return _new(scala, instance.fallbackFileFormat())
     return instance
@@ -303,7 +303,7 @@ def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning:
     Data schema, format and options are not included, since Spark compares those itself.
 
     Args:
-        spark: The session that reads.
+        spark: The session that reads the files.
         files: The files.
         partitions: Columns that identify each partition.
         meaning: Text with everything else that affects the partition values, such as their types.
@@ -312,7 +312,7 @@ def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning:
     columns = [files[name] for name in ("path", "size", "modified")]
     if partitions.num_columns:
         columns += partitions.take(files["partition"]).columns
-    # Sorted, since several threads may have listed the partitions in any order.
+    # The files are sorted, since several threads may have listed the partitions in any order.
     table = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     table = table.sort_by("c0").combine_chunks()
     sink = pa.BufferOutputStream()

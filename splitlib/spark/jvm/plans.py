@@ -1,7 +1,7 @@
-"""Build expressions of Catalyst, and inspect and change its logical plans.
+"""Build Catalyst expressions, and inspect and change Catalyst's logical plans.
 
 Nodes are copied with ``makeCopy``, from the arguments that the node itself returns. So this code
-does not depend on the number of constructor arguments, which differs between versions of Spark.
+does not depend on the number of constructor arguments, which differs between Spark versions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Expressions:
     def alias(
         self, expression: CatalystExpression, name: str, like: CatalystExpression | None = None
     ) -> CatalystExpression:
-        """Name an expression. It gets the id of the attribute ``like``, or a new id if None."""
+        """Name an expression. It gets the id of the attribute ``like``, or a new id by default."""
         ids = self._jvm.object_(f"{EXPRESSIONS}.NamedExpression")
         new_id = ids.newExprId() if like is None else like.exprId()
         nil, none = self._scala.nil, self._scala.none
@@ -80,7 +80,7 @@ class Expressions:
     def might_contain(
         self, bloom_filter: bytes, values: Sequence[CatalystExpression]
     ) -> CatalystExpression:
-        """Return a condition that tests the common hash of all values with a Bloom filter.
+        """Return a condition that tests the combined hash of all values with a Bloom filter.
 
         Args:
             bloom_filter: The filter, as Spark serializes it.
@@ -91,13 +91,13 @@ class Expressions:
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
     def attempted(self, expression: CatalystExpression) -> CatalystExpression:
-        """Return the expression, changed to give null where it would raise an error."""
+        """Return an expression that gives null where this one would raise an error."""
         return self._expression("TryEval", expression)
 
     def raises(self, expression: CatalystExpression) -> CatalystExpression:
         """Return a condition that is true where the expression raises an error.
 
-        The value is wrapped in an array, so that a null value does not count as an error.
+        The expression is wrapped in an array, so that a null value does not count as an error.
         """
         value = self._expression("CreateArray", self._scala.seq([expression]), False)
         return self._expression("IsNull", self.attempted(value))
@@ -134,12 +134,13 @@ class PlanText(NamedTuple):
     """Text of an analyzed plan."""
 
     volatile: str | None
-    """Reason why the plan may return other rows in each run, as a clause; None if there is none."""
+    """Why each run may return other rows, as a clause such as "it uses the current time", or None
+    if all runs return the same rows."""
     operators: str
     """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
     expressions."""
     aggregates: str
-    """Expressions of aggregates and windows, not shortened, one on each line."""
+    """Expressions of aggregates and windows in full length, one on each line."""
 
 
 def plan_text(df: DataFrame) -> PlanText:
@@ -176,10 +177,10 @@ class Plans:
         self._scala = scala
         self._jvm = scala.jvm
         self.expressions = Expressions(scala)
-        """Builder of expressions."""
+        """Builds expressions."""
         self._nodes: dict[str, dict[Path, LogicalPlan]] = {}
-        """Nodes by path, for each root plan, by its py4j id. The root itself is included, so that
-        its id is not reused."""
+        """Cached nodes by path, for each root plan by its Py4J id. The root itself is cached too,
+        so that Py4J does not reuse its id."""
 
     def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
@@ -198,7 +199,7 @@ class Plans:
         return nodes[path]
 
     def expression_at(self, plan: LogicalPlan, place: Place) -> CatalystExpression:
-        """Return the expression at a place in a plan."""
+        """Return the expression at the position ``place`` in a plan."""
         found = self.node(plan, place.node).expressions().apply(place.number)
         for step in place.inside:
             found = found.children().apply(step)
@@ -237,20 +238,20 @@ class Plans:
         return each(plan.output())
 
     def attribute(self, plan: LogicalPlan, position: int) -> CatalystAttribute:
-        """Return the output attribute at a position."""
+        """Return the output attribute at ``position``."""
         return plan.output().apply(position)
 
     def attributes(self, plan: LogicalPlan, positions: Sequence[int]) -> Seq[CatalystAttribute]:
-        """Return the output attributes at some positions, a ``Seq[Attribute]``."""
+        """Return the output attributes at the given positions, as a ``Seq[Attribute]``."""
         output = plan.output()
         return self._scala.seq([output.apply(position) for position in positions])
 
     def size_of(self, plan: LogicalPlan) -> int:
-        """Return Spark's estimate of the size of a plan's rows, in bytes."""
+        """Return Spark's size estimate for the rows of a plan, in bytes."""
         return int(str(plan.stats().sizeInBytes()))
 
     def rows_of(self, plan: LogicalPlan) -> int | None:
-        """Return Spark's estimate of the number of a plan's rows; None if it has none."""
+        """Return Spark's estimate of the row count of a plan, or None if Spark has none."""
         count = plan.stats().rowCount()
         return int(str(count.get())) if count.isDefined() else None
 
@@ -282,7 +283,7 @@ class Plans:
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 
     def filtered(self, plan: LogicalPlan, condition: CatalystExpression) -> LogicalPlan:
-        """Return a filter of ``plan`` by a condition."""
+        """Return ``plan`` filtered by a condition."""
         return self._logical("Filter", condition, plan)
 
     def one_row(self) -> LogicalPlan:
@@ -295,7 +296,7 @@ class Plans:
         """Return a leaf with the given rows.
 
         Args:
-            output: The attributes, a ``Seq[Attribute]``. The leaf has the same ids.
+            output: The attributes, a ``Seq[Attribute]``. The leaf keeps their ids.
             rows: The rows, an ``Array[InternalRow]``.
         """
         empty: LogicalPlan = self._jvm.object_(f"{LOGICAL}.LocalRelation").apply(output)
@@ -335,7 +336,7 @@ class Plans:
         return self._logical("ResolvedHint", plan, self._logical("HintInfo", strategy))
 
     def replaced(self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan]) -> LogicalPlan:
-        """Replace the nodes at some paths. All other nodes and all attribute ids stay the same."""
+        """Replace the nodes at the given paths. Other nodes and all attribute ids stay the same."""
         if () in new:
             return new[()]
         below: dict[int, dict[Path, LogicalPlan]] = {}
@@ -356,21 +357,21 @@ class Plans:
     def with_leaves(
         self, plan: LogicalPlan, new: Sequence[tuple[LogicalPlan, LogicalPlan]]
     ) -> LogicalPlan:
-        """Replace leaves of a plan and of its subqueries that are equal to the old ones."""
-        rule: Any = self._scala.map({})  # a map is a partial function
+        """Replace leaves of a plan and its subqueries. ``new`` has pairs of old and new leaf."""
+        rule: Any = self._scala.map({})  # a Scala map is a partial function
         for old, leaf in new:
             rule = rule.updated(old, leaf)
         return plan.transformDownWithSubqueries(rule) if new else plan
 
     def with_arguments(self, node: P, new: Mapping[int, object]) -> P:
-        """Return a copy of a node with other constructor arguments at some positions."""
+        """Return a copy of a node with new constructor arguments at the given positions."""
         arguments = node.productIterator().toIndexedSeq()
         for position, value in new.items():
             arguments = self._scala.updated(arguments, position, value)
         return self._copy(node, arguments)
 
     def with_named_arguments(self, node: P, new: Mapping[str, object]) -> P:
-        """Return a copy of a node with other values for some named constructor arguments."""
+        """Return a copy of a node with new values for the named constructor arguments."""
         names = self._scala.argument_names(node)
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
 

@@ -2,7 +2,7 @@
 
 The version number is not enough, because vendors ship builds with the same number and different
 internals. So the check looks up all classes, constructors and methods in the session's JVM. Then it
-creates a file index with a made-up file, and compares its listing. Each step takes only a few
+creates a file index with a made-up file, and checks that Spark lists it. Each step takes only a few
 calls, since the JVM does all lookups at once.
 """
 
@@ -29,14 +29,14 @@ from splitlib.spark.jvm.spark_handles import JvmSession
 _log = get_logger(__name__)
 
 answers: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
-"""Results of the check, by session. No session is checked twice."""
+"""Results of :func:`internals_unavailable`, by session. No session is checked twice."""
 _CLASS: Final = "java.lang.Class"
 _METHOD_TYPE: Final = "java.lang.invoke.MethodType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
 def internals_unavailable(session: object, how: str = "auto") -> str | None:
-    """Return the reason why Spark's internals cannot be used, as a clause; None if they can.
+    """Return why Spark's internals cannot be used, as a clause, or None if they can be used.
 
     Args:
         session: A session of any class.
@@ -70,7 +70,7 @@ def _probed(spark: SparkSession) -> str | None:
 
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
-    """Return the first class or member that is missing or differs; None if there is none."""
+    """Return the first class or member that is missing or differs, or None if there is none."""
     session = session_of(spark)
     functions, loader = scala.functions, session.getClass().getClassLoader()
     load = functions.bound(
@@ -140,7 +140,7 @@ def _column(scala: Scala, texts: Sequence[str]) -> Seq[str]:
 
 
 def _list_made_up_file(scala: Scala, session: JvmSession) -> None:
-    """List one made-up file with the same code that lists real files."""
+    """Check that Spark lists a made-up file, with the same code that lists real files."""
     files = pa.table([["file:/splitlib/f"], [1], [2], [0]], schema=FILE_SCHEMA)
     keys = session.parseDataType(StructType([StructField("k", IntegerType())]).json())
     row = scala.jvm.object_(_ROW).fromSeq(scala.seq([7]))

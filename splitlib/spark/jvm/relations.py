@@ -1,4 +1,4 @@
-"""Inspect the leaves of plans that read tables, and change the partitions that they read."""
+"""Inspect the plan leaves that read tables, and change the partitions that they read."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _BUILDS_FILTERED: Final = (
 # A DataSource V2 table, before and after the optimizer has pushed filters and columns into it.
 _TABLE: Final = "DataSourceV2Relation"
 SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
-"""Class name of leaves that read a DataSource V2 table in optimized plans. Such a leaf has a scan
-of the data source."""
+"""Class name of leaves that read a DataSource V2 table in optimized plans. Such a leaf holds the
+data source's scan object."""
 # Package of data sources that are written in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _OF_JDBC: Final = "org.apache.spark.sql.execution.datasources.jdbc."
@@ -135,7 +135,7 @@ class Relations:
         return leaf.table().getClass().getName().startswith(_PLAIN_STRINGS)
 
     def name_of(self, leaf: LogicalPlan) -> str:
-        """Return a name for a leaf in messages: the name of its table, directory or relation."""
+        """Return a leaf's name for messages: the name of its table, directory or relation."""
         if self._plans.kind(leaf) == _TABLE:
             return leaf.name()
         if self.is_of_hive(leaf):
@@ -152,7 +152,7 @@ class Relations:
         return [path.toString() for path in each(leaf.relation().location().rootPaths())]
 
     def root_of(self, leaf: LogicalPlan) -> str | None:
-        """Return the first root directory of a leaf that reads files; None if it has none."""
+        """Return the first root directory of a leaf that reads files, or None if it has none."""
         root = leaf.relation().location().rootPaths().headOption()
         return None if root.isEmpty() else root.get().toString()
 
@@ -161,7 +161,7 @@ class Relations:
         return self.reads_files(leaf) and _is_pinned(leaf.relation().location())
 
     def pinned_root_of(self, leaf: LogicalPlan) -> str | None:
-        """Return the made-up root directory of a pinned scan; None for any other leaf."""
+        """Return the made-up root directory of a pinned scan, or None for any other leaf."""
         if self._plans.kind(leaf) != "LogicalRelation":
             return None
         relation = leaf.relation()
@@ -206,7 +206,7 @@ class Relations:
         return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
 
     def location_of(self, leaf: LogicalPlan) -> str | None:
-        """Return the directory of a leaf's table, in Hadoop's spelling; None if it has none.
+        """Return the directory of a leaf's table in Hadoop's spelling, or None if it has none.
 
         For a leaf without a catalog table, this is the first root directory.
         """
@@ -217,7 +217,7 @@ class Relations:
         return None if uri.isEmpty() else hadoop_path(self._jvm, uri.get()).toString()
 
     def listed_index_of(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return the ``InMemoryFileIndex`` of a leaf; None if the leaf has another index.
+        """Return the ``InMemoryFileIndex`` of a leaf, or None if the leaf has another index.
 
         Other indexes, such as Delta's, select the files to read themselves.
         """
@@ -227,9 +227,9 @@ class Relations:
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
 
     def index_to_fix(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return the index of a ``LogicalRelation`` without partitions whose files may change.
+        """Return the file index of an unpartitioned ``LogicalRelation`` whose files may change.
 
-        Return None for other leaves: partitioned, pinned, or without an ``InMemoryFileIndex``.
+        Return None if the leaf is partitioned or pinned, or has no ``InMemoryFileIndex``.
         """
         relation = leaf.relation()
         if not self._jvm.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
@@ -248,7 +248,7 @@ class Relations:
         return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
     def with_option(self, leaf: LogicalPlan, name: str, value: str) -> LogicalPlan:
-        """Return a copy of a leaf that reads files, with another option of its data source."""
+        """Return a copy of a leaf that reads files, with one data source option changed."""
         relation = leaf.relation()
         other = relation.copy(
             relation.location(),
@@ -264,7 +264,8 @@ class Relations:
     def catalog_table_of(self, leaf: LogicalPlan) -> CatalogEntry | None:
         """Return the ``CatalogTable`` of a leaf whose partitions are not yet in the plan.
 
-        The result is None for unpartitioned tables, and for leaves with a list of partitions.
+        The result is None for unpartitioned tables, and for leaves that already have a list of
+        partitions.
         """
         if self.is_of_hive(leaf):
             whole = leaf.isPartitioned() and leaf.prunedPartitions().isEmpty()
@@ -318,11 +319,11 @@ class Relations:
     def kind_of_source(
         self, leaf: LogicalPlan
     ) -> Literal["located", "nowhere", "python", "unknown"]:
-        """Return the kind of place that a leaf reads its rows from.
+        """Return the kind of source that a leaf reads its rows from.
 
         ``located``: files, whose directories :meth:`directories_of_leaf` returns. ``nowhere``: no
-        files, since the rows are in memory or in a database. ``python``: a data source in Python,
-        which may open any files. ``unknown``: any other source.
+        files, since the rows are in memory or in a database. ``python``: a data source written in
+        Python, which may open any files. ``unknown``: any other source.
         """
         kind = self._plans.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
@@ -344,7 +345,7 @@ class Relations:
         return "nowhere" if kind in _IN_MEMORY else "unknown"
 
     def metadata_source(self, leaf: LogicalPlan) -> Literal["delta", "iceberg"] | None:
-        """Return the table format of a leaf with its own metadata; None for other formats."""
+        """Return the table format of a Delta or Iceberg leaf, or None for other leaves."""
         if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
             owner: JavaObject = self.table_of(leaf)
         elif self.is_table(leaf) and not self.is_of_hive(leaf):
@@ -360,14 +361,14 @@ class Relations:
         """Return the table of a DataSource V2 leaf.
 
         Spark wraps a table that UPDATE, DELETE or MERGE changes in a ``RowLevelOperationTable``.
-        The table inside of it is returned.
+        This method returns the table inside it.
         """
         table = (leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()).table()
         inside: ForeignObject = table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
         return inside
 
     def index_of(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return the file index of a ``located`` leaf; None for Hive and Iceberg tables."""
+        """Return the file index of a ``located`` leaf, or None for Hive and Iceberg tables."""
         if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
             table, index = self.table_of(leaf), None
             if self._jvm.is_a(table, _FILE_TABLE):
@@ -378,7 +379,7 @@ class Relations:
         return None if self.is_of_hive(leaf) else leaf.relation().location()
 
     def option_of_source(self, leaf: LogicalPlan, name: str) -> str | None:
-        """Return an option of a ``python`` source; None if not set. Names are case-insensitive."""
+        """Return an option of a ``python`` source, or None. Names are case-insensitive."""
         relation = leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)
@@ -439,5 +440,5 @@ class Relations:
 
 
 def _is_pinned(index: FileIndex) -> bool:
-    """Return whether an index has a fixed list of files."""
+    """Return whether an index belongs to a pinned scan."""
     return index.rootPaths().take(1).mkString().startswith(PINNED_ROOT)

@@ -48,9 +48,9 @@ class Scala(ABC):
     """Creates objects of Scala's library, whose collections differ between versions of Scala."""
 
     seq_class: str
-    """Class of ``Seq`` in the signatures of Spark's methods."""
+    """Full name of the class ``Seq`` in the signatures of Spark's methods."""
     operations: str
-    """Interface with the methods ``head`` and ``length`` of a ``Seq``."""
+    """Interface that declares the methods ``head`` and ``length`` of a ``Seq``."""
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
@@ -58,7 +58,7 @@ class Scala(ABC):
 
     @cached_property
     def functions(self) -> Functions:
-        """Converter of Java methods to Scala functions."""
+        """Converts Java methods to Scala functions."""
         return Functions(self.jvm)
 
     @cached_property
@@ -95,22 +95,22 @@ class Scala(ABC):
 
     @abstractmethod
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
-        """Return a ``List`` with another item in front of the others."""
+        """Return a ``List`` with ``item`` in front of the others."""
 
     @abstractmethod
     def appended(self, items: Seq[T], item: object) -> Seq[T]:
-        """Return a ``Seq`` with another item after the others."""
+        """Return a ``Seq`` with ``item`` after the others."""
 
     @abstractmethod
     def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
-        """Return a ``Seq`` with another item at a position."""
+        """Return a copy of a ``Seq`` with ``item`` at ``position``."""
 
     @abstractmethod
     def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
-        """Return the items of two collections."""
+        """Return the items of two collections in one ``Seq``."""
 
     def mapped(self, items: Seq[Any], *functions: Function[T]) -> Seq[T]:
-        """Return the items, passed through some functions, one after the other."""
+        """Apply the functions to each item, one after the other, and return the results."""
         for function in functions:
             items = self._mapped(items, function)
         return items
@@ -120,19 +120,19 @@ class Scala(ABC):
 
     @abstractmethod
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
-        """Return the items of the collections that a function returns for the items."""
+        """Concatenate the collections that a function returns for each item."""
 
     @abstractmethod
     def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
-        """Return the results of a function of two or three arguments, one from each column."""
+        """Apply a function to the items at the same position in two or three columns."""
 
     @abstractmethod
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
-        """Return a ``Map`` from each result of a function to the array of its items."""
+        """Group items by the result of a function, in a ``Map`` from result to array of items."""
 
     @abstractmethod
     def strict(self, items: Items[T]) -> Items[T]:
-        """Return the items as a collection that is not lazy, if its text would lack items."""
+        """Return the collection, or a strict copy if it is lazy and its text would lack items."""
 
     @abstractmethod
     def argument_names(self, node: LogicalPlan) -> list[str]:
@@ -162,7 +162,7 @@ class Scala(ABC):
         return found
 
     def texts(self, items: Items[object]) -> list[str]:
-        """Return the items of a Scala collection as strings, which have no null character."""
+        """Return a Scala collection's items as strings. No item may contain a null character."""
         return [] if items.isEmpty() else self.text(items, _BETWEEN).split(_BETWEEN)
 
     def text(self, items: Items[object], separator: str = "") -> str:
@@ -194,7 +194,7 @@ def each(collection: Seq[T]) -> list[T]:
 
 
 def scala_of(spark: SparkSession) -> Scala:
-    """Return the Scala objects of a session's JVM. Sessions of one JVM share one instance."""
+    """Return the :class:`Scala` of a session's JVM. Sessions in the same JVM share one instance."""
     return _scala(jvm_of(spark))
 
 
@@ -275,9 +275,9 @@ class _Scala212(Scala):
 
     @cached_property
     def _builder(self) -> JavaObject:
-        """Argument that makes the result a ``Vector``, whatever the class of the collection.
+        """Builder argument that makes the result a ``Vector`` for collections of any class.
 
-        Otherwise, a lazy ``Stream`` gives another one, whose text shows only the first items.
+        Without it, a lazy ``Stream`` gives another one, whose text shows only the first items.
         """
         vectors = self.jvm.object_("scala.collection.immutable.IndexedSeq").canBuildFrom()
         found: JavaObject = self.jvm.object_("scala.collection.package").breakOut(vectors)
@@ -323,7 +323,8 @@ class _Scala212(Scala):
 
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
         class_ = self.jvm.reflected("scala.collection.mutable.ArrayOps$ofRef")
-        # Called by reflection, since py4j does not pass an array as one of a superclass.
+        # The constructor is called by reflection, since py4j does not pass an array as an array of
+        # its elements' superclass.
         constructor, arguments = class_.getConstructors()[0], self.jvm.array_of(_OBJECTS, [array])
         found: JavaObject = constructor.newInstance(arguments).groupBy(function)
         return found

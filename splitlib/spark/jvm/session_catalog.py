@@ -61,7 +61,7 @@ class HivePartitions:
 
     @classmethod
     def of(cls, scala: Scala, session: JvmSession, table: CatalogEntry) -> Self | None:
-        """Create an instance; None if the catalog is not Hive's or the client is not accessible.
+        """Create an instance, or return None if Spark has no accessible Hive client.
 
         Args:
             scala: Access to Scala's library in the session's JVM.
@@ -77,7 +77,7 @@ class HivePartitions:
         return None
 
     def by_name(self, names: Sequence[str]) -> Seq[CatalogPartition]:
-        """Return the partitions of these names, a ``Seq[CatalogTablePartition]`` in any order.
+        """Return the partitions with these names as a ``Seq[CatalogTablePartition]``, in any order.
 
         Args:
             names: Names of partitions. Partitions that no longer exist are skipped.
@@ -109,7 +109,7 @@ class _Methods(NamedTuple):
     """Private methods of Spark's Hive catalog and of its client."""
 
     hive: JavaMethod
-    """Returns Hive's own client. It changes when the client reconnects."""
+    """Returns Hive's own client. After a reconnect, it returns another object."""
     request: MethodHandle
     """Requests partitions of a table by name."""
     restore: MethodHandle
@@ -118,7 +118,7 @@ class _Methods(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _methods(scala: Scala, catalog: JavaClass, client: JavaClass, table: JavaClass) -> _Methods:
-    """Return the methods of these classes. They are kept, since each takes many JVM calls."""
+    """Return the methods of these classes. They are cached, since lookups take many JVM calls."""
     functions = scala.functions
     hive = functions.declared(client, "client")
     request = functions.declared(
@@ -168,12 +168,12 @@ class CatalogPartitions:
         return self._identifier.unquotedString()
 
     def property_of_table(self, name: str) -> str | None:
-        """Return a property of the table; None if it is not set."""
+        """Return a table property, or None if it is not set."""
         found = self._table.properties().get(name)
         return found.get() if found.isDefined() else None
 
     def directories(self, partitions: Seq[CatalogPartition], conf: HadoopConf) -> Seq[HadoopPath]:
-        """Return the directories of partitions, a ``Seq[Path]``.
+        """Return the directories of the partitions as a ``Seq[Path]``.
 
         Args:
             partitions: A ``Seq[CatalogTablePartition]``.
@@ -183,7 +183,7 @@ class CatalogPartitions:
         return qualified(self._scala, conf, self._scala.mapped(partitions, calling))
 
     def rows(self, partitions: Seq[CatalogPartition]) -> JavaArray[InternalRow]:
-        """Return the typed partition values of partitions, an ``Array[InternalRow]``."""
+        """Return the typed values of the partitions as an ``Array[InternalRow]``."""
         functions = self._scala.functions
         zone = self._session.sessionState().conf().sessionLocalTimeZone()
         to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
@@ -210,16 +210,16 @@ class CatalogPartitions:
         return _lines(self._scala.text(found, "\n"))
 
     def names_with(self, values: Mapping[str, str]) -> list[str] | None:
-        """Request the names of partitions with given values of the first keys.
+        """Request the names of the partitions that have the given values of the first keys.
 
-        The result may include partitions with other values.
+        The result may also include other partitions.
 
         Args:
             values: Values of the first partition keys. They contain only letters, digits and
                 ``_.-``.
 
         Returns:
-            The names; None if the catalog does not support the request.
+            The names, or None if the catalog does not support the request.
         """
         spec = self._scala.some(self._scala.map(values))
         try:
@@ -244,7 +244,7 @@ class CatalogPartitions:
             return None
 
     def by_condition(self, condition: str) -> Seq[CatalogPartition] | None:
-        """Request partitions that match a condition in SQL; None if the catalog rejects it."""
+        """Request partitions that match an SQL condition, or return None if it is rejected."""
         relation = self._session.table(self._identifier.quotedString())
         plan = relation.where(condition).queryExecution().analyzed()
         conditions = self._scala.seq([plan.condition()])
@@ -255,7 +255,7 @@ class CatalogPartitions:
             return None
 
     def by_values(self, values: Mapping[str, str]) -> Seq[CatalogPartition] | None:
-        """Request the partition with these values, given as text; None if it does not exist.
+        """Request the partition with these values as text, or return None if it does not exist.
 
         Raises:
             Py4JError: if the catalog raises an error.
@@ -285,7 +285,8 @@ class CatalogPartitions:
     def names_of(self, partitions: Seq[CatalogPartition]) -> list[str]:
         """Return the names of partitions, in the same order, with values as stored in the catalog.
 
-        Spark's own method for this casts values: it returns ``k=5`` for ``k=05``.
+        Spark's own method for this is not used, because it casts values: it returns ``k=5`` for
+        ``k=05``.
         """
         functions = self._scala.functions
         spec = functions.method(_PARTITION, "spec")
@@ -321,6 +322,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _identity(table: CatalogEntry) -> tuple[str, ...]:
-    """Return properties that change if a ``CatalogTable`` is dropped and created again."""
+    """Return the properties that change if a ``CatalogTable`` is dropped and created again."""
     parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)

@@ -1,7 +1,7 @@
-"""Types of objects in the JVM: classes of Spark. See :mod:`splitlib.spark.jvm.java_handles`.
+"""Protocols that describe Spark's Java and Scala classes, as type hints for JVM objects.
 
-A protocol also declares methods that only some subclasses of the Java class have. Callers check
-the class first, by ``kind`` or ``is_a``.
+See :mod:`splitlib.spark.jvm.java_handles`. A protocol also declares methods that only some
+subclasses of the Java class have. Callers check the class first, with ``kind`` or ``is_a``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class InternalRow(JavaObject, Protocol):
 
 
 class ExprId(JavaObject, Protocol):
-    """The id of an attribute."""
+    """An ``ExprId``, which identifies an attribute."""
 
     def id(self) -> int: ...
 
@@ -96,7 +96,7 @@ class CatalystAttribute(CatalystExpression, Protocol):
 
 
 class TableIdentifier(JavaObject, Protocol):
-    """The name of a table."""
+    """A ``TableIdentifier``: the name of a table, with its database."""
 
     def database(self) -> Option[str]: ...
     def quotedString(self) -> str: ...
@@ -209,7 +209,7 @@ class Rdd(JavaObject, Protocol):
 
 
 class Statistics(JavaObject, Protocol):
-    """Statistics of a plan."""
+    """A ``Statistics``: Spark's estimates of a plan's size and row count."""
 
     def rowCount(self) -> Option[object]: ...
     def sizeInBytes(self) -> object: ...
@@ -265,7 +265,7 @@ class LogicalPlan(JavaObject, Protocol):
 
 
 class ParsedPlan(LogicalPlan, Protocol):
-    """A plan of the parser: a query or a command, with unresolved names."""
+    """A plan that the parser returns: a query or a command, with unresolved names."""
 
     def alias(self) -> str: ...
     def child(self) -> ParsedPlan: ...
@@ -314,7 +314,7 @@ class Dataset(JavaObject, Protocol):
 
 
 class SqlConf(JavaObject, Protocol):
-    """The settings of a session."""
+    """An ``SQLConf`` or ``RuntimeConfig``: the settings of a session."""
 
     def autoBroadcastJoinThreshold(self) -> int: ...
     def defaultSizeInBytes(self) -> int: ...
@@ -328,7 +328,7 @@ class SqlConf(JavaObject, Protocol):
 
 
 class Parser(JavaObject, Protocol):
-    """A parser of SQL."""
+    """Spark's SQL parser."""
 
     def parseExpression(self, text: str) -> CatalystExpression: ...
     def parsePlan(self, text: str) -> ParsedPlan: ...

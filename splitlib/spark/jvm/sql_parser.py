@@ -96,7 +96,7 @@ class ParsedCommand:
     node: ParsedPlan
     """Unresolved Catalyst node of the command."""
     around: ParsedPlan | None = None
-    """``UnresolvedWith`` node around the command; None without ``WITH``."""
+    """``UnresolvedWith`` node around the command; None if the command has no ``WITH``."""
 
     @classmethod
     def of(cls, catalyst: Catalyst, text: str) -> Self | None:
@@ -152,7 +152,7 @@ class ParsedCommand:
 
     @property
     def source(self) -> LogicalPlan:
-        """Plan of the source of MERGE, with the definitions of the command's ``WITH``."""
+        """Plan of a MERGE source, with the definitions of the command's ``WITH``."""
         return self.within(self.node.sourceTable())
 
     @property
@@ -177,18 +177,18 @@ class ParsedCommand:
         return each(self.target.multipartIdentifier())
 
     def with_query(self, query: LogicalPlan) -> LogicalPlan:
-        """Return the command's plan with another query.
+        """Return a copy of the command's plan that writes the result of another query.
 
-        The query cannot use definitions of the command's ``WITH``.
+        That query cannot use the definitions of the command's ``WITH``.
         """
         return self.catalyst.plans.with_named_arguments(self.node, {"query": query})
 
     def with_source(self, source: LogicalPlan) -> Self:
-        """Return the same command with another source."""
+        """Return a copy of a MERGE command with another source."""
         return self._with({"sourceTable": source})
 
     def with_also(self, condition: str) -> Self:
-        """Return the same command with an SQL condition added by AND to its own condition."""
+        """Return a copy of the command with an SQL condition added by AND to its own."""
         both = self.catalyst.expressions.all_of(
             [
                 self.condition,
@@ -213,7 +213,7 @@ class ParsedCommand:
 
 
 def can_be_parsed(spark: SparkSession, text: str) -> bool:
-    """Return whether Spark can parse a text."""
+    """Return whether Spark can parse a text as SQL."""
     return parsed_plan(spark, text) is not None
 
 
@@ -235,7 +235,7 @@ def is_statement(spark: SparkSession, text: str) -> bool:
 
 
 def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
-    """Return whether a parsed text is a query without any command in it."""
+    """Return whether a parsed plan is a query that contains no command."""
     is_a = jvm_of(spark).is_a
     open_ = [parsed]
     while open_:
@@ -254,7 +254,7 @@ def only_reads_settings(parsed: LogicalPlan) -> bool:
 
 
 def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
-    """Return the unresolved plan of a text; None if it cannot be parsed."""
+    """Return the unresolved plan of an SQL text, or None if it cannot be parsed."""
     try:
         return session_of(spark).sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
@@ -262,7 +262,7 @@ def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
 
 
 def parsed_statement(spark: SparkSession, text: str) -> ParsedPlan:
-    """Return the unresolved plan of a text. If it cannot be parsed, raise Spark's own error."""
+    """Return the unresolved plan of an SQL text. If it cannot be parsed, raise Spark's error."""
     parsed = parsed_plan(spark, text)
     if parsed is None:
         parsed = session_of(spark).sessionState().sqlParser().parsePlan(text)

@@ -1,7 +1,7 @@
-"""Look up Spark's plan for a table by name, and the files that a table's metadata names.
+"""Look up Spark's plan for a table name, and the files that a table's metadata lists.
 
 Delta and Iceberg tables have such metadata, and so do the file sinks of streaming queries. These
-files may be outside of the table's directory.
+files may be outside the table's directory.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _OBJECT: Final = "java.lang.Object"
 def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """Yield the leaves of a plan and of its subqueries that read data.
 
-    In a plan, a command of Delta is a leaf itself. The leaves of the command's target and source
-    are yielded instead.
+    A Delta command is itself a leaf of the plan. Instead of it, the leaves of its target and source
+    are yielded.
     """
     for leaf in catalyst.plans.all_leaves(plan):
         if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
@@ -55,7 +55,7 @@ def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalP
 
 
 def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
-    """Return the files that a leaf reads, if they are listed in the metadata of its table.
+    """Return the files that a leaf reads, if table metadata or Spark's file index lists them.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -63,7 +63,7 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
             may read fewer files than its table has.
 
     Returns:
-        The paths of the files; None for a leaf that reads directories of the catalog.
+        The paths of the files, or None for a leaf that reads directories from the catalog.
 
     Raises:
         RuntimeError: if the files cannot be determined.
@@ -86,9 +86,9 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
 
 
 def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
-    """Return the files of a ``TahoeFileIndex`` and the files of their deletion vectors."""
+    """Return the files of a ``TahoeFileIndex``, including their deletion vector files."""
     scala, functions = catalyst.scala, catalyst.scala.functions
-    # A prepared index already has the files that the conditions of the query selected.
+    # A prepared index already holds the files that the query's filters selected.
     if str(index.getClass().getSimpleName()) == _PREPARED:
         files = index.preparedScan().files()
     else:
@@ -120,11 +120,11 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     tasks = scala.jvm.class_("java.util.ArrayList")()
     for partition in scan.toBatch().planInputPartitions():
         tasks.addAll(partition.taskGroup().tasks())
-    # The jars of the session have their own class loader.
+    # Jars added to the session have their own class loader, so the table's class loader is used.
     loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
     of_iceberg = "org.apache.iceberg.{}".format
     of_task = loader.loadClass(of_iceberg("FileScanTask"))
-    # Other kinds of tasks raise an error here.
+    # If a task is of another kind, the JVM raises an error here.
     planned = scala.seq_of_array(tasks.toArray())
     files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
     to_array = functions.method("java.util.Collection", "toArray")
@@ -164,7 +164,7 @@ class TableRead(NamedTuple):
 
 
 def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
-    """Return Spark's plan for a table name; None if there is no such table.
+    """Return Spark's plan for a table name, or None if there is no such table.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -172,12 +172,12 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
 
     Raises:
         UnsupportedTable: if Spark does not have the table's data source.
-        LocationNotAllowed: if the table is outside of ``allowed_locations``.
+        LocationNotAllowed: if the table is outside ``allowed_locations``.
     """
     _refuse_location(catalyst, name)
     try:
-        # A clone of the session resolves the name, so that the table and its files do not enter the
-        # caches of the user's session.
+        # A clone of the session resolves the name, so that Spark does not cache the table and its
+        # files in the user's session.
         plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
         if isinstance(error, AnalysisException) and condition_of(error) in _NO_SUCH_NAME:
@@ -191,7 +191,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     while catalyst.plans.kind(plan) == "SubqueryAlias":
         plan = plan.child()
     if catalyst.relations.is_table(plan):
-        leaf = plan.newInstance()  # new attribute ids
+        leaf = plan.newInstance()  # gets new attribute ids
         return TableRead(leaf, leaf, alias)
     return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
 
@@ -237,11 +237,11 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
-    """Return a leaf for the session's table of this name, if its files are at this location.
+    """Return a leaf for the session's table with this name, if its files are at this location.
 
     The leaf is never read. It is added to plans because Spark searches them for tables, for example
-    before it overwrites a table. No files are listed. To create the relation of an unpartitioned
-    table, Spark would list it, so the leaf of such a table has no columns.
+    before it overwrites a table. No files are listed. Spark would list the files of an
+    unpartitioned table to create its relation, so the leaf of such a table has no columns.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -249,7 +249,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
         location: The directory, in Hadoop's spelling.
 
     Returns:
-        The leaf; None if there is no such table at this location.
+        The leaf, or None if there is no such table at this location.
     """
     state = catalyst.execution.own_session.sessionState()
     try:

@@ -31,8 +31,8 @@ from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import refuse_outside
 from splitlib.table import Table
 
-# Maximum number of prefixes to request. Each takes several metastore calls, since Spark looks up
-# the database and the table first.
+# Maximum number of partition-name prefixes to request. Each takes several metastore calls, since
+# Spark looks up the database and the table first.
 _MOST_PREFIXES: Final = 4
 
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
@@ -42,15 +42,15 @@ class CatalogTable(Relation):
     """A partitioned table of the session's catalog.
 
     One request lists all partition names, a second one loads the matching partitions, and one JVM
-    call lists their directories. If the predicate implies the names or prefixes of them, only these
-    partitions are requested.
+    call lists their directories. If the predicate implies partition names or prefixes of names,
+    only these partitions are requested.
 
     Args:
         catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
         partitions: The partitions of the table. Several scans of the table may share them.
-        canonical: Whether integers and dates in partition values have only one spelling; None to
-            read it from the table's properties.
+        canonical: Whether integers and dates in partition values have only one spelling, such as
+            ``5`` and never ``05``; None to read it from the table's properties.
     """
 
     partitions_per_details = 1000
@@ -102,7 +102,7 @@ class CatalogTable(Relation):
 
     @property
     def has_names(self) -> bool:
-        """Whether all partition names have been listed."""
+        """Whether all partition names have already been listed."""
         return self._partitions.has_names
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
@@ -171,7 +171,7 @@ class CatalogTable(Relation):
         return PartitionBatch(kept.values, kept.refs, requests)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of partitions, listed with the session's filesystems."""
+        """Yield the files of the given partitions, listed with the session's filesystems."""
         names = partitions.refs.to_pylist()
         batches = []
         with errors_of_the_jvm(self._catalyst.spark):
@@ -192,15 +192,15 @@ class CatalogTable(Relation):
             self._partitions.check_identity()
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
-        """Return the rows of the selected partitions; None if scans can be limited to files."""
+        """Return the rows of the selected partitions, or None if scans can be limited to files."""
         if self.names_files:
             return None
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
         rows = self._rows_of(self._catalyst.relations.reading_partitions(self.leaf, partitions))
         # If a relation has a list of partitions, Spark assumes that filters on partition columns
-        # were already applied to it, and drops such filters. It does not push filters below a
-        # sample, so a sample of all rows makes Spark keep them.
+        # were already applied to it, and drops such filters. Spark does not push filters below a
+        # sample, so sampling all rows makes it keep them.
         return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> JavaArray[InternalRow]:
@@ -230,8 +230,8 @@ class SessionConnector(Connector):
             default is the table's property ``splitlib.canonical_values``.
 
     Args:
-        lists: The table, which lists its partitions and files.
-        relation: Spark's relation that reads the table; None with Spark's public API alone.
+        lists: The object that lists the table's partitions and files.
+        relation: Spark's relation that reads the table; None if only Spark's public API is used.
     """
 
     def __init__(self, lists: Relation | PublicTable, relation: Relation | None = None) -> None:
@@ -276,11 +276,11 @@ class SessionConnector(Connector):
         return self._lists.list_partitions(predicate)
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Return the partitions that still exist, with what :meth:`list_files` needs."""
+        """Return the partitions that still exist, with the details for :meth:`list_files`."""
         return self._lists.load_details(partitions)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of partitions."""
+        """Yield the files of the given partitions."""
         return self._lists.list_files(partitions, predicate)
 
     def check_identity(self) -> None:
@@ -288,10 +288,10 @@ class SessionConnector(Connector):
         self._lists.check_identity()
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
-        """Return the last bytes of a file, with the session's own access to files.
+        """Return the last bytes of a file, read with the session's filesystems and credentials.
 
         Raises:
-            UnsupportedTable: without Spark's internals.
+            UnsupportedTable: if Spark's internals are not used.
         """
         if self.relation is None:
             raise UnsupportedTable("Spark's public API does not read parts of files.")
@@ -303,13 +303,13 @@ class SessionConnector(Connector):
 
 
 def session_connector(table: Table) -> SessionConnector | None:
-    """Return the connector of a table of the session; None for a table of another connector."""
+    """Return the connector of ``table`` if it is a ``SessionConnector``, otherwise None."""
     connector = table.connector
     return connector if isinstance(connector, SessionConnector) else None
 
 
 def relation_of(table: Table) -> Relation | None:
-    """Return the relation with which Spark reads a table; None if there is none."""
+    """Return the relation with which Spark reads a table, or None if there is none."""
     connector = session_connector(table)
     return None if connector is None else connector.relation
 
@@ -328,16 +328,16 @@ def relation_of_leaf(
     *,
     canonical: bool | None = None,
 ) -> Relation | None:
-    """Return the relation of a leaf; None if splitlib cannot list its partitions.
+    """Return the relation of a leaf, or None if splitlib cannot list its partitions.
 
     Args:
         catalyst: Access to the plans of the session.
         leaf: A leaf of an analyzed plan.
         threads: Number of directories listed concurrently.
-        known: Partitions by the name of their table, shared by all scans of a table. New tables
-            are added. None if they are not shared.
-        canonical: Whether integers and dates in partition values have only one spelling; None to
-            read it from the table's properties.
+        known: Partitions by table name, which all scans of a table share. New tables are added to
+            it. None if scans do not share partitions.
+        canonical: Whether integers and dates in partition values have only one spelling, such as
+            ``5`` and never ``05``; None to read it from the table's properties.
     """
     index = catalyst.relations.listed_index_of(leaf)
     if index is not None:

@@ -45,14 +45,14 @@ from splitlib.spark.jvm.spark_handles import (
     LogicalPlan,
 )
 
-# Maximum number of values in one filter. Some metastores reject long filters. With Derby as its
+# Maximum number of values in one filter. Some metastores reject long filters: with Derby as its
 # database, a metastore rejects 200 values.
 _VALUES_PER_FILTER = 50
-# Up to this many partitions are requested one by one. For more, a filter is tried first.
+# Up to this many partitions are requested one by one. More are first requested by a filter.
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
 _LEAST_DIRECTORIES = 16
-# Number of pages that a common listing may always read.
+# Number of pages that a common listing may read for any number of directories.
 _PAGES = 2
 
 
@@ -61,9 +61,9 @@ class _Fetched:
     """The response to one request for partitions."""
 
     partitions: Seq[CatalogPartition]
-    """Partitions, Spark's ``Seq[CatalogTablePartition]``."""
+    """The returned partitions, a ``Seq[CatalogTablePartition]``."""
     positions: Mapping[str, int]
-    """Position of each requested partition, by name."""
+    """Position of each requested partition in ``partitions``, by name."""
 
 
 class PartitionsByName:
@@ -79,7 +79,7 @@ class PartitionsByName:
         self._names_with: dict[tuple[str, ...], tuple[pa.Array, pa.RecordBatch]] = {}
         """Names and values of partitions, by the requested values of the first keys."""
         self._absent: set[str] = set()
-        """Requested names without a partition."""
+        """Requested names for which no partition exists."""
         self._fetched: dict[str, _Fetched | None] = {}
         self._files: dict[str, pa.RecordBatch | None] = {}
         self._statuses: Seq[FileStatus] = catalyst.scala.nil
@@ -102,7 +102,7 @@ class PartitionsByName:
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
     def property_of_table(self, name: str) -> str | None:
-        """Return a property of the table; None if it is not set."""
+        """Return a table property, or None if it is not set."""
         return self._catalog.property_of_table(name)
 
     def prepare(self, *, by_name: bool) -> None:
@@ -134,7 +134,7 @@ class PartitionsByName:
         The result has the form of :meth:`names`. It is None if the catalog can only list all names.
 
         Args:
-            leading: Values of the first keys. Each must be the only spelling of its value.
+            leading: Values of the first keys. Each must have only one possible spelling.
         """
         with self._lock:
             values = tuple(leading)
@@ -154,8 +154,7 @@ class PartitionsByName:
         The result is None if the catalog does not support requests by name.
 
         Args:
-            rows: Values of all keys for each partition. Each must be the only spelling of its
-                value.
+            rows: Values of all keys for each partition. Each must have only one possible spelling.
         """
         names = [partition_name(self.schema.names, row) for row in rows]
         with self._lock:
@@ -170,20 +169,20 @@ class PartitionsByName:
             return [name for name in names if self._fetched.get(name) is not None]
 
     def fetch(self, names: Sequence[str]) -> list[str]:
-        """Load the partitions of these names, and return the names that still exist."""
+        """Load the partitions with these names, and return the names that still exist."""
         with self._lock:
             missing = [name for name in names if name not in self._fetched]
             if missing:
                 try:
                     self._fetch(missing)
                 except JVM_ERRORS:
-                    # The error may come from a new table of this name with other keys.
+                    # A new table with the same name and other keys may have caused the error.
                     self.check_identity()
                     raise
             return [name for name in names if self._fetched[name] is not None]
 
     def partitions(self, names: Sequence[str]) -> Seq[CatalogPartition]:
-        """Return the fetched partitions of these names, a ``Seq[CatalogTablePartition]``."""
+        """Return the fetched partitions with these names, a ``Seq[CatalogTablePartition]``."""
         with self._lock:
             chosen: list[tuple[_Fetched, list[str]]] = []
             for name in names:
@@ -204,7 +203,7 @@ class PartitionsByName:
         yield from texts(catalyst.scala, found)[0] if names else ()
 
     def rows(self, names: Sequence[str]) -> JavaArray[InternalRow]:
-        """Return the values of fetched partitions in this order, an ``Array[InternalRow]``."""
+        """Return the values of fetched partitions in this order, as an ``Array[InternalRow]``."""
         return self._catalog.rows(self.partitions(names))
 
     def files(self, names: Sequence[str]) -> tuple[list[pa.RecordBatch | None], int]:
@@ -229,7 +228,7 @@ class PartitionsByName:
             return self._whole
 
     def statuses(self, paths: Sequence[str]) -> Seq[FileStatus]:
-        """Return the entries of listed files from their filesystem, a ``Seq[FileStatus]``."""
+        """Return the filesystem's entries for listed files, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
             return self._catalyst.scala.mapped(self._catalyst.scala.positions(rows), self._statuses)
@@ -247,14 +246,14 @@ class PartitionsByName:
             )
 
     def _read(self, returned: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
-        """Return the names that one request returned, and their values. Count the request."""
+        """Return the names from one response, with their values. Count the request."""
         self.requests += 1
         names = pa.array(returned, pa.string())
         self._check_keys(names)
         return names, split_names(names, self.schema.names)
 
     def _check_keys(self, names: pa.Array) -> None:
-        """Reject names with other keys than the table had when it was opened."""
+        """Reject names whose keys differ from the table's keys when it was opened."""
         pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
@@ -262,7 +261,7 @@ class PartitionsByName:
             raise SourceError(f"A partition name does not have the keys {keys}.")
 
     def _list_in_common(self) -> None:
-        """List all fetched partitions that are not listed yet, with one listing of few pages."""
+        """List the remaining fetched partitions with one common listing, if it takes few pages."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
         pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])
@@ -315,7 +314,7 @@ class PartitionsByName:
         partitions = self._catalog.by_name(names)
         self.requests += partitions is not None
         self._keep(partitions, names)
-        # If some are missing, request them by a filter, and the remaining ones one by one.
+        # If some are missing, request them with filters, and then the rest one by one.
         missing = [name for name in names if name not in self._fetched]
         if len(missing) > _FEW:
             for offset in range(0, len(missing), _VALUES_PER_FILTER):
@@ -346,7 +345,7 @@ class PartitionsByName:
             )
 
     def _keep(self, partitions: Seq[CatalogPartition] | None, names: Sequence[str]) -> None:
-        """Cache the requested partitions of a response. The response may contain others as well."""
+        """Cache the requested partitions from a response, which may contain others as well."""
         if partitions is None:
             return
         # Compare values instead of names, since other writers may escape names differently.
@@ -358,15 +357,15 @@ class PartitionsByName:
         self._fetched |= dict.fromkeys(positions, fetched)
 
     def _texts(self, names: Sequence[str]) -> list[tuple[str | None, ...]]:
-        """Return the values in each name, as text."""
+        """Return the partition values in each name as text, such as ``("2024", "5")``."""
         columns = split_names(pa.array(names, pa.string()), self.schema.names).columns
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
     def _condition(self, names: Sequence[str]) -> str | None:
         """Return an SQL filter that matches at least these partitions.
 
-        The filter lists the values of one key. The result is None if the values of no key can be
-        written as SQL literals without a cast.
+        The filter lists the values of one key. The result is None if there is no key whose values
+        can be written as SQL literals without a cast.
         """
         columns = split_names(pa.array(names, pa.string()), self.schema.names)
         best: str | None = None

@@ -39,7 +39,7 @@ from splitlib.spark.scan import without_globs
 from splitlib.spark.session import settings_of
 from splitlib.storage import refuse_outside
 
-# Maximum number of tasks of a listing. By default Spark creates a task for every large file.
+# Maximum number of tasks for one listing. By default, Spark creates a task for every large file.
 _TASKS = 64
 
 
@@ -67,7 +67,7 @@ class PublicStatements:
     def described_partition(
         self, table: str, values: Mapping[str, str | None]
     ) -> dict[str, Any] | None:
-        """Return the catalog's description of a partition and its table; None if not found.
+        """Return the catalog's description of a partition and its table, or None if not found.
 
         The partition may differ from the request in the spelling of numbers: for ``07``, Spark
         looks up ``7``.
@@ -89,7 +89,7 @@ class PublicStatements:
             return None
 
     def partition_names(self, table: str, leading: Mapping[str, str] | None = None) -> pa.Array:
-        """Return the names of all partitions, or of the partitions with given values.
+        """Return the names of all partitions, or of those with the given first key values.
 
         Args:
             table: The table's name in SQL.
@@ -132,7 +132,7 @@ class PublicStatements:
 
         Raises:
             MissingPartition: if a directory does not exist.
-            LocationNotAllowed: if a directory is outside of ``allowed_locations``.
+            LocationNotAllowed: if a directory is outside ``allowed_locations``.
         """
         refuse_outside(directories)
         paths = without_globs(pa.array(directories, pa.string()))
@@ -261,7 +261,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return the positions of a directory in the request; empty for an ignored subdirectory."""
+        """Return a directory's positions in the request, or an empty list to ignore its files."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -272,7 +272,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the indexes of a directory and its parents among the requested directories."""
+        """Return the positions of a directory and its parents in the request."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)
@@ -305,10 +305,10 @@ _MOST_SHOWN: Final = 20
 
 
 def similar_names(spark: SparkSession, name: str) -> str:
-    """Return a hint for the name of a table that a session does not have.
+    """Return a hint about a table name that the session does not have, such as a similar name.
 
     Args:
-        spark: The session. It lists catalogs, databases, and the tables of one database.
+        spark: The session. It is used to list catalogs, databases, and the tables of one database.
         name: The name, as the user wrote it.
     """
     try:

@@ -1,4 +1,4 @@
-"""Tables of the session's catalog, listed with Spark's public API, such as on Spark Connect."""
+"""List tables of the session's catalog with Spark's public API, for example on Spark Connect."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_forma
 
 
 class PublicTable:
-    """A table whose partitions come from SQL statements, and whose files a Spark query lists.
+    """A table that lists its partitions with SQL statements, and its files with a Spark query.
 
     Args:
         spark: The session.
         name: The name, as in ``spark.table(name)``.
         threads: Number of concurrent statements.
-        canonical: Whether integers and dates in partition values have only one spelling; None to
-            read it from the table's properties.
+        canonical: Whether integers and dates in partition values have only one spelling, such as
+            ``5`` and never ``05``; None to read it from the table's properties.
 
     Raises:
         TableNotFound: if there is no such table.
@@ -134,7 +134,7 @@ class PublicTable:
         return PartitionBatch(*kept, asked_for="prefix")
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Load location and format of partitions, with one catalog request for each.
+        """Load the location and format of each partition, with one catalog request each.
 
         Partitions that no longer exist are left out.
         """
@@ -167,7 +167,7 @@ class PublicTable:
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of partitions, in one batch for each read format."""
+        """Yield the files of the given partitions, in one batch for each read format."""
         refs = partitions.refs
         locations = pc.struct_field(refs, "location").to_pylist()
         found = self._files(locations, pc.struct_field(refs, "name").to_pylist())
@@ -237,12 +237,12 @@ class PublicTable:
 
 
 def _named(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the values as in a partition name, in which null and the empty string are equal."""
+    """Return values as a partition name has them, where null and the empty string are equal."""
     return {key: value or NULL_PARTITION for key, value in values.items()}
 
 
 def _is_source(described: Mapping[str, Any]) -> bool:
-    """Return whether the table has one of Spark's data sources, and not a Hive SerDe."""
+    """Return whether the table uses one of Spark's data sources, and not a Hive SerDe."""
     return str(described.get("provider", "hive")).lower() != "hive"
 
 
@@ -318,6 +318,6 @@ def _read_format(
 
 
 def _identity(described: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return properties that change if a table is dropped and created again."""
+    """Return the properties that change if a table is dropped and created again."""
     names = ("created_time", "type", "provider", "location", "partition_columns")
     return tuple(described.get(name) for name in names)

@@ -1,4 +1,4 @@
-"""Spark's own relations over files: their partitions and files, and scans of selected ones."""
+"""List the partitions and files of Spark's own relations, and scan the selected ones."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class Relation(ABC):
-    """A relation of Spark's over the files of a table.
+    """A Spark relation that reads the files of a table.
 
-    Listings and scans belong together: a scan uses the JVM's objects from the listing. The listing
-    methods are those of :class:`splitlib.spi.Connector`, and the connector ``session`` calls them.
+    One class does both listings and scans, because a scan uses JVM objects from the listing. The
+    listing methods are those of :class:`splitlib.spi.Connector`. The connector ``session`` calls
+    them.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -72,7 +73,8 @@ class Relation(ABC):
 
         Args:
             plan: A plan over the relation, in which each node has one child.
-            alias: ``SubqueryAlias`` by which :meth:`named` qualifies columns; None to not qualify.
+            alias: ``SubqueryAlias`` with which :meth:`named` qualifies columns; None to leave them
+                unqualified.
         """
         self._plan, self._alias = plan, alias
         return self
@@ -93,12 +95,12 @@ class Relation(ABC):
         """Yield the partitions that may match the predicate."""
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Return the partitions that still exist, with what :meth:`list_files` needs."""
+        """Return the partitions that still exist, with the details for :meth:`list_files`."""
         return partitions
 
     @abstractmethod
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of partitions."""
+        """Yield the files of the given partitions."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file that has ``size`` bytes."""
@@ -130,7 +132,7 @@ class Relation(ABC):
     def prepare(self, *, by_name: bool) -> None:  # noqa: B027 - most make no catalog requests
         """Make catalog requests ahead of time. May be called in any thread.
 
-        Tables without catalog requests do nothing.
+        Tables that need no catalog requests do nothing.
 
         Args:
             by_name: Whether the filters will imply the names of the partitions.
@@ -180,12 +182,12 @@ class Relation(ABC):
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
         """Return the rows of the selected partitions, with the attributes of the relation.
 
-        Return None, and use no partitions, if scans can be limited to single files.
+        Return None, without iterating over ``selected``, if scans can be limited to single files.
         """
         return None
 
     def _rows_of(self, relation: LogicalPlan) -> DataFrame:
-        """Return a DataFrame of the table's plan, with another relation in place of its own."""
+        """Return a DataFrame that runs the table's plan with ``relation`` in place of its own."""
         depth, node = 0, self._plan
         while not node.children().isEmpty():
             depth, node = depth + 1, node.children().head()
@@ -194,11 +196,11 @@ class Relation(ABC):
         )
 
     def _rows(self, refs: pa.Array) -> Any:
-        """Return the values of partitions, an ``Array[InternalRow]``; None without keys."""
+        """Return partition values as an ``Array[InternalRow]``, or None without partition keys."""
         return None
 
     def _statuses(self, files: pa.Table) -> Any:
-        """Return the entries of files from their filesystem, a ``Seq[FileStatus]``.
+        """Return the filesystem's entries for the files, a ``Seq[FileStatus]``.
 
         The result is None if the entries were not kept.
         """
@@ -210,7 +212,7 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # If Spark pads CHAR columns, their metadata is missing in the attributes of the relation.
+    # If Spark pads CHAR columns, the relation's attributes lack the metadata of these columns.
     declared = {
         f["name"]: f["metadata"] for f in catalyst.relations.declared_schema(leaf)["fields"]
     }
@@ -234,7 +236,8 @@ class ListedTable(Relation):
         catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation``.
         index: The ``InMemoryFileIndex`` of the leaf.
-        location: The table's directory; None to read it from the leaf. A pinned leaf has another.
+        location: The table's directory; None to read it from the leaf. A leaf that reads a fixed
+            list of files (pinned scan) may have a made-up location instead.
     """
 
     partitions_per_listing = 10_000
@@ -251,7 +254,7 @@ class ListedTable(Relation):
 
     @property
     def name(self) -> str:
-        """Root directories of the table, separated by commas; their root is made up if pinned."""
+        """Root directories of the table, separated by commas, or a fixed text if it is pinned."""
         if self._catalyst.relations.is_pinned(self.leaf):
             return _LOADED
         return ", ".join(self._catalyst.relations.roots_of(self.leaf))
@@ -270,7 +273,7 @@ class ListedTable(Relation):
         yield PartitionBatch(values, number)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files of partitions from Spark's index, in one batch."""
+        """Yield the files of the given partitions from Spark's index, in one batch."""
         with active(self._catalyst.spark):
             listed = self._listing.files
         row = pc.index_in(listed["partition"], value_set=partitions.refs)
