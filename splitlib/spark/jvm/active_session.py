@@ -262,7 +262,7 @@ def _may_name(text: str, name: str) -> bool:
 
 
 def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
-    """Return all temporary views, functions and variables, by name in messages, such as ``f()``."""
+    """Return all temporary views, functions and variables, by name, such as ``v`` or ``f()``."""
     scala, state = scala_of(spark), session_of(spark).sessionState()
     catalog = state.catalog()
     shared, database = catalog.globalTempViewManager(), state.conf().getConfString(_SHARED)

@@ -211,7 +211,7 @@ class Functions:
 
 
 def execution_of(df: DataFrame) -> QueryExecution:
-    """Return Spark's ``QueryExecution`` of ``df``, which holds its analyzed to executed plans."""
+    """Return Spark's ``QueryExecution`` of ``df``: its plans, from the analyzed to the executed."""
     execution: QueryExecution = df._jdf.queryExecution()
     return execution
 

@@ -123,7 +123,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
         Args:
             path: The directory.
-            detail: Whether to return a dictionary for each entry, as :meth:`info` does, or a name.
+            detail: Whether to return dictionaries, as :meth:`info` does, instead of names.
 
         Raises:
             FileNotFoundError: if the directory does not exist.
