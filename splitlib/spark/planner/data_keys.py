@@ -1,7 +1,8 @@
-"""Hand join keys of data columns to scans of Parquet and ORC files, which skip row groups then.
+"""Filter scans of Parquet and ORC files by the join keys of data columns, to skip row groups.
 
-Partitions are pruned first. Then a few footers show whether the row groups of the remaining files
-differ in the joined column. Only then the keys are collected, and become a condition on the rows.
+Partitions are pruned first. Then, for Parquet, the footers of a few remaining files show whether
+the row groups differ in their values of the join column. If they do, the keys are collected and
+become a condition on the rows of the scan.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ from splitlib.statistics.row_groups import FileGroups, overlap
 _log = get_logger(__name__)
 
 _TOO_MANY: Final = "there are too many keys, or their type cannot be compared."
-# Maximal size of the dimensions, as a share of the scan.
+# Maximal number of bytes that a dimension may read, as a share of the bytes of the scan.
 _SMALLER: Final = 1 / 2
-# For each end of a range, Parquet's filter by dictionaries decodes the dictionary of a row group
-# again. Row groups are skipped by their statistics here.
+# Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
+# each bound of a range. Row groups are skipped by their statistics instead.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 
@@ -71,13 +72,13 @@ class _Files:
     outcome: ScanOutcome
     scan: SessionScan
     node: LogicalPlan
-    """Scan with a fixed list of files."""
+    """Plan of the scan, with a fixed list of files."""
     leaf: LogicalPlan
     """Relation that reads the files, the only leaf of the scan."""
     place: Path
-    """Path of the leaf in the scan."""
+    """Path from ``node`` to the leaf."""
     index: FileIndex
-    """Index with the list of files."""
+    """Spark's file index, with the list of files."""
     nbytes: int
     """Size of the files, in bytes."""
 
@@ -88,12 +89,12 @@ class _Files:
 
     @property
     def has_footers(self) -> bool:
-        """Whether footers are read. No library reads the statistics of stripes in ORC files."""
+        """Whether splitlib reads footers. It cannot for ORC: no library reads ORC statistics."""
         return self.form == "parquet"
 
     @property
     def column_ids(self) -> Iterator[int]:
-        """Ids of the data columns, without those whose names differ only in case.
+        """Ids of the data columns, except columns whose names differ only in case.
 
         Filters ignore case, so they would mistake such columns for each other.
         """
@@ -107,7 +108,7 @@ class _Files:
         return self.scan.names[comparison.lineage.column]
 
     def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
-        """Return the columns that some keys test, with the table's types."""
+        """Return the schema of the columns that ``data`` tests, with the table's types."""
         columns = self.scan.table.metadata.data_schema
         return pa.schema([column for column in columns if column.name in data.fields])
 
@@ -115,9 +116,10 @@ class _Files:
 def scans_read_once(
     query: Query, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
 ) -> Mapping[Path, ScanOutcome]:
-    """Return the outcomes of the scans that occur once, by path in the optimized plan.
+    """Return the outcomes of the scans that the query reads once, by path in the optimized plan.
 
-    A condition on the rows of another scan could drop rows that the query needs at another place.
+    A condition applies to all occurrences of a scan. If there were several, the condition for one
+    of them could drop rows that another one needs.
     """
     places: dict[Scan, list[Path]] = {}
     for leaf in (node for node in query.optimized_tree.walk() if node.is_leaf):
@@ -138,12 +140,12 @@ def with_data_keys(
     copied: Collection[Scan],
     executor: Executor,
 ) -> list[ScanOutcome]:
-    """Return the outcomes of the scans, with conditions from keys of data columns.
+    """Return the outcomes of the scans, with conditions from the join keys of data columns.
 
     Args:
         query: The query.
         plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
-        outcomes: Outcomes of its scans.
+        outcomes: Outcomes of the query's scans.
         copied: Scans that the optimizer may have copied. They get no condition.
         executor: Executor that collects keys and reads footers in parallel.
     """
@@ -155,7 +157,7 @@ def with_data_keys(
 
 
 class _DataKeys:
-    """Find the joins of one query that compare data columns of large scans, and use their keys."""
+    """Find a query's joins on data columns of large scans, and filter the scans by the keys."""
 
     def __init__(
         self,
@@ -178,7 +180,7 @@ class _DataKeys:
         return KeyQueries(catalyst, with_pinned, self._query.config, self._executor)
 
     def applied(self) -> Mapping[Scan, ScanOutcome]:
-        """Return the new outcomes of the scans that the keys concern."""
+        """Return new outcomes for the scans that have join filters on data columns."""
         found: dict[Scan, ScanOutcome] = {}
         for path, filters in self._filters().items():
             outcome = self._files[path].outcome
@@ -191,7 +193,7 @@ class _DataKeys:
 
     @cached_property
     def _files(self) -> Mapping[Path, _Files]:
-        """Large scans of files with statistics, by path in the optimized plan."""
+        """Large scans of Parquet and ORC files, by path in the optimized plan."""
         sampled = sampled_leaves(self._query.analyzed_tree)
         found = {}
         for path, outcome in self._read_once.items():
@@ -213,7 +215,7 @@ class _DataKeys:
         return found
 
     def _filters(self) -> Mapping[Path, Sequence[JoinFilter]]:
-        """Return the join filters on data columns whose keys are worth collecting."""
+        """Return the join filters whose keys are worth collecting, by path of the filtered scan."""
         if not self._files:
             return {}
         query, tree = self._query, self._tree
@@ -238,7 +240,7 @@ class _DataKeys:
         return found
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
-        """Return the outcome of a scan with conditions from all filters that skip row groups."""
+        """Return the outcome of a scan, with conditions from join filters that skip row groups."""
         catalyst = self._query.catalyst
         tested = [
             {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
@@ -289,7 +291,7 @@ class _DataKeys:
     def _use_of(
         self, files: _Files, groups: FileGroups, data: DynamicFilteringData, seconds: float
     ) -> tuple[FilterUse, list[Column]]:
-        """Return how a scan uses some keys, and the conditions for the reader of its files."""
+        """Return the report entry on the use of the keys, and conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
         most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
         conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
@@ -309,7 +311,7 @@ class _DataKeys:
     def _notes(
         self, files: _Files, data: DynamicFilteringData, conditions: Sequence[Column]
     ) -> tuple[str, ...]:
-        """Return notes on how the reader of the files uses keys."""
+        """Return notes on how the file reader uses the keys."""
         if not conditions:
             return (f"only whole files are dropped by {', '.join(data.fields)}",)
         columns = files.columns_of(data)
@@ -319,7 +321,7 @@ class _DataKeys:
         return (f"the {files.form.upper()} reader gets the keys of {', '.join(data.fields)}",)
 
     def _sample(self, files: _Files, names: Collection[str]) -> Sample:
-        """Learn some columns in a few files of a scan, spread over all of them."""
+        """Read column statistics from the footers of a few files, spread over the whole scan."""
         catalyst, config, table = self._query.catalyst, self._query.config, files.scan.table
         possible = learnable_columns(table.metadata, config)
         columns = pa.schema([column for column in possible if column.name in names])
@@ -337,7 +339,8 @@ class _DataKeys:
     ) -> tuple[LogicalPlan, Report]:
         """Return a scan without the files whose footers exclude all keys, and its report.
 
-        The scan stays as it is if the files cannot be replaced.
+        The scan is unchanged if no file can be dropped, or if its list of files cannot
+        be replaced.
         """
         catalyst, config, node = self._query.catalyst, self._query.config, files.node
         try:
@@ -365,9 +368,9 @@ class _DataKeys:
 
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
-    """Return the filter with the comparisons of columns, without those of computed values.
+    """Return a copy of the filter without comparisons of computed values.
 
-    If several keys are compared for equality with one column, only the first of them is used.
+    If several keys are compared for equality with the same column, only the first one is kept.
     """
     kept: dict[object, Comparison] = {}
     for number, comparison in enumerate(join_filter.comparisons):
@@ -379,7 +382,7 @@ def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
 
 
 def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
-    """Return the report with the reason why keys of some columns are not used."""
+    """Return a copy of the report with a note on why the keys of some columns are not used."""
     columns = ", ".join(dict.fromkeys(names.values()))
     note = f"join keys of {columns} are not used: {with_remedy(f'{reason}.')}"
     return replace(report, notes=(*report.notes, note))

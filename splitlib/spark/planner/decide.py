@@ -2,8 +2,8 @@
 
 :func:`decide` runs the passes in order. It finds the scans that the optimizer has copied, builds
 the join graph, checks which filters may prune which scan, checks the costs, and chooses the
-dimensions to run once. The passes are plain Python on the trees of
-:mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides the few facts that only Spark has.
+dimensions (small sides of joins) to run once. The passes are plain Python on the trees of
+:mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides the few facts that only Spark knows.
 
 The module also finds dead scans, which the optimizer has dropped, and joins that broadcast the
 same side.
@@ -32,12 +32,12 @@ _IN_MEMORY = frozenset(
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
 """Leaf of a recursive query that reads the rows of the previous step."""
-# A table with so few rows and bytes may have keys of few partitions even without a condition.
+# A table of at most this many rows and bytes is used as a dimension even if no condition drops
+# rows, because its keys may occur in only a few partitions.
 _FEW: Final = 1_000
 _SMALL_FILES: Final = 1 << 20
-# The size estimate of a data source covers only the columns that are read, but the size of files
-# covers all columns. So a join side counts as larger than a scan only if it is this many times as
-# large.
+# A data source estimates the size of only the columns that are read, but file sizes cover all
+# columns. So a join side counts as larger than a scan only if it is this many times as large.
 _MUCH_SMALLER = 10
 
 
@@ -45,10 +45,10 @@ class Costs:
     """Costs of running parts of one plan to collect keys. The cost of each part is computed once.
 
     Args:
-        size_of: Function that returns the bytes that a leaf reads; None if unknown.
+        size_of: Function that returns the number of bytes that a leaf reads, or None if unknown.
         limit: Maximal number of bytes to read in order to collect keys.
         copied_rdds: Paths of the RDD leaves that the optimizer has copied under new column ids.
-        rows_of: Function that returns the number of rows of a leaf; None if unknown.
+        rows_of: Function that returns the number of rows of a leaf, or None if unknown.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Costs:
         return self.why_not_run(node) is None
 
     def why_not_run(self, node: Node) -> str | None:
-        """Return the reason not to run a part of the plan for its keys; None if it may be run."""
+        """Return the reason not to run a part of the plan for its keys, or None if it may run."""
         if node.path not in self._reasons:
             self._reasons[node.path] = self.why_never_run(node) or self._why_too_large(node)
         return self._reasons[node.path]
@@ -83,9 +83,9 @@ class Costs:
         return None
 
     def why_never_run(self, node: Node) -> str | None:
-        """Return the reason not to run a part of the plan, however small; None if there is none."""
+        """Return the reason not to run a part of the plan even if it is small, or None."""
         if any(part.path in self._copied_rdds for part in node.walk()):
-            # Spark may compute the RDD again for the keys, with other rows than the query reads.
+            # Spark may compute the RDD again for the keys, and get different rows than the query.
             return "the dimension reads an RDD that is also read elsewhere"
         if any(part.kind == "CollectMetrics" for part in node.walk()):
             return "the dimension has observe(), and reading its keys would count its rows"
@@ -105,7 +105,7 @@ class Costs:
         return rows is not None and rows <= _FEW
 
     def bytes_read(self, node: Node) -> int | None:
-        """Return the bytes that the leaves of a part of the plan read; None if unknown."""
+        """Return the number of bytes that a part of the plan reads, or None if unknown."""
         total = 0
         for leaf in node.walk():
             if leaf.is_leaf and leaf.kind not in _IN_MEMORY and leaf.kind != _LOOP_REF:
@@ -131,19 +131,20 @@ def worth_collecting(
     *,
     wants_selective: bool = True,
 ) -> dict[Path, ScanSite]:
-    """Keep only the join filters whose keys are worth collecting.
+    """Return copies of the scan sites with only the join filters whose keys are worth collecting.
 
-    A scan site is a place in the plan where a prunable scan is read. If a dimension is not run, but
-    its keys are partition values of another site, the filter uses the values that are left there.
+    A scan site is a position in the plan where a prunable scan is read. If a dimension is not run,
+    but its keys are partition values of another site, the filter uses the values that remain at
+    that site after it is pruned.
 
     Args:
         sites: Scan sites by path.
         costs: Costs of the plan that contains the sites.
         listed: Paths of the sites whose partitions splitlib lists. Other sites get a condition on
-            any of their columns, so both sides of a join could prune each other. For these sites,
-            a join side that is much larger than the site is not used.
-        wants_selective: Whether to use only dimensions with a condition that drops rows, and for
-            listed sites tables with few rows.
+            any of their columns, so both sides of a join could prune each other. Keys from a join
+            side that is much larger than such a site are not used.
+        wants_selective: Whether to use only dimensions with a condition that drops rows. Listed
+            sites then also use dimensions that read a single table with few rows.
     """
 
     def of_site(path: Path, site: ScanSite) -> ScanSite:
@@ -200,7 +201,7 @@ def is_selective(dimension: Dimension) -> bool:
 
 
 def _selective_part(dimension: Dimension) -> Dimension:
-    """Return the dimension, narrowed only by dimensions with a condition that drops rows."""
+    """Return a copy of the dimension, narrowed only by dimensions whose conditions drop rows."""
     kept = ((_selective_part(other), conditions) for other, conditions in dimension.narrowed_by)
     return replace(dimension, narrowed_by=tuple((d, c) for d, c in kept if is_selective(d)))
 
@@ -266,7 +267,7 @@ def copied_scans(
     found = {}
     for leaf in of_tables:
         read = places_read_by(leaf)
-        # If the tables and directories of one of the two are unknown, assume a copy.
+        # If it is unknown what the leaf or the scan reads, the leaf may be a copy of the scan.
         found[leaf.path] = tuple(
             scan for scan, places in known if not read or not places or places & read
         )
@@ -281,14 +282,14 @@ def dead_scans(
 ) -> dict[Path, E]:
     """Return empty scans that replace dead scans, by path in the analyzed plan.
 
-    A dead scan is a scan that the optimizer has dropped from the plan. If the optimizer does not
-    drop the empty scans as well, nothing is replaced.
+    A dead scan is a scan that the optimizer has dropped from the plan. The result is empty if the
+    optimizer would not drop the empty scans as well.
 
     Args:
         analyzed: The analyzed plan.
         unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
-        empty: Function that returns an empty replacement for a scan; None if that saves nothing.
-        optimized_with: Function that optimizes the analyzed plan with other nodes at some paths.
+        empty: Function that returns an empty replacement for a scan, or None if that saves nothing.
+        optimized_with: Function that replaces nodes of the analyzed plan by path, and optimizes it.
     """
     empty_scans = {scan: empty(scan) for scan in unread}
     new = {
@@ -309,12 +310,12 @@ def dead_scans(
 def sharing_broadcasts(
     root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
 ) -> set[Path]:
-    """Return the paths of the scan sites that are joined with the same broadcast side as another.
+    """Return the paths of the scan sites that share a broadcast join side with another site.
 
     Args:
         root: The optimized plan.
-        sites: Paths of the scan sites, that is of the prunable scans, in the plan.
-        broadcast_of: Function that returns equal values for equal join sides; None if Spark does
+        sites: Paths of the scan sites, where the plan reads prunable scans.
+        broadcast_of: Function that returns equal values for equal join sides, or None if Spark does
             not broadcast the side.
     """
     sharing: dict[Hashable, set[Path]] = defaultdict(set)
@@ -336,7 +337,7 @@ def _leaf_of(node: Node) -> Node:
 
 
 class PlanFacts(Protocol[S]):
-    """A query, with the facts about it that only Spark has."""
+    """A query, with the facts about it that only Spark knows."""
 
     @property
     def analyzed_tree(self) -> Node:
@@ -360,7 +361,7 @@ class PlanFacts(Protocol[S]):
 
     @property
     def is_command(self) -> bool:
-        """Whether the query selects the rows that a command changes.
+        """Whether the query selects the rows that a command, such as MERGE, changes.
 
         If so, keys are also collected from dimensions without a condition that drops rows.
         """
@@ -374,10 +375,10 @@ class PlanFacts(Protocol[S]):
         """Maximal size in bytes of a join side that Spark broadcasts."""
 
     def scan_of(self, leaf: Node) -> S | None:
-        """Return the prunable scan of a leaf of either plan; None for any other node."""
+        """Return the prunable scan of a leaf of either plan, or None for any other node."""
 
     def is_listed(self, scan: S) -> bool:
-        """Return whether splitlib lists the partitions of a scan. Other scans get a condition."""
+        """Return whether splitlib lists a scan's partitions. Others are pruned by a condition."""
 
     def places_of(self, scan: S) -> frozenset[str]:
         """Return the tables and directories that a scan reads."""
@@ -386,12 +387,12 @@ class PlanFacts(Protocol[S]):
         """Return the tables and directories that a leaf of the optimized plan reads."""
 
     def size_of(self, leaf: Node, copied: Collection[S]) -> int | None:
-        """Return the bytes that a leaf of the optimized plan reads; None if unknown."""
+        """Return the bytes that a leaf of the optimized plan reads, or None if unknown."""
 
     def rows_of(self, leaf: Node) -> int | None:
-        """Return the number of rows of a table that a leaf of the optimized plan reads.
+        """Return the number of rows in the table that a leaf of the optimized plan reads.
 
-        None if it is unknown. It may be out of date.
+        The number may be out of date. Return None if it is unknown.
         """
 
     def type_of(self, expression: Expression) -> TypeNames:

@@ -22,7 +22,7 @@ from splitlib.spark.planner.lineage import (
 )
 from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
-# Names of Catalyst's operators in reports. Other operators are reported by their class name.
+# Names of Catalyst operators in reports. Other operators are reported by their class name.
 _NAMES: Final = {
     "Aggregate": "an aggregate that is not grouped by the key",
     "ArrowEvalPython": "a Python function",
@@ -49,7 +49,7 @@ _NAMES: Final = {
     "WindowGroupLimit": "a rank that is not partitioned by the key",
 }
 # For each operator: the argument with its new columns, and the argument with the expressions that
-# compute these columns. Both arguments have the same order.
+# compute these columns. Both arguments list the columns in the same order.
 _MADE: Final = {
     "Aggregate": ("aggregateExpressions", "aggregateExpressions"),
     "ArrowEvalPython": ("resultAttrs", "udfs"),
@@ -59,7 +59,8 @@ _MADE: Final = {
 }
 
 Blocked = Mapping[int, frozenset[tuple[Path, str]]]
-"""By attribute id: scans that keys cannot reach, and the operator in between, for each scan."""
+"""By attribute id: the paths of the scans that its keys cannot reach, each with the name of the
+operator that blocks the keys."""
 _PLAIN: Final = re.compile(
     r"binary|boolean|byte|date|decimal\(\d+,-?\d+\)|double|float|integer|long|short|timestamp"
     r"|timestamp_ntz"
@@ -75,7 +76,7 @@ _REASONS = {
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
     ("LeftSingle", _LEFT): "a scalar subquery as a value drops no rows",
 }
-# Names of conditions in SQL. Other conditions are reported by the name of Catalyst's class.
+# SQL names of conditions. Other conditions are reported by their Catalyst class name.
 _CONDITIONS: Final = {"In": "IN", "InSet": "IN", "Like": "LIKE", "Not": "NOT", "Or": "OR"}
 _SOURCES = "the keys of the join come from several tables or from an outer join."
 _TOGETHER = "a join condition combines the partition columns with other columns."
@@ -95,7 +96,7 @@ class BlockedColumns:
         self._known: dict[Path, Blocked] = {}
 
     def of(self, node: Node) -> Blocked:
-        """Return the blocked attributes in a node's output. All nodes must belong to one plan."""
+        """Return the blocked attributes in a node's output. All nodes must be in the same plan."""
         if node.path not in self._known:
             self._known[node.path] = {} if node.is_leaf else self._of(node)
         return self._known[node.path]
@@ -124,7 +125,7 @@ def _name(node: Node) -> str:
 
 
 def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
-    """Return each new column of a node with the input columns that it is computed from."""
+    """Return the id of each new column of a node, with the ids of its input columns."""
     if node.kind == "Union":
         outputs = [output_ids(child) or [] for child in node.children]
         return [(ids[0], frozenset(ids)) for ids in zip(*outputs, strict=False)]
@@ -176,8 +177,8 @@ def comparable(
             JSON does not contain the full type.
 
     Returns:
-        The filter without these comparisons (None if no comparison remains), and the reasons, as
-        clauses.
+        The filter without these comparisons (None if no comparison remains), and the reasons why
+        comparisons were dropped, as clauses.
     """
     kept = []
     reasons: dict[str, None] = {}
@@ -227,9 +228,8 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
-        if (
-            path not in sites
-        ):  # rows of a dimension that ran before have the column ids of its table
+        # A dimension that already ran is replaced by its rows, which have the table's column ids.
+        if path not in sites:
             continue
         kept, reasons = comparable(join_filter, type_of)
         parts = parts_of(join_filter.comparisons)

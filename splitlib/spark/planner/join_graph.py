@@ -5,8 +5,8 @@ points in the direction in which join keys may prune: both ways in an inner or s
 preserved side to the other side in an outer join, and from the left to the right side in an anti or
 existence join. The graph does not depend on the join order that the optimizer has chosen.
 
-A dimension can be narrowed by other dimensions before its keys prune the fact table: semi-joins
-with the other dimensions drop some of its rows.
+A dimension (the small side of a join) can be narrowed by other dimensions before its keys prune the
+fact table: semi-joins with the other dimensions drop some of its rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Comparison:
     key: Expression
     """Expression over the columns of the dimension."""
     key_lineage: Lineage | None
-    """Partition columns from which ``key`` is computed; None if it reads other columns."""
+    """Partition columns from which ``key`` is computed, or None if it reads other columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class Dimension:
 
     @property
     def leaves(self) -> list[Node]:
-        """The leaves that are read for the keys."""
+        """The leaves that are read to collect the keys, including those of ``narrowed_by``."""
         own = [node for node in self.node.walk() if node.is_leaf]
         return own + [leaf for other, _ in self.narrowed_by for leaf in other.leaves]
 
@@ -78,7 +78,7 @@ class JoinFilter:
 
     dimension: Dimension
     comparisons: tuple[Comparison, ...]
-    """The comparisons. Equalities and other comparisons are never in the same filter."""
+    """The comparisons. Either all of them are equalities, or none is."""
 
     @property
     def leaf(self) -> Node:
@@ -112,7 +112,7 @@ class _Graph:
     vertices: list[Node] = field(default_factory=list)
     edges: list[_Edge] = field(default_factory=list)
     owner: dict[int, int | None] = field(default_factory=dict)
-    """By attribute id: the vertex with the attribute in its output; None if it is in several."""
+    """By attribute id: number of the vertex that outputs the attribute, or None if several do."""
 
 
 def discover(
@@ -192,7 +192,7 @@ class _Rows(NamedTuple):
     """The attributes of a node that conditions above the node may use."""
 
     ids: frozenset[int] = frozenset()
-    """Ids of attributes that have unchanged values from their vertex, which is a join input."""
+    """Ids of attributes that still have the values of their vertex, which is a join input."""
     or_null: frozenset[int] = frozenset()
     """Ids of attributes that are null in the rows without a match in an outer join."""
 
@@ -303,7 +303,7 @@ def _filters(
     for (leaf, target, source, _), comparisons in found.items():
         assert isinstance(target, int)
         assert isinstance(source, int)
-        # Keys of other dimensions that equal the same column prune it directly. They do not need
+        # Another dimension whose keys equal the same column prunes it directly. It does not need
         # to narrow this dimension too.
         reached = {
             (comparison.key.shape, other)
@@ -335,7 +335,7 @@ class _Narrowing:
     """Turn vertices of a graph into dimensions that are narrowed by the connected vertices.
 
     Each other vertex is semi-joined once, on its shortest path to the dimension. If conditions form
-    rings, using all paths could drop a few more rows, but their number grows exponentially.
+    cycles, using all paths could drop a few more rows, but their number grows exponentially.
     """
 
     def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:

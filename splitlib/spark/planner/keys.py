@@ -41,21 +41,24 @@ class Bounds:
     """The bounds that each row of a dimension sets for a value of the fact table."""
 
     comparisons: tuple[tuple[str, str], ...]
-    """Pairs of an operator and the dimension's column on its right side, joined by AND."""
+    """Pairs of an operator and the dimension's column on its right side, such as ``(">=", "k0")``.
+
+    All comparisons must be true: they are joined by AND.
+    """
 
     @property
     def name(self) -> str:
-        """Name of the value: the name of the first column."""
+        """Name of the value's field in the keys: the name of the first column."""
         return self.comparisons[0][1]
 
     @property
     def lower(self) -> Column | None:
-        """Start of each row's interval; None if the intervals have no start."""
+        """Start of each row's interval, or None if the intervals have no start."""
         return self._end((">", ">="), F.greatest)
 
     @property
     def upper(self) -> Column | None:
-        """End of each row's interval; None if the intervals have no end."""
+        """End of each row's interval, or None if the intervals have no end."""
         return self._end(("<", "<="), F.least)
 
     @property
@@ -78,13 +81,13 @@ def collect_ranges(
 ) -> DynamicFilteringData:
     """Return the union of the intervals that the rows of a dimension define.
 
-    Each value is collected separately. The union is exact up to the threshold. Above it, one range
-    covers all intervals.
+    The intervals of each value are collected separately. Their union is exact up to the threshold
+    for the size of the keys. Above it, one range covers all intervals.
 
     Returns:
         One field for each of ``bounds``.
     """
-    # A comparison with null is never true, and all comparisons of a row must hold.
+    # A comparison with null is never true, and all comparisons of a row must be true.
     for name in rows.columns:
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []
@@ -129,7 +132,7 @@ def _ranges(
 
 
 class Unusable(Exception):
-    """The keys of a dimension cannot prune. The message is the reason, as a clause."""
+    """Raised if the keys of a dimension cannot prune. The message is the reason, as a clause."""
 
     def __init__(self, reason: str, *, not_deterministic: bool = False) -> None:
         super().__init__(reason)
@@ -155,7 +158,7 @@ class Collected(NamedTuple):
 
     @property
     def by_field(self) -> Mapping[str, Comparison]:
-        """The comparison of each field of the keys."""
+        """The comparison for each field of the keys, by field name such as ``k0``."""
         named = {f"k{i}": comparison for i, comparison in enumerate(self.comparisons)}
         return {name: named[name] for name in self.keys.data.fields}
 
@@ -198,7 +201,7 @@ class KeyQueries:
         self._submitted: list[tuple[LogicalPlan, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
-        """Start to collect the keys of a dimension that some comparisons use.
+        """Start to collect the keys of a dimension that ``comparisons`` use.
 
         Equalities and other comparisons must not be mixed. The returned future raises
         :class:`Unusable` if the keys cannot prune.
@@ -226,7 +229,7 @@ class KeyQueries:
         try:
             return Keys(self._data(plan, operators, bounds), time.perf_counter() - started)
         except JVM_ERRORS as error:
-            # The query may evaluate the key or the dimension for fewer rows, or not at all.
+            # The query itself may evaluate the failing expression for fewer rows, or not at all.
             _log.debug("The keys of a dimension could not be collected.", exc_info=True)
             raise Unusable(f"the keys cannot be collected: {_summary(error)}") from error
 
@@ -251,7 +254,7 @@ class KeyQueries:
 
 
 def _summary(error: Exception) -> str:
-    """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or else its class."""
+    """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or its class name."""
     condition = condition_of(error) if isinstance(error, PySparkException) else None
     return condition or type(readable(error)).__name__
 

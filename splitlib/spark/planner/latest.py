@@ -59,7 +59,7 @@ class Extreme:
     is_greatest: bool
     """Whether the query needs the greatest values. If False, it needs the least values."""
     rows: int | None
-    """Number of rows that the query needs; None if it needs only the value."""
+    """Number of rows that the query needs, or None if it needs only the partition value."""
     nulls_first: bool = False
     """Whether the query sorts nulls before all values."""
 
@@ -91,7 +91,7 @@ def _is_of_all_rows(node: Node) -> bool:
 
 
 def _ordered(node: Node) -> Node | None:
-    """Return the global sort that a limit node applies to; None for other nodes."""
+    """Return the global sort that a limit node applies to, or None for other nodes."""
     if node.kind != "GlobalLimit" or node.children[0].kind != "LocalLimit":
         return None
     (below,) = node.children[0].children
@@ -140,13 +140,13 @@ def _of_order(
 
 
 def _number(limit: Expression) -> int:
-    """Return the number of rows of a limit; 0 if it is not a literal, or too large."""
+    """Return the number of rows of a limit, or 0 if it is not a literal or is too large."""
     rows = int(limit.fields["value"]) if limit.kind == "Literal" else 0
     return rows if rows <= _MANY_ROWS else 0
 
 
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
-    """Return the leaf below a node if only the filter above the leaf drops rows, else None."""
+    """Return the leaf below a node if only the filter above the leaf drops rows, or None."""
     table = leaves.below(node)
     while node.kind == "Project":
         (node,) = node.children
@@ -157,7 +157,7 @@ def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """A replacement for a table."""
+    """The plan node that replaces a table, with a report."""
 
     extreme: Extreme
     node: LogicalPlan
@@ -170,7 +170,7 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Rep
     """Replace the tables from which the query needs only the last or first rows.
 
     Returns:
-        The query, unchanged if there is no such table; and a report for each replaced table.
+        The query (unchanged if there is no such table), and a report for each replaced table.
     """
     if not needs_extremes(query.optimized_tree):
         return query, ()
@@ -202,7 +202,7 @@ class _Search:
     query: Query
     extreme: Extreme
     site: PrunedSite
-    """The place that reads the table."""
+    """The position in the plan that reads the table."""
     scan: ListedScan
     reports: list[Report] = field(default_factory=list)
     """Reports on the partitions that were read."""
@@ -214,7 +214,7 @@ class _Search:
         return self.scan.names[self.extreme.column]
 
     def found(self) -> _Found | None:
-        """Return the replacement for the table; None if Spark has to read the table."""
+        """Return the replacement for the table, or None if Spark has to read the table."""
         try:
             return self._searched()
         except JVM_ERRORS:
@@ -226,7 +226,7 @@ class _Search:
         table, catalyst = self.extreme.table, self.query.catalyst
         top = catalyst.plans.node(self.query.optimized, table.top.path)
         if not catalyst.plans.is_deterministic(top):
-            return None  # a later run of the filter may keep other rows
+            return None  # a later run of the filter may keep different rows
         self.site = self.site.with_conditions(self.query.optimized)
         values = self._values()
         if values is None or len(values) <= self.scan.config.planner_small_fact_partitions:
@@ -236,7 +236,7 @@ class _Search:
         return self._rows(top, values, self.extreme.rows)
 
     def _values(self) -> pa.Array | None:
-        """Return the sorted values of the partitions that meet the conditions; None if unknown."""
+        """Return the sorted values of the partitions that meet the conditions, if known."""
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order
@@ -303,7 +303,7 @@ class _Search:
         return self.query.catalyst.plans.replaced(top, {inside: scan})
 
     def _scan(self, values: pa.Array) -> LogicalPlan:
-        """Return a scan of the partitions with the given values."""
+        """Return a scan of the partitions with these values, and add its report to ``reports``."""
         keys = DynamicFilteringData.from_arrow(pa.table({self.column: values}))
         node, report = self.scan.pruned(replace(self.site, data=(keys,)).needed)
         self.reports.append(report)

@@ -94,7 +94,7 @@ def is_lossless(source: object, target: object) -> bool:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Return the digits before and after the point; None if the type is not an exact number."""
+    """Return the digits before and after the decimal point, or None if not an exact number."""
     if kind in _DIGITS:
         return _DIGITS[kind], 0
     found = _DECIMAL.fullmatch(kind)
@@ -108,7 +108,7 @@ class ChildColumn:
     node: Path
     """Path of the operator."""
     child: int
-    """Number of the child."""
+    """Number of the child, starting with 0."""
     position: int
     """Position of the column in the output of the operator."""
     below: int
@@ -123,12 +123,12 @@ class Lineage:
     """The computation of an expression from the partition columns of one scan."""
 
     leaf: Node
-    """The scan."""
+    """The leaf that reads the scan."""
     steps: tuple[Step, ...] = ()
     """Named expressions, in order. Each reads columns of the scan and earlier expressions."""
     column: int | None = None
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
-    cast; None if it is computed."""
+    cast, or None if it is computed."""
 
 
 class Lineages:
@@ -138,9 +138,10 @@ class Lineages:
         self.by_attribute = by_attribute
 
     def of(self, expression: Expression) -> tuple[Lineage, ...]:
-        """Return the lineages of an expression; empty if it reads an attribute without a lineage.
+        """Return the lineages of an expression.
 
-        An attribute of a union has one lineage for each scan below the union.
+        The result is empty if the expression reads an attribute without a lineage. An attribute of
+        a union has one lineage for each scan below the union.
         """
         if not is_function(expression):
             return ()
@@ -162,7 +163,7 @@ def is_function(expression: Expression) -> bool:
 
 
 def only_subquery(expression: Expression) -> Expression | None:
-    """Return the scalar subquery in an expression that depends on nothing else, else None."""
+    """Return the scalar subquery of an expression that depends on nothing else, or None."""
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
@@ -192,13 +193,13 @@ def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
     """Return the lineages of output columns through which conditions can be pushed to scans.
 
     If the query drops the output rows that fail a condition on such a column, the scan can drop the
-    rows that fail it. All other output rows stay the same.
+    rows that fail the same condition. All other output rows stay the same.
     """
     return Lineages(_of(node, partition_columns))
 
 
 def _of(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tuple[Lineage, ...]]:
-    # Several passes look at each node, and need the lineages of all nodes below it.
+    # The result is cached, because several passes need the lineages of the same nodes.
     if partition_columns not in node.kept:
         node.kept[partition_columns] = _computed(node, partition_columns)
     found: Mapping[int, tuple[Lineage, ...]] = node.kept[partition_columns]
@@ -270,7 +271,7 @@ def _is_same(one: Expression, other: Expression) -> bool:
 def _of_expand(
     node: Node, below: Mapping[int, tuple[Lineage, ...]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of columns with one value in all rows made from the same input row."""
+    """Return the lineages of columns with the same value in all rows made from an input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
     # The JSON of some plans has no projections. Then return only columns with the id of an input
@@ -343,12 +344,12 @@ def _of_join(
 
 
 def leaf_ids(leaf: Node) -> frozenset[int]:
-    """Return the ids of the attributes of a leaf's output."""
+    """Return the attribute ids of a leaf's output columns."""
     return frozenset(output_ids(leaf) or ())
 
 
 def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
-    """Return the ids of the attributes of a node's output; None for unknown operators.
+    """Return the attribute ids of a node's output columns, or None for unknown operators.
 
     Args:
         node: The node.
@@ -391,5 +392,5 @@ def _ids(expressions: Iterable[Expression]) -> list[int] | None:
 
 
 def join_type(node: Node) -> str:
-    """Return the name of the join type in Catalyst, such as ``LeftOuter``."""
+    """Return Catalyst's name for the type of a join, such as ``LeftOuter``."""
     return catalyst_object(node.fields.get("joinType"))

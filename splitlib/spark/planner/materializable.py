@@ -1,4 +1,4 @@
-"""Find the small tables of dimensions to run once, so that keys and join use the same rows.
+"""Find the small dimension tables to run once, so that the keys and the join use the same rows.
 
 In the plan, such a table is replaced by its rows that pass the filter above it. The filter stays in
 the plan and passes all of these rows. Columns that the query does not read are null.
@@ -15,7 +15,7 @@ from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 
-# Operators that output the columns of their input, and read only columns that they name.
+# Operators that output the columns of their input, and read only columns that their arguments name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
 
 
@@ -30,7 +30,7 @@ class Materializable:
     place: Path
     """Path of the same leaf in the analyzed plan."""
     read: frozenset[int]
-    """Positions of the columns of the leaf that the query reads."""
+    """Positions of the leaf's columns that the query reads."""
 
     @property
     def read_by_subqueries(self) -> frozenset[Path]:
@@ -63,7 +63,7 @@ class Leaves:
         leaf = _leaf_below(node)
         if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
             return None
-        # The optimizer may have pruned fields of structs. Then types differ, and no leaf is found.
+        # If the optimizer has pruned fields of structs, the types differ and no leaf is found.
         at = self._places.get(_columns(leaf), ())
         if len(at) != 1 or not leaf_ids(leaf):
             return None
@@ -77,11 +77,11 @@ def materializable(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[tuple[Materializable, ...]]:
-    """Return the small tables of dimensions to run once, in groups that run one after another.
+    """Return the small dimension tables to run once, in groups that run one after another.
 
     Filtered tables in the subqueries of dimensions are included. Otherwise, they would run for the
-    keys and again for the query, perhaps with other rows. The tables that a subquery reads are in
-    an earlier group than the table that the subquery filters.
+    keys and again for the query, and could return different rows. The tables that a subquery reads
+    are in an earlier group than the table that the subquery filters.
 
     Args:
         dimensions: Dimensions whose keys are collected.
@@ -102,7 +102,7 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Group tables so that each group depends only on earlier groups. Omit all other tables."""
+    """Return tables in groups that depend only on earlier groups. Other tables are left out."""
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(

@@ -1,6 +1,6 @@
-"""Fix what a query reads when it is planned: rows of small dimensions, files of unpruned tables.
+"""Fix a query's input during planning: rows of small dimensions, and files of unpruned tables.
 
-Small dimensions run once during planning, and the plan gets their rows.
+A dimension (the small side of a join) runs once during planning. Its rows replace it in the plan.
 
 Spark itself lists a partitioned table each time a query on the table runs. It lists an
 unpartitioned table again after every INSERT in the session. With fixed files, each run of the query
@@ -41,12 +41,12 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materialized:
-    """The rows of dimensions that have run, for the optimized and the analyzed plan of a query."""
+    """The rows of dimensions that have run, in the optimized and the analyzed plan of a query."""
 
     optimized: LogicalPlan
-    """The optimized plan with these rows."""
+    """The optimized plan, with these rows in place of leaves."""
     leaves: Mapping[Path, LogicalPlan]
-    """New leaves by their path in the analyzed plan."""
+    """Leaves with these rows, by path in the analyzed plan."""
 
 
 def materialize(
@@ -57,7 +57,8 @@ def materialize(
 ) -> Materialized:
     """Run the leaves of dimensions, and replace these leaves by their rows.
 
-    A leaf that raises an error stays in the plan: the query may not evaluate its filter.
+    A leaf that raises an error stays in the plan, because the query itself may never evaluate the
+    filter on it.
 
     Args:
         query: The query.
@@ -72,7 +73,7 @@ def materialize(
     )
     done: set[Path] = set()
     for group in run_once:
-        # A leaf also stays in the plan if its filter reads a leaf that does.
+        # If a leaf stays in the plan, leaves whose filters read it stay there too.
         ready = [one for one in group if one.read_by_subqueries <= done]
         rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
         done |= rows.keys()
@@ -113,7 +114,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
 def _checkpoints(
     query: Query, dimensions: Iterable[Dimension]
 ) -> dict[frozenset[int], LogicalPlan]:
-    """Compute the RDDs that dimensions read, and keep their rows, because they may change.
+    """Compute the RDDs that dimensions read, and keep their rows, because a rerun may change them.
 
     Return plans that read these rows, by column ids. The rows of checkpointed RDDs do not change,
     so these RDDs are not computed.
@@ -129,7 +130,7 @@ def _checkpoints(
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
-    """Return the plans by the paths of the leaves with the same column ids."""
+    """Return the plans by path of the leaves with the same column ids, which they replace."""
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -141,7 +142,7 @@ def _rows_of(
     executor: Executor,
     config: SplitConfig,
 ) -> dict[Path, LogicalPlan]:
-    """Run a group of leaves; return new leaves with their rows and the same attributes, by path.
+    """Run a group of leaves, and return new leaves with their rows and attributes, by path.
 
     Plans with the same result run once, with all columns that any of their leaves needs. Leaves
     whose plan raises an error are left out.
@@ -160,7 +161,7 @@ def _rows_of(
         catalyst.plans.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in equal
     )
-    # Check all plans before one of them runs.
+    # All plans are checked before the first one runs, because a check may refuse the query.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
     rows = executor.map(_rows_or_none, parts)
     return {
@@ -174,7 +175,7 @@ def _rows_of(
 
 
 def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:
-    """Return the rows of a part of the query; None if it raises an error."""
+    """Run a part of the query, and return its rows, or None if it raises an error."""
     try:
         return internal_rows(part)
     except JVM_ERRORS:
@@ -183,7 +184,7 @@ def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:
 
 
 def _read_in(places: Iterable[Materializable]) -> frozenset[int]:
-    """Return the positions of the columns that are read from at least one of the leaves."""
+    """Return the positions of the columns that the query reads from at least one leaf."""
     return frozenset().union(*(place.read for place in places))
 
 
@@ -199,7 +200,7 @@ def shown(
             continue
         kind = str(column.fields["dataType"])
         if kind not in nulls:
-            # Give the null a new id: the optimizer treats columns with one id as the same column.
+            # The null gets a new id, because the optimizer treats columns with equal ids as equal.
             nulls[kind] = catalyst.expressions.null_like(output[i])
         yield nulls[kind]
 
@@ -207,8 +208,9 @@ def shown(
 def sampled_leaves(tree: Node) -> frozenset[Path]:
     """Return the paths of the leaves below a TABLESAMPLE or ``sample()``, and of equal leaves.
 
-    A sample with a seed depends on the order in which Spark reads the files. A scan of fixed files
-    reads them in a different order. So these leaves keep Spark's own listing.
+    Leaves are equal if they have the same column ids. A sample with a seed depends on the order in
+    which Spark reads the files, and a scan of fixed files reads them in a different order. So these
+    leaves keep Spark's own listing.
     """
     samples = (node for node in tree.walk() if node.kind == "Sample")
     sampled = {leaf_ids(leaf) for node in samples for leaf in node.walk() if leaf.is_leaf}
@@ -220,9 +222,9 @@ def sampled_leaves(tree: Node) -> frozenset[Path]:
 def with_fixed_files(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node
 ) -> tuple[LogicalPlan, dict[Path, LogicalPlan]]:
-    """Fix the files of the unpartitioned tables of an analyzed plan.
+    """Give the unpartitioned tables of an analyzed plan fixed lists of files.
 
-    Return the new plan, and its leaves with fixed files by path.
+    Return the new plan, and its new leaves by path.
     """
     # Leaves with the same column ids read the same table, so its files are fixed only once.
     fixed: dict[frozenset[int], LogicalPlan | None] = {}
@@ -242,7 +244,7 @@ def with_fixed_files(
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
-    """Return a leaf with fixed files; None to keep the leaf as it is.
+    """Return a copy of a leaf with a fixed list of files, or None to keep the leaf unchanged.
 
     A leaf is kept if it is partitioned, if it does not read files, if its files are fixed already,
     or if they cannot be fixed.
@@ -264,9 +266,10 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
 
 
 def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> LogicalPlan | None:
-    """Return a scan with fixed files for a partitioned table that no keys prune.
+    """Return a scan with a fixed list of files for a partitioned table that no keys prune.
 
-    Return None if its files cannot be fixed.
+    Return None if the optimizer has dropped the scan, if the query samples the table, or if the
+    list of files cannot be fixed.
 
     Raises:
         LocationNotAllowed: if the table has files outside of ``allowed_locations``.

@@ -1,8 +1,9 @@
 """Plan a query: find its joins, and prune its scans by the join keys.
 
 :func:`splitlib.spark.planner.decide.decide` runs the first passes, which do not need Spark. Then
-:func:`_pruned` runs dimensions, collects keys and prunes scans. For a command,
-:func:`target_condition` returns the condition that the keys imply for the changed table.
+:func:`_pruned` executes the dimension side of the joins, collects the join keys, and prunes the
+scans. For a command such as MERGE, :func:`target_condition` returns the condition that the keys
+imply for the changed table.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from splitlib.telemetry import traced
 
 _log = get_logger(__name__)
 
-# What to do about an error while a query is planned.
+# Advice to the user about an error that occurs while a query is planned.
 _BUG: Final = "This is a bug of splitlib. Please report it with the traceback in the log."
 _OF_SPARK: Final = (
     "Run the query without splitlib. If it raises the same error there, correct the query. "
@@ -67,9 +68,9 @@ _OF_SPARK: Final = (
 )
 _CORRECT: Final = "Correct the cause, and plan the query again with splitlib.replan."
 NO_JOIN: Final = "the query has no join."
-"""Reason to leave a query to Spark that has nothing to prune by."""
+"""Reason why Spark runs a query unchanged: it has no join keys to prune by."""
 NO_TABLE: Final = "the query reads no partitioned table and no table that accepts conditions."
-"""Reason to leave a query to Spark that has nothing to prune."""
+"""Reason why Spark runs a query unchanged: it has no scan to prune."""
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
@@ -89,7 +90,8 @@ def plan(
         df: Any query.
         named: Tables of named catalogs in the query, by the root directory of their placeholder
             scans.
-        planned: Roots of pinned scans that stay unchanged.
+        planned: Root directories of the pinned scans that stay unchanged. A pinned scan reads a
+            fixed list of files.
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
@@ -175,7 +177,7 @@ def target_condition(
         qualifier: Qualifier of the table's columns in the condition.
 
     Returns:
-        The condition as SQL text, None if there is none; and the report on this table.
+        The condition as SQL text (None if there is none), and the report on this table.
     """
     started = time.perf_counter()
     condition = None
@@ -197,7 +199,7 @@ def target_condition(
 
 
 def planner_threads(spark: SparkSession) -> SessionThreads:
-    """Return the threads that plan one query."""
+    """Return the thread pool that plans one query."""
     return SessionThreads(spark, 4, "splitlib-planner")
 
 
@@ -216,9 +218,9 @@ def query_of(
         df: The query.
         named: Tables of named catalogs in the query.
         executor: Executor that optimizes the query.
-        planned: Roots of pinned scans that stay unchanged.
+        planned: Root directories of the pinned scans that stay unchanged.
         of_command: Whether the query selects the rows that a command changes.
-        fixes: Whether to fix the files of tables that keys do not prune.
+        fixes: Whether to give unpartitioned tables fixed lists of files.
     """
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
@@ -261,7 +263,7 @@ def query_of(
 
 
 def _config(spark: SparkSession) -> SplitConfig:
-    """Return the settings of the session; by default skip missing directories, as Spark does."""
+    """Return the session's settings. By default, missing directories are skipped as in Spark."""
     environ = {f"{ENV_PREFIX}MISSING_PARTITION": "skip", **os.environ}
     return SplitConfig.resolve(spark_conf=settings_of(spark), environ=environ)
 
@@ -353,7 +355,10 @@ def _report(query: Query, pruned: _Pruned) -> Report:
 
 
 def _is_reported(outcome: ScanOutcome) -> bool:
-    """Return whether to report on a scan: not if it could get a condition but no join has one."""
+    """Return whether to report on a scan.
+
+    A scan that only accepts conditions is reported only if a join could provide one.
+    """
     report = outcome.report
     return outcome.scan.is_listed or bool(report.filters or report.reasons or report.notes)
 
@@ -381,8 +386,8 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     planned = rewritten_query(
         query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves
     )
-    # A placeholder's columns are nullable even if the table's columns are NOT NULL. So queries on
-    # such tables are compared without nullability.
+    # A placeholder's columns are nullable even if the table's columns are NOT NULL. So the schemas
+    # of queries on such tables are compared without nullability.
     of_named = any(scan.is_placeholder for scan in query.scans)
     if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
@@ -390,7 +395,10 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
 
 
 def _with_same_rows(query: Query) -> DataFrame | None:
-    """Return the query with non-deterministic join inputs computed once; None if all are stable."""
+    """Return the query with its non-deterministic join inputs computed once.
+
+    Return None if there is no such input, or if none of them can be computed.
+    """
     costs = Costs(query.size_in_analyzed, query.dimension_bytes)
 
     def usable(node: Node) -> bool:
@@ -405,7 +413,7 @@ def _with_same_rows(query: Query) -> DataFrame | None:
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
-    """Return the query with full scans in place of the placeholders for named-catalog tables."""
+    """Return the query with unpruned scans in place of placeholders for named-catalog tables."""
     if not named:
         return df
     catalyst = Catalyst(df.sparkSession)

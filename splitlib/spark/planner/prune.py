@@ -1,7 +1,7 @@
 """Prune scan sites by the keys of dimensions, then by the partition values left at other sites.
 
-A scan site is a place in the optimized plan where a prunable scan is read. A scan with several
-sites is enumerated once, for all its sites together.
+A scan site is a position in the optimized plan where a prunable scan is read. If a scan has several
+sites, its partitions are selected once, for all of its sites together.
 
 Scans are pruned in waves. A scan waits until all prunable scans in its dimensions are pruned. After
 that, a dimension may be small enough to collect its keys, even if its whole table is too large.
@@ -31,18 +31,18 @@ from splitlib.telemetry import traced
 
 COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
 """Reason why a scan with copies in the optimized plan is not pruned."""
-# Parts of names that Spark adds, and that a query rarely has.
+# Qualifiers that Spark adds to column names. Users rarely write them.
 _QUALIFIERS: Final = ("spark_catalog.", "__auto_generated_subquery_name.")
 _QUOTED: Final = 120
 """Maximal number of characters of a quoted condition."""
 PrunedSites = Mapping[Path, Site]
 """Scan sites by their paths in the optimized plan."""
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]
-"""Function that returns the outcome of a scan, given all scan sites."""
+"""Function that prunes a scan, given all scan sites, and returns the outcome."""
 
 
 def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
-    """Return the scan sites before any keys are collected."""
+    """Return a :class:`Site` without keys for each scan site, by path."""
     scans = {path: query.scan_of(site.leaf) for path, site in sites.items()}
     return {p: scan.at(sites[p], query.optimized) for p, scan in scans.items() if scan is not None}
 
@@ -82,7 +82,7 @@ def pruned_by_keys(
 
 
 def _pruned_by_sites(plan: LogicalPlan, pruned: Site, sites: PrunedSites) -> Site:
-    """Prune a scan site by the partition values that are left at other sites."""
+    """Return a copy of a scan site, pruned by the partition values that remain at other sites."""
     for join_filter in pruned.site.from_sites:
         comparisons = join_filter.comparisons
         lineages = [c.key_lineage for c in comparisons]
@@ -95,7 +95,7 @@ def _pruned_by_sites(plan: LogicalPlan, pruned: Site, sites: PrunedSites) -> Sit
 
 
 def reason_text(scan: Scan, plan: LogicalPlan, reason: Reason) -> str:
-    """Return a reason as a sentence that quotes the condition of the join, if there is one."""
+    """Return a reason as a sentence that quotes the join condition, if there is one."""
     catalyst = scan.catalyst
     try:
         quoted = "".join(
@@ -133,7 +133,7 @@ def scan_of_sites(
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """Name the columns in the reasons of scans that no join compares by partition columns."""
+    """Name the compared columns in reports on scans whose partition columns no join compares."""
     paths = {
         o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
     }
@@ -163,7 +163,7 @@ def _by_others(scan: Scan, columns: str) -> str:
 
 
 def named_tables(sites: Collection[Site]) -> frozenset[str]:
-    """Return the names of tables whose partitions can be requested by name at all their sites."""
+    """Return the names of the tables whose partitions all their sites can request by name."""
     times = Counter(one.scan for one in sites)
     others = {
         one.scan.name
@@ -181,7 +181,7 @@ def pruned_in_waves(
     Args:
         query: The query.
         plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
-        sites: Scan sites to prune, by path. A scan site is a place where a prunable scan is read.
+        sites: Scan sites to prune, by path in the optimized plan.
         outcome_of: Function that returns the outcome of a scan when all its sites have their keys.
         executor: Executor that collects keys and lists scans in parallel.
     """
@@ -207,7 +207,7 @@ def pruned_in_waves(
 
 
 def _ready(sites: PrunedSites) -> PrunedSites:
-    """Return the sites that do not wait for another site; all sites if all of them wait."""
+    """Return the sites that do not wait for another site, or all sites if all of them wait."""
     waiting = {path for path, one in sites.items() if _waits_for(one, sites)}
     while True:
         scans = {sites[path].scan for path in waiting}
@@ -252,7 +252,7 @@ def _decided_again(
     outcomes: Mapping[Scan, ScanOutcome],
     paths: Collection[Path],
 ) -> Mapping[Path, Site]:
-    """Decide again how to prune some sites, with the smaller sizes of the pruned scans."""
+    """Decide again how to prune the sites at ``paths``, now that pruned scans are smaller."""
     nbytes = {path: outcomes[sites[path].scan].report.nbytes for path in _pinned(sites, outcomes)}
     known = {path: n.matched for path, n in nbytes.items() if n.matched is not None}
     if not known:

@@ -93,13 +93,13 @@ def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Query:
-    """A query with its plans, and with the facts about it that only Spark has.
+    """A query with its plans, and with the facts about it that only Spark knows.
 
     Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a Spark session.
     """
 
     df: DataFrame
-    """The query as the user gave it."""
+    """The user's query."""
     catalyst: Catalyst
     """Catalyst of the session."""
     config: SplitConfig
@@ -119,9 +119,9 @@ class Query:
     unknown_size: int
     """Size in bytes that Spark assumes for relations of unknown size."""
     is_command: bool
-    """Whether the query selects the rows that a command changes."""
+    """Whether the query selects the rows that a command, such as MERGE, changes."""
     replaced_leaves: Mapping[Path, LogicalPlan] = field(default_factory=dict)
-    """New leaves of the analyzed plan, by path."""
+    """Leaves of the analyzed plan that have already replaced other leaves, by path."""
     pruned_bytes: Mapping[Path, int] = field(default_factory=dict)
     """Bytes that pruned scans read, by path in the optimized plan."""
 
@@ -151,11 +151,11 @@ class Query:
         return self.config.planner_dimension_bytes
 
     def scan_of(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan of a leaf of either plan; None for any other node."""
+        """Return the prunable scan of a leaf of either plan, or None for any other node."""
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:
-        """Return whether splitlib lists the partitions of a scan. Other scans get a condition."""
+        """Return whether splitlib lists a scan's partitions. Others are pruned by a condition."""
         return scan.is_listed
 
     def places_of(self, scan: Scan) -> frozenset[str]:
@@ -169,7 +169,7 @@ class Query:
         )
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
-        """Return the bytes that a leaf of the optimized plan reads; None if unknown."""
+        """Return the bytes that a leaf of the optimized plan reads, or None if unknown."""
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
@@ -178,9 +178,10 @@ class Query:
         return self._size(self.catalyst.plans.node(self.optimized, leaf.path))
 
     def rows_of(self, leaf: Node) -> int | None:
-        """Return the number of rows of a table that a leaf of the optimized plan reads.
+        """Return the number of rows in the table that a leaf of the optimized plan reads.
 
-        It comes from Spark's statistics, or from the footers of a few Parquet files, else None.
+        The number comes from Spark's statistics, or from footers if the table has only a few
+        Parquet files. Otherwise, return None.
         """
         node = self.catalyst.plans.node(self.optimized, leaf.path)
         rows = self.catalyst.plans.rows_of(node)
@@ -199,11 +200,11 @@ class Query:
         try:
             footers = [read_footer(jvm, conf, *place) for place in places]
         except (OSError, pa.ArrowException, *JVM_ERRORS):
-            return None  # such as an encrypted file
+            return None  # for example, a file is encrypted
         return sum(int(footer.metadata.num_rows) for footer in footers)
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
-        """Return the bytes that a leaf of the analyzed plan reads; None if unknown."""
+        """Return the bytes that a leaf of the analyzed plan reads, or None if unknown."""
         return self._size(self.catalyst.plans.node(self.analyzed, leaf.path))
 
     def type_of(self, expression: Expression) -> TypeNames:
@@ -212,7 +213,7 @@ class Query:
         return TypeNames(kind.typeName(), kind.catalogString())
 
     def broadcast_of(self, plan: LogicalPlan, node: Node) -> Hashable | None:
-        """Return the semantic hash of a join side; None if Spark does not broadcast the side.
+        """Return the semantic hash of a join side, or None if Spark does not broadcast the side.
 
         Args:
             plan: The optimized plan. Some dimensions may be replaced by their rows.
@@ -224,7 +225,7 @@ class Query:
         return self.catalyst.plans.semantic_hash(build_side)
 
     def optimized_with(self, new: Mapping[Path, LogicalPlan]) -> Node:
-        """Optimize the query with other nodes at some paths of the analyzed plan."""
+        """Replace nodes of the analyzed plan by path, and return the optimized plan."""
         plan = self.catalyst.execution.optimized(self.catalyst.plans.replaced(self.analyzed, new))
         return self.catalyst.plans.tree(plan)
 
@@ -233,7 +234,7 @@ class Query:
         optimized_leaves: Mapping[Path, LogicalPlan],
         analyzed_leaves: Mapping[Path, LogicalPlan],
     ) -> Self:
-        """Return the query with new leaves in place of some scans, which are not pruned again."""
+        """Return a copy of the query with new leaves for some scans, which are not pruned again."""
         catalyst = self.catalyst
         analyzed = catalyst.plans.replaced(self.analyzed, analyzed_leaves)
         optimized = catalyst.plans.replaced(self.optimized, optimized_leaves)

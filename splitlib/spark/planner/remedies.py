@@ -1,9 +1,10 @@
-"""What to do about each reason why a query or a scan is not pruned.
+"""Advice for each reason why a query or a scan is not pruned.
 
-A reason is a sentence that other modules of the planner write. Each entry here has a part of that
-sentence, and the sentence to append. Settings are spelled as in the configuration of a session.
+Other planner modules write each reason as a sentence. Here, a part of that sentence is mapped to
+the advice to append. Settings have their names in the session's configuration, such as
+``spark.splitlib.learnStatistics``.
 
-The remedy may be another partition column: one that the joins of the query compare.
+The advice may also be to partition the table by another column: one that the query's joins compare.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _REMEDIES: Final = {
-    # Reasons to leave a whole query to Spark.
+    # Reasons why Spark runs the whole query unchanged.
     "dynamic_filtering_enabled is off": "Set spark.splitlib.dynamicFilteringEnabled to true.",
     "no access to the JVM": "Use splitlib.read(spark).table(…).filtered_by(…), or "
     "splitlib.condition: both prune there.",
@@ -48,7 +49,7 @@ _REMEDIES: Final = {
     "only one part of an OR": "Write the parts of the OR as queries combined with UNION.",
     "a scalar subquery as a value": "Write the subquery as an inner join if rows without a match "
     "are not needed.",
-    # Conditions that do not determine keys of partitions.
+    # Conditions from which no partition keys follow.
     "OR is not a supported join condition": "Write the parts of the OR as joins combined with "
     "UNION.",
     "IN is not a supported join condition": "Write one join for each value of the list, combined "
@@ -61,7 +62,7 @@ _REMEDIES: Final = {
     "alone, such as a range of days.",
     "from several tables or from an outer join": "Store the join of these tables in a table, or "
     "compute it with splitlib.freeze, and join its result.",
-    # Operators between the join and the table, then all other operators.
+    # Operators between the join and the table. `keys are not applied below` is for all others.
     "below an aggregate": "Group by the partition column too, or join before the aggregate.",
     "below a window": "Add the partition column to PARTITION BY, or join before the window.",
     "below a rank": "Add the partition column to PARTITION BY, or join before the rank.",
@@ -96,7 +97,7 @@ _REMEDIES: Final = {
     "no error, such as try_cast.",
     "cannot be compared as ranges": "Compare by =, or cast both sides to BIGINT, DECIMAL, DATE or "
     "TIMESTAMP.",
-    # Scans that keys do not help.
+    # Scans that are not pruned although there are keys.
     "the table has only": "Reading all of them takes less time than collecting keys. To prune the "
     "table nevertheless, set spark.splitlib.plannerSmallFactPartitions to a smaller number.",
     "in a place without join keys": "Join the dimension there too, or query that part on its own.",
@@ -148,10 +149,10 @@ def column_names(leaf: Node, join_filter: JoinFilter) -> tuple[str, ...]:
 def filters_by_other_columns(
     root: Node, leaves: Collection[Node], partition_columns: frozenset[int], costs: Costs
 ) -> Mapping[Path, Sequence[JoinFilter]]:
-    """Return the join filters on columns that are no partition columns, by path of the leaf.
+    """Return the join filters on columns other than partition columns, by path of the leaf.
 
-    Only filters of dimensions that drop rows, and are small enough to collect their keys, are
-    returned.
+    A filter is returned only if its dimension has a condition that drops rows, and is small enough
+    to collect its keys.
 
     Args:
         root: An optimized plan.
@@ -176,24 +177,28 @@ def filters_by_other_columns(
 
 
 def named_columns(leaf: Node, filters: Collection[JoinFilter]) -> str:
-    """Return the names of the columns of a leaf that join filters compare; empty if there are none.
+    """Return the names of a leaf's columns that join filters compare, such as ``id, region``.
 
     Args:
         leaf: The leaf that reads the table.
-        filters: Join filters on columns that are no partition columns.
+        filters: Join filters on columns other than partition columns. Without filters, the result
+            is empty.
     """
     return ", ".join(dict.fromkeys(n for one in filters for n in column_names(leaf, one)))
 
 
 def in_session(hint: str | None) -> str | None:
-    """Return a hint with the names that settings have in the configuration of a session."""
+    """Return a hint with settings named as in Spark's configuration: ``spark.splitlib.…``."""
     if hint is None:
         return None
     return _SETTING.sub(lambda found: SPARK_PREFIX + option_name(found[1]), hint)
 
 
 def with_remedy(reason: str) -> str:
-    """Return a reason with what to do about it; unchanged if nothing is known, or if it has it."""
+    """Return a reason with the advice for it appended.
+
+    A reason that already ends with its advice, or has none, is returned unchanged.
+    """
     for part, remedy in _REMEDIES.items():
         if part in reason:
             operator = _OPERATOR.search(reason)
@@ -203,6 +208,6 @@ def with_remedy(reason: str) -> str:
 
 
 def advised(report: Report) -> Report:
-    """Return a report whose reasons, and those of its scans, say what to do."""
+    """Return a copy of a report with advice appended to its reasons and those of its scans."""
     reasons = tuple(map(with_remedy, report.reasons))
     return replace(report, reasons=reasons, scans=tuple(map(advised, report.scans)))

@@ -92,7 +92,7 @@ def with_runtime_filters(
     Args:
         query: The query.
         plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
-        outcomes: Outcomes of its scans.
+        outcomes: Outcomes of the query's scans.
         copied: Scans that the optimizer may have copied. They get no filter.
         executor: Executor that reads keys and samples in parallel.
     """
@@ -104,7 +104,7 @@ def with_runtime_filters(
 
 
 class _Sides:
-    """Find the joins of one query for which a runtime filter is worth its cost, and build it."""
+    """Find a query's joins for which a runtime filter is worth its cost, and build the filters."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Sides:
         return self._query.catalyst.plans.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """Return, for each large scan, the smallest side that a shuffle join joins it with."""
+        """Return, for each large scan, the smallest other side of its shuffle joins."""
         if not self._pinned or self._query.is_command:  # a command needs only a condition
             return {}
         larger = {
@@ -140,7 +140,8 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            if leaf.path not in larger:  # rows of a dimension that ran before have the same ids
+            # A dimension that already ran is replaced by its rows, which have its table's ids.
+            if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
             nbytes = self._bytes_of(join_filter.dimension)
@@ -203,7 +204,7 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and a sample of it reads only partitions of the query."""
+        """Return whether a scan is large, and a sample reads no partitions that the query skips."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions
@@ -224,7 +225,7 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # With a collation, different strings can be equal, and `in_catalog` is not just `string`.
+        # With a collation, different strings can be equal. Then `in_catalog` is not just `string`.
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 
@@ -240,7 +241,7 @@ class _Sides:
         return leaf.path in self._pinned or self._query.catalyst.plans.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
-        """Return the bytes that a dimension reads; None if unknown or if its rows may change."""
+        """Return the bytes that a dimension reads, or None if unknown or if its rows may change."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
         paths = [leaf.path for leaf in dimension.leaves if leaf.path in self._pinned]
@@ -248,7 +249,7 @@ class _Sides:
         return None if not paths or None in sizes else sum(size or 0 for size in sizes)
 
     def _bytes_at(self, path: Path) -> int | None:
-        """Return the number of bytes that a scan reads; None if unknown."""
+        """Return the number of bytes that a scan reads, or None if unknown."""
         outcome = self._outcomes[path]
         nbytes = outcome.report.nbytes.matched
         if outcome.instead is not None and nbytes is not None:

@@ -75,7 +75,8 @@ def partition_rows(
 
     Args:
         catalyst: Catalyst of the session.
-        values: Partition values, as text or typed. Column names may differ from ``schema`` in case.
+        values: Partition values, as text or typed. The letter case of names may differ from
+            ``schema``.
         schema: Columns to return.
         attributes: Attributes of these columns, a ``Seq[Attribute]``.
     """
@@ -146,7 +147,7 @@ def _attempted(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Compute the same as ``_projected``, but null and undecided for rows that raise errors."""
+    """Compute the same as ``_projected``, but set rows that raise errors to null and undecided."""
     steps: list[CatalystExpression] = []
     for one in named:
         if one.nodeName() == "Alias":

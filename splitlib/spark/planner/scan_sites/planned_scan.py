@@ -1,6 +1,6 @@
 """The scans of a query that can be pruned, and their sites with join keys, for all kinds of tables.
 
-A scan site is a place in the optimized plan where a scan is read.
+A scan site is a position in the optimized plan where a scan is read.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ S = TypeVar("S", bound="Site")
 
 @dataclass(eq=False, kw_only=True)
 class PlannedScan(ABC, Generic[S]):
-    """A leaf of the analyzed plan, which may occur there several times."""
+    """A leaf of the analyzed plan that can be pruned. It may occur in the plan several times."""
 
     is_listed: ClassVar[bool] = False
-    """Whether splitlib lists the partitions of the scan. Other scans get a condition."""
+    """Whether splitlib lists the scan's partitions. Other scans are pruned by a condition."""
     is_placeholder: ClassVar[bool] = False
     """Whether the leaf is a placeholder for a table of a named catalog, which Spark cannot read."""
 
@@ -58,7 +58,7 @@ class PlannedScan(ABC, Generic[S]):
     paths: list[Path] = field(default_factory=list)
     """Paths of the leaf in the analyzed plan."""
     qualifier: tuple[str, ...] = ()
-    """Qualifier of columns in conditions. It is empty, except for the target of a command."""
+    """Qualifier of columns in conditions, such as a MERGE target's alias. Empty for a query."""
 
     @property
     @abstractmethod
@@ -77,11 +77,11 @@ class PlannedScan(ABC, Generic[S]):
 
     @abstractmethod
     def at(self, site: ScanSite, plan: LogicalPlan) -> S:
-        """Return a site of the scan, a place in the optimized plan, before keys are collected."""
+        """Return a site of the scan in the optimized plan, before any keys are collected."""
 
     @abstractmethod
     def pruned_for(self, sites: Sequence[S], report: Report) -> ScanOutcome:
-        """Return the pruned scan and its report. It reads all rows that any of its sites needs.
+        """Return the pruned scan, with all rows that any of its sites needs, and its report.
 
         Args:
             sites: All sites of the scan in the optimized plan.
@@ -96,7 +96,7 @@ class PlannedScan(ABC, Generic[S]):
         """Fetch the metadata of the table in advance, while join keys are collected.
 
         Args:
-            by_name: Whether the needed partitions can be requested by name later.
+            by_name: Whether the query's partitions can later be requested by name.
         """
 
     def fixed(self, sites: Sequence[S], plan: LogicalPlan) -> LogicalPlan | None:
@@ -131,11 +131,11 @@ class ScanOutcome:
     scan: Scan
     """The scan in the original query."""
     instead: LogicalPlan | None
-    """Plan node that replaces the scan; None if the scan stays, with or without a condition."""
+    """Plan node that replaces the scan, or None if the scan stays, with or without a condition."""
     report: Report
     """Report on the scan."""
     rows: CatalystExpression | None = None
-    """Catalyst expression that filters the rows of the scan; None if all rows are read."""
+    """Catalyst expression that filters the rows of the scan, or None if all rows are read."""
 
     @property
     def is_other(self) -> bool:
@@ -150,9 +150,9 @@ class Site(ABC):
     scan: Scan
     """The scan at the site."""
     site: ScanSite
-    """The place in the optimized plan."""
+    """The position in the optimized plan."""
     used: tuple[FilterUse, ...] = ()
-    """The keys that prune the site, as shown in the report."""
+    """The keys that prune the site, as report entries."""
 
     @property
     def has_keys(self) -> bool:
@@ -165,22 +165,27 @@ class Site(ABC):
         return False
 
     def with_conditions(self, plan: LogicalPlan) -> Self:
-        """Return the site with those of the query's own conditions that Spark does not apply."""
+        """Return a copy of this site with the query's conditions that Spark does not apply.
+
+        By default there are none, and the site is returned unchanged.
+        """
         return self
 
     @abstractmethod
     def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
-        """Return the site pruned by more keys."""
+        """Return a copy of this site that is also pruned by the keys in ``collected``."""
 
     def without_keys(self, reason: Unusable, join_filter: JoinFilter) -> Self:
-        """Return the site with the reason why the keys for a join filter cannot prune it."""
+        """Return a copy of this site with the reason why a join filter's keys cannot prune it."""
         wants_same_rows = reason.not_deterministic
         why = Reason(f"{reason}.", parts_of(join_filter.comparisons))
         site = self.site.without_keys(why, wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
     def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return the partition values left at this site as keys for another site; None if unknown.
+        """Return the partition values that remain at this site, as keys for another site.
+
+        Return None if these values are unknown.
 
         Args:
             plan: The plan that contains the comparisons.
@@ -198,7 +203,7 @@ _TOO_MANY_KEYS: Final = "too many keys."
 
 @dataclass(eq=False, kw_only=True)
 class FilteredScan(PlannedScan["FilteredSite"]):
-    """A scan that gets a condition."""
+    """A scan that is pruned by adding a condition on its columns."""
 
     source: Source
     """Kind of the data source: ``database``, ``table`` or ``files``."""
@@ -235,7 +240,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return self.catalyst.execution.dataframe(self.leaf).schema
 
     def operand(self, column: str, kind: pa.DataType) -> Operand | None:
-        """Return the operand to compare a column with keys of a type.
+        """Return the SQL operand to compare a column with keys of the type ``kind``.
 
         Return None if the data source may compare such values differently than Spark.
         """
@@ -258,7 +263,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
     def _fails_on_instants(self, column: str) -> bool:
-        """Return whether the data source raises an error for a lower bound of such a column.
+        """Return whether the data source raises an error for a lower bound on a TIMESTAMP column.
 
         To skip files, Delta converts the largest possible TIMESTAMP to a local time. East of
         Greenwich that overflows.
@@ -304,7 +309,7 @@ def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
 class FilteredSite(Site):
     """A site of a :class:`FilteredScan`, with the conditions from its keys.
 
-    Spark passes the query's own conditions to the data source. The values that are left at the site
+    Spark passes the query's own conditions to the data source. The values that remain at the site
     are unknown until Spark reads the table.
     """
 
@@ -315,7 +320,7 @@ class FilteredSite(Site):
     """Number of literals in these conditions."""
 
     def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
-        """Return the site with conditions for more keys."""
+        """Return a copy of this site with conditions for the keys in ``collected``."""
         conditions, used, reasons = list(self.conditions), list(self.used), []
         literals = self.literals
         for one in collected:

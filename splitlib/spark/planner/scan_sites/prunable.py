@@ -38,21 +38,21 @@ NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
 MATCH_ALL: Final = "the keys match every partition that is read."
 """Reason why a scan is not pruned if keys drop none of the partitions that Spark would read."""
 LEAST_BYTES: Final = 64 << 20
-"""Minimal size in bytes of a scan that keys of data columns are used on. Reading a smaller scan
+"""Minimal size in bytes of a scan that keys of data columns may filter. Reading a smaller scan
 takes little longer than planning it."""
 _EVERYTHING: Final[Needed] = ((), ())
 
 
 @dataclass(eq=False, kw_only=True)
 class SessionScan(ListedScan):
-    """A scan of a table of the session. It stays unchanged if keys prune nothing."""
+    """A scan of one of the session's tables. It stays unchanged if keys prune nothing."""
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
         """Return a site of the scan before any keys are collected."""
         return PrunedSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the pruned scan and its report. It reads all rows that any of its sites needs."""
+        """Return the pruned scan, with all rows that any of its sites needs, and its report."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
             return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
@@ -102,13 +102,13 @@ class SessionScan(ListedScan):
         return node
 
     def _is_requested_by_name(self, needed: Needed) -> bool:
-        """Return whether the needed partitions can be requested by name."""
+        """Return whether the partitions that ``needed`` selects can be requested by name."""
         if self.relation is None or self.relation.has_names:
             return False
         return any(batch.has_gaps for batch, _ in self.match(needed))
 
     def _mask(self, needed: Needed) -> pa.BooleanArray:
-        """Return, for each partition, whether it is needed."""
+        """Return, for each partition, whether ``needed`` selects it."""
         masks = [mask for _, mask in self.match(needed)]
         return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
@@ -136,13 +136,13 @@ class NamedScan(ListedScan):
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the pruned scan and its report. It reads all rows that any of its sites needs."""
+        """Return the pruned scan, with all rows that any of its sites needs, and its report."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
         counted = replace(self.counted(report, [found]), ranges=found.ranges)
         return ScanOutcome(self, node, counted)
 
     def left_alone(self, report: Report) -> ScanOutcome:
-        """Return the outcome of the scan of all partitions."""
+        """Return the outcome of an unpruned scan, which reads all partitions."""
         return self.pruned_for((), replace(report, filters=()))
 
 
@@ -159,11 +159,11 @@ def _read(sites: Sequence[PrunedSite]) -> Needed:
 
 
 def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, int]:
-    """Count the partitions of a scan with the names in its catalog, without listing files.
+    """Count the partitions of a scan by their names in the catalog, without listing files.
 
     Returns:
-        The number of partitions that the sites need, that the query's own conditions keep, and of
-        all partitions.
+        The number of partitions that the sites need, the number that the query's own conditions
+        keep, and the number of all partitions.
     """
     everywhere = [site.has_keys for site in sites]
     read = [mask for _, mask in scan.match(_read(sites))] if sites else []
@@ -173,7 +173,7 @@ def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, in
 
 
 def files_of(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int]:
-    """List the files that the sites of a scan need, and return their number and bytes."""
+    """List the files that a scan's sites need, and return their number and total bytes."""
     filters, conditions = _needed(sites)
     enumerator = DynamicFileEnumerator(scan.table, scan.config, static=conditions)
     for data in filters:
@@ -209,12 +209,12 @@ class PrunableScans:
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """Return the scans that are at none of these places in the plan."""
+        """Return a copy without the scans at the paths ``places`` of the plan."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 
     def of_leaf(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan of a leaf of any plan; None for any other node."""
+        """Return the prunable scan of a leaf of any plan, or None for any other node."""
         ids = leaf_ids(leaf)
         if leaf.kind in RELATIONS:
             return next((s for columns, s in self.by_columns.items() if columns <= ids), None)
@@ -239,7 +239,8 @@ def prunable_scans(
         tree: The same plan as parsed by :func:`splitlib.spark.logical_plan.parse_plan`.
         config: Settings for tables of the session. If None, only placeholders are returned.
         named: Tables of named catalogs, by the root directory of their placeholder scans.
-        planned: Roots of pinned scans to leave out.
+        planned: Root directories of the pinned scans to leave out. A pinned scan reads a fixed list
+            of files.
     """
     scans = PrunableScans()
     seen: dict[frozenset[int | None], Scan | None] = {}
@@ -271,7 +272,7 @@ def _scan(
     named: Mapping[str, NamedTable],
     partitions: dict[str, PartitionsByName],
 ) -> Scan | None:
-    """Return the scan of a leaf; None if it has no partitions, and accepts no conditions."""
+    """Return the scan of a leaf, or None if the leaf cannot be pruned."""
     own: dict[str, Any] = {"catalyst": catalyst, "leaf": leaf, "ids": ids}
     is_table = catalyst.relations.is_table(leaf)
     if is_table and named and not catalyst.relations.is_of_hive(leaf):

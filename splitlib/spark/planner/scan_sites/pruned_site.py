@@ -47,7 +47,7 @@ from splitlib.table import Table
 Needed: TypeAlias = tuple[
     Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]
 ]
-"""Join keys, and other conditions, that select the needed partitions."""
+"""Join keys and other conditions that select the partitions that the query needs."""
 
 # Conditions that can be converted with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
@@ -61,7 +61,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
 
     table: Table
     relation: Relation | None
-    """The relation with which Spark reads the table; None if it has none."""
+    """The relation with which Spark reads the table, or None if there is none."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return StructType([column for column in columns if column.name in accepted])
 
     def has_one_spelling(self, key: pa.Field) -> bool:
-        """Return whether each value of a partition key has only one spelling."""
+        """Return whether each value of a partition key has one spelling: ``5``, never ``05``."""
         # `has_canonical_values` calls the JVM, so it comes last.
         return has_one_spelling(key) or (
             has_one_spelling(key, canonical=True)
@@ -90,7 +90,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
             self.relation.prepare(by_name=by_name)
 
     def match(self, needed: Needed) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Return all partitions, with a mask that is true for the needed ones."""
+        """Return batches of partitions, each with a mask of those that ``needed`` selects."""
         filters, conditions = needed
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
         for data in filters:
@@ -99,7 +99,11 @@ class ListedScan(PlannedScan["PrunedSite"]):
             return list(enumerator.match_partitions())
 
     def kept_values(self, needed: Needed, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """Return ``columns`` of the needed partitions; None if one is not a partition value."""
+        """Return the values of ``columns`` in the partitions that ``needed`` selects.
+
+        Return None if one of the columns is not an untransformed partition column, or if the
+        catalog returns no partitions.
+        """
         found = []
         for batch, mask in self.match(needed):
             sources = {f.source: f.name for f in batch.fields if f.transform is None}
@@ -113,13 +117,13 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
     def pruned(self, needed: Needed) -> tuple[LogicalPlan, Report]:
-        """Return a scan of the needed partitions to replace the leaf, and a report."""
+        """Return a scan of the selected partitions that replaces the leaf, and a report."""
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
         return self._under_own_columns(analyzed_plan(rows)), report
 
     def counted(self, report: Report, reports: Sequence[Report]) -> Report:
-        """Return the report on the scan with the summed counts of its enumerations."""
+        """Return a copy of ``report`` with the sums of the counts in ``reports``."""
         metrics, relation = [one.metrics for one in reports], self.relation
         counts_files = relation is None or relation.names_files
         files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
@@ -136,13 +140,13 @@ class ListedScan(PlannedScan["PrunedSite"]):
         )
 
     def empty_scan(self) -> Any:
-        """Return a scan without files, as :meth:`PlannedScan.reading_nothing` describes."""
+        """Return a scan without files, as :meth:`PlannedScan.empty_scan` describes."""
         if self.relation is None or not self.relation.can_be_empty:
             return None
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: LogicalPlan) -> LogicalPlan:
-        """Return ``node`` with the attributes of the leaf; unchanged for a session table."""
+        """Return ``node`` with the leaf's attributes, or unchanged for a session table."""
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.plans.output, (node, self.leaf)), strict=True)
@@ -156,7 +160,7 @@ class PrunedSite(Site):
 
     scan: ListedScan
     static: tuple[PartitionFilter | DynamicFilteringData, ...] = ()
-    """Conditions in the query on the partitions."""
+    """The query's own conditions on the partitions."""
     data: tuple[DynamicFilteringData, ...] = ()
     """Join keys that are compared with partition columns."""
     computed: tuple[PartitionFilter, ...] = ()
@@ -193,12 +197,12 @@ class PrunedSite(Site):
         return Predicate(columns, (*data, *self.data), (*conditions, *self.computed))
 
     def with_conditions(self, plan: LogicalPlan) -> Self:
-        """Return the site with the conditions of the query."""
+        """Return a copy of this site with the query's own conditions."""
         static = [part for one in self.site.conditions for part in self._static(plan, one)]
         return replace(self, static=tuple(static))
 
     def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
-        """Return the site pruned by more keys."""
+        """Return a copy of this site that is also pruned by the keys in ``collected``."""
         data, computed = list(self.data), list(self.computed)
         used, reasons = list(self.used), []
         for one in collected:
@@ -224,7 +228,7 @@ class PrunedSite(Site):
         )
 
     def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return the partition values left at this site as keys for another site."""
+        """Return the partition values that remain at this site, as keys for another site."""
         if not self.has_keys or any(c.operator != "=" for c in comparisons):
             return None
         started = time.perf_counter()
@@ -244,7 +248,7 @@ class PrunedSite(Site):
 
     @property
     def needed(self) -> Needed:
-        """Join keys, and other conditions, that select the partitions needed at this site."""
+        """Join keys and other conditions that select the partitions needed at this site."""
         return self.data, (*self.static, *self.computed)
 
     def _key_with_values(self, condition: Expression) -> str | None:
@@ -303,11 +307,11 @@ class PrunedSite(Site):
             )
 
     def _of_columns(self, one: Collected) -> tuple[DynamicFilteringData | None, str | None]:
-        """Rename keys to the columns of the table that they are compared with.
+        """Rename the key fields to the table columns that they are compared with.
 
         Returns:
-            The keys, None if they are compared with computed values or cannot prune; and the reason
-            why they cannot prune, None if unknown.
+            The keys (None if they are compared with computed values or cannot prune), and the
+            reason why they cannot prune (None if unknown).
         """
         names = {}
         for name, comparison in one.by_field.items():
@@ -323,7 +327,10 @@ class PrunedSite(Site):
         return (data if applied.used_fields else None), applied.unused_because
 
     def _evaluated_keys(self, plan: LogicalPlan, one: Collected) -> EvaluatedFilter | None:
-        """Return keys as a filter that Spark evaluates; None if it reads other columns too."""
+        """Return keys as a filter that Spark evaluates.
+
+        Return None if the filter would read columns that are not partition keys.
+        """
         keys, comparisons = one.keys, one.by_field
         steps = _steps([c.lineage for c in comparisons.values()])
         wanted = {name: c.target for name, c in comparisons.items()}
@@ -361,7 +368,7 @@ class PrunedSite(Site):
     def _read_by(
         self, plan: LogicalPlan, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the columns that expressions read; None unless these are partition keys."""
+        """Return the columns that expressions read, or None if not all are partition keys."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.plans.ids_read_by(named_step(catalyst, plan, step) for step in steps)
@@ -370,7 +377,7 @@ class PrunedSite(Site):
         return tuple(names) if names and keys.issuperset(names) else None
 
     def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
-        """Parse partition values without Spark; None if Spark has to compute an expression."""
+        """Return parsed partition values, or None if Spark has to compute an expression."""
         found = {}
         keys = self.scan.table.metadata.partition_schema
         for name, expression in wanted.items():
@@ -384,7 +391,7 @@ class PrunedSite(Site):
         return pa.table(found)
 
     def _use_of(self, plan: LogicalPlan, collected: Collected) -> FilterUse:
-        """Describe keys that have pruned the site, for the report."""
+        """Return the report entry on keys that prune this site."""
         keys, catalyst = collected.keys, self.scan.catalyst
         fields = {
             name: catalyst.expressions.sql(catalyst.plans.expression_at(plan, c.target.place))

@@ -1,4 +1,4 @@
-"""A scan site: a place in the optimized plan where a prunable scan is read."""
+"""A scan site: a position in the optimized plan where a prunable scan is read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Ids = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a join does not prune a site."""
+    """The reason why a join does not prune a scan site."""
 
     text: str
     """The reason, as a sentence."""
     parts: tuple[Expression | str, ...] = ()
-    """The condition of the join: expressions, and the text between them. Empty if there is none."""
+    """The join condition, as expressions and the text between them. Empty if there is none."""
 
     def __str__(self) -> str:
         return self.text
@@ -37,7 +37,7 @@ def parts_of(comparisons: Iterable[Comparison]) -> tuple[Expression | str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanSite:
-    """A place where a prunable scan is read, with the results of the planner passes so far."""
+    """A position where a prunable scan is read, with the results of the planner passes so far."""
 
     leaf: Node
     """The leaf in the optimized plan."""
@@ -46,13 +46,13 @@ class ScanSite:
     from_sites: tuple[JoinFilter, ...] = ()
     """Join filters whose keys are the remaining partition values of another site."""
     conditions: tuple[PartitionCondition, ...] = ()
-    """Conditions in the query on the partition columns."""
+    """The query's own conditions on the partition columns."""
     reasons: tuple[Reason, ...] = ()
     """Reasons why joins do not prune the site."""
     wants_same_rows: bool = False
     """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
-    """Whether a dimension does not run for its keys because it is too large, or of unknown size."""
+    """Whether a dimension's keys are not collected because its size is too large or unknown."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -70,11 +70,11 @@ class ScanSite:
         return all(one.condition.kind == "IsNotNull" for one in self.conditions)
 
     def without_keys(self, reason: Reason, *, wants_same_rows: bool) -> Self:
-        """Return the site with the reason why the keys of a dimension cannot prune it."""
+        """Return a copy of this site with a reason why the keys of a dimension cannot prune it."""
         wants_same_rows = wants_same_rows or self.wants_same_rows
         return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
     def because(self, *reasons: Reason | str) -> Self:
-        """Return the site with more reasons why joins do not prune it."""
+        """Return a copy of this site with more reasons why joins do not prune it."""
         more = (Reason(r) if isinstance(r, str) else r for r in reasons)
         return replace(self, reasons=(*self.reasons, *more))
