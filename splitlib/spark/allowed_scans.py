@@ -36,12 +36,12 @@ from splitlib.storage import AllowedLocations
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
-# Operators in the text of a plan whose files are missing from ``DataFrame.inputFiles``.
+# Operators in the plan text whose files ``DataFrame.inputFiles`` does not list.
 _OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
-# SELECT or VALUES after any white space, comments and opening parentheses. Spark allows nested
-# comments, which this pattern does not match.
+# Matches SELECT or VALUES after any white space, comments and opening parentheses. The pattern does
+# not match nested comments, although Spark allows them.
 _QUERY: Final = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
 )
@@ -50,7 +50,7 @@ _QUERY: Final = re.compile(
 def allowed_by(spark: SparkSession) -> SplitConfig:
     """Return a configuration with only the session's ``allowed_locations``.
 
-    Other settings are not read, so that invalid ones cause no error here.
+    Other settings are not read, so an invalid one raises no error here.
 
     Raises:
         ConfigError: if ``allowed_locations`` is malformed.
@@ -65,13 +65,13 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True) -> None:
     """Check all locations that a query reads, in a classic or Spark Connect session.
 
-    Without access to Spark's internals, this check makes Spark list the files of the query.
+    Without access to Spark's internals, this check makes Spark list the query's files.
 
     Args:
         df: The query.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to check more than the directories of the tables that the query names:
-            all partitions and files in the optimized plan.
+        partitions: Whether to also check all partitions and files in the optimized plan. If false,
+            only the directories of the tables that the query names are checked.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -88,7 +88,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
                 "allowed_locations.",
                 hint=_IN_SPARK,
             )
-    # Planning the result of a command again would execute the command again.
+    # The result of a command is skipped, because planning it again would execute the command again.
     elif not ran_a_command(df):
         catalyst = Catalyst(df.sparkSession)
         refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
@@ -104,7 +104,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
 def refuse_condition(
     spark: SparkSession, condition: Column, schema: StructType, config: SplitConfig
 ) -> None:
-    """Check the locations that subqueries of a condition read.
+    """Check the locations that the subqueries in a condition read.
 
     Args:
         spark: The session.
@@ -120,7 +120,8 @@ def refuse_condition(
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config)
         else:
-            # The analyzed plan, because the optimizer drops subqueries if there are no rows.
+            # This checks the analyzed plan, because the optimizer drops subqueries if there are no
+            # rows.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
 
@@ -133,8 +134,8 @@ def refuse_scans(
         catalyst: Access to the plans of the session.
         plan: Any resolved plan.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to check all partitions of catalog tables, and the files that the plan
-            reads, if they are known. If false, only the directories of the tables are checked.
+        partitions: Whether to also check all partitions of catalog tables, and the files that the
+            plan reads if it lists them. If false, only the table directories are checked.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -168,7 +169,7 @@ def refuse_scans(
 
 
 def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
-    """Return a DataFrame of a part of a query, which the planner runs to plan the other parts.
+    """Return a DataFrame for a part of a query that the planner runs to plan the other parts.
 
     Raises:
         LocationNotAllowed: if the part reads a location that is not allowed or not known.
@@ -182,8 +183,8 @@ def refuse_statement(
 ) -> None:
     """Check the locations that a statement reads, and reject unknown kinds of statements.
 
-    Queries are not checked here, nor are the queries of INSERT and CREATE TABLE AS. They are
-    checked when they are planned, or by :func:`refuse_written_query`.
+    Queries are not checked here, including those in INSERT and CREATE TABLE AS. They are checked
+    when they are planned, or by :func:`refuse_written_query`.
 
     Args:
         spark: The session that will run the statement.
@@ -218,7 +219,7 @@ def refuse_statement(
             f"The locations that {what} reads cannot be checked against allowed_locations.",
             hint=_IN_SPARK,
         )
-    # For INSERT … REPLACE WHERE, Delta may read files of the target, to keep the rows that do not
+    # For INSERT … REPLACE WHERE, Delta may read the target's files, to keep the rows that do not
     # meet the condition.
     if command.replaces_by_condition:
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
@@ -229,7 +230,7 @@ def refuse_statement(
 
 
 def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) -> None:
-    """Check the locations that the query of INSERT or CREATE TABLE AS reads.
+    """Check the locations that the query in an INSERT or CREATE TABLE AS statement reads.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -248,7 +249,7 @@ def is_query(text: str) -> bool:
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
-    """Return the result of :func:`named_files`, and convert its error to LocationNotAllowed."""
+    """Call :func:`named_files`, and raise its error as ``LocationNotAllowed``."""
     try:
         return named_files(catalyst, leaf)
     except RuntimeError as error:
@@ -262,7 +263,8 @@ def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
 def _refuse_python(catalyst: Catalyst, leaf: LogicalPlan, allowed: Sequence[str]) -> None:
     """Reject a Python data source unless its option ``allowedLocations`` equals the setting.
 
-    Spark does not pass the session's settings to Python data sources, so the option is needed.
+    The option is required because Spark does not pass the session's settings to Python data
+    sources.
     """
     given = catalyst.relations.option_of_source(leaf, option_name(_SETTING)) or ""
     if [place.strip() for place in given.split(",")] != list(allowed):

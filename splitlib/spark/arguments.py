@@ -1,4 +1,4 @@
-"""Convert arguments of users, or reject them with an error that names the accepted types."""
+"""Convert users' arguments, or reject them with an error that names the accepted types."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KEYS = (
 
 
 def given_dataframe(value: Any) -> DataFrame:
-    """Return the argument if it is a Spark DataFrame.
+    """Return ``value`` if it is a Spark DataFrame.
 
     Raises:
-        InvalidFilter: if it is not.
+        InvalidFilter: if ``value`` is not a Spark DataFrame.
     """
     if isinstance(value, DataFrame):
         return value
@@ -39,7 +39,7 @@ def given_dataframe(value: Any) -> DataFrame:
 
 
 def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
-    """Convert join keys to a DataFrame or Arrow table. A filter is returned unchanged.
+    """Convert join keys to an Arrow table. DataFrames and filters are returned unchanged.
 
     Raises:
         InvalidFilter: if the argument has no named columns.
@@ -67,13 +67,13 @@ def _columns_of(data: DynamicFilteringData) -> Iterable[tuple[str, pa.ChunkedArr
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
-    """Convert an object that can export Arrow data to a table; None for other objects."""
+    """Convert an object to an Arrow table. Return None if it cannot export Arrow data."""
     try:
         if hasattr(value, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
             return pa.table(value)
         if hasattr(value, "to_arrow"):
             return pa.table(value.to_arrow())
-        # DataFrames of pandas before 2.2 have no __arrow_c_stream__.
+        # In pandas before 2.2, DataFrames have no __arrow_c_stream__.
         if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):
             return pa.Table.from_pandas(value, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -85,11 +85,11 @@ def _arrow_table(value: Any) -> pa.Table | None:
 
 
 def given_pairs(on: Any) -> dict[str, str]:
-    """Return a mapping from fact columns to key columns.
+    """Convert the argument ``on`` to a mapping from fact columns to key columns.
 
     Args:
         on: A mapping, one name, several names, or pairs of names. A single name means that
-            both columns have this name.
+            the fact column and the key column both have this name.
 
     Raises:
         InvalidFilter: if ``on`` is empty or has another type.
@@ -123,9 +123,9 @@ def _shown(item: Any) -> str:
 
 
 def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
-    """Return the key columns of a table, renamed to the names of the fact columns.
+    """Return a table's key columns, renamed to the names of the fact columns.
 
-    Keys given as text are converted if the fact column is an integer or a date.
+    Text keys such as ``"2024-01-05"`` are converted if the fact column is an integer or a date.
 
     Args:
         table: The table with the keys.
@@ -133,7 +133,7 @@ def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) ->
         columns: Schema of the fact table.
 
     Raises:
-        InvalidFilter: if a column is missing, or a text cannot be converted.
+        InvalidFilter: if a column is missing, or a text key cannot be converted.
     """
     if missing := [column for column in on.values() if column not in table.column_names]:
         raise InvalidFilter(

@@ -1,7 +1,7 @@
 """``splitlib.audit``: which joins of a workload can be pruned, and what would fix the others.
 
-The audited tables are not read. The passes are those of the planner. Keys are collected from
-dimensions that read no prunable table. Partitions are counted by their names in the catalog.
+The audited tables are not read. The audit runs the planner's passes. It collects join keys only
+from dimensions that read no prunable table, and counts partitions by their names in the catalog.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class AuditedJoin:
     """A join of a query, and whether it can prune a table.
 
     Attributes:
-        condition: The condition of the join, as SQL; empty if it is unknown.
+        condition: The join condition as SQL; empty if it is unknown.
         can_prune: Whether the keys of the other side can prune the table.
-        reason: Why, as a sentence.
+        reason: Why the join can or cannot prune the table, as a sentence.
         fix: Columns by which the table would have to be partitioned or clustered; empty if that
-            would not help, or is not needed.
+            would not help, or is not necessary.
     """
 
     condition: str
@@ -66,18 +66,19 @@ class AuditedJoin:
 
 @dataclass(frozen=True, slots=True)
 class AuditedTable:
-    """A table of a query, and how much of it joins could leave out.
+    """A table in a query, and how much of it joins could skip.
 
     Attributes:
         table: Name of the table.
         partition_keys: Names of its partition columns.
-        joins: The joins that can prune it, and those that cannot.
-        partitions: Number of partitions that the joins need (unknown if keys were not collected),
-            and that the query reads without them.
-        files: Number of files that the joins need; unknown unless files were listed.
-        nbytes: Bytes that the joins need, and that the query reads without them; None if unknown.
-        is_estimated: Whether bytes are a share of the table's size in the catalog, by the number of
-            partitions.
+        joins: The joins that can prune the table, and those that cannot.
+        partitions: Number of partitions that the query reads with pruning (unknown if keys were not
+            collected), out of the number that it reads without pruning.
+        files: Number of files that the query reads with pruning; unknown unless files were listed.
+        nbytes: Number of bytes that the query reads with pruning, out of the number without
+            pruning; None if unknown.
+        is_estimated: Whether ``nbytes`` is estimated from the table's size in the catalog and the
+            share of the partitions.
     """
 
     table: str
@@ -97,7 +98,7 @@ class AuditedTable:
 def audited_tables(
     df: DataFrame, named: Mapping[str, NamedTable], *, lists_files: bool
 ) -> tuple[AuditedTable, ...] | str:
-    """Audit a query, which does not run. Return a reason if splitlib leaves the query to Spark."""
+    """Audit a query without running it. If splitlib does not plan it, return the reason."""
     with planner_threads(df.sparkSession) as executor:
         query = query_of(df, named, executor, fixes=False)
         if isinstance(query, str):
@@ -130,13 +131,16 @@ class _Audit:
             yield table
 
     def _reads_facts(self, site: ScanSite) -> bool:
-        """Return whether the keys of a site come from a table whose partitions splitlib lists."""
+        """Return whether a site's join keys come from a table whose partitions splitlib lists."""
         leaves = (leaf for dimension in site.dimensions for leaf in dimension.leaves)
         scans = (self._query.scan_of(leaf) for leaf in leaves)
         return any(scan is not None and scan.is_listed for scan in scans)
 
     def _others(self) -> Mapping[Path, Collection[JoinFilter]]:
-        """Return the joins that would prune by other columns, by path in the optimized plan."""
+        """Return, for each scan's path in the optimized plan, the joins on other columns.
+
+        These joins would prune the table if it were partitioned or clustered by those columns.
+        """
         query, root = self._query, self._query.optimized_tree
         leaves = [node for node in root.walk() if node.is_leaf and query.scan_of(node) is not None]
         costs = Costs(lambda leaf: query.size_of(leaf, ()), query.dimension_bytes)
@@ -148,7 +152,7 @@ class _Audit:
         sites: Mapping[Path, Site],
         others: Mapping[Path, Collection[JoinFilter]],
     ) -> Iterator[AuditedJoin]:
-        """Yield the joins of a scan: those that prune first, then the reasons of the others."""
+        """Yield a scan's joins: first those that prune, then the others with the reason."""
         is_copied = scan in self._decisions.copied
         for path, one in sites.items():
             site = self._decisions.sites[path]
@@ -192,7 +196,7 @@ class _Audit:
     def _measured(
         self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool
     ) -> AuditedTable:
-        """Add the numbers of partitions, files and bytes, as far as they are known."""
+        """Return ``table`` with the numbers of partitions, files and bytes that are known."""
         kept, read, total = matched(scan, sites)
         if table.can_be_pruned and not any(site.has_keys for site in sites):
             return replace(table, partitions=Count(None, read))  # the keys were not collected
@@ -214,14 +218,14 @@ class _Audit:
         return replace(table, nbytes=Count(size * kept // total, whole), is_estimated=True)
 
     def _size_of(self, scan: Scan) -> int | None:
-        """Return the size of a table in the catalog, in bytes; None if unknown."""
+        """Return a table's size according to the catalog, in bytes, or None if it is unknown."""
         tree = self._query.analyzed_tree
         leaf = next(node for node in tree.walk() if node.path in scan.paths)
         return self._query.size_in_analyzed(leaf)
 
 
 def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
-    """Return the table with the reason why its keys leave out no partition."""
+    """Return a copy of ``table`` whose joins prune nothing, for the given reason."""
     why = with_remedy(reason)
     joins = (replace(j, can_prune=False, reason=why) if j.can_prune else j for j in table.joins)
     return replace(table, joins=tuple(joins))
@@ -233,8 +237,8 @@ class AuditedQuery:
 
     Attributes:
         name: Name of the query.
-        tables: Its tables that joins prune, or could prune.
-        reason: Why the query could not be audited, or has no such table; None otherwise.
+        tables: The query's tables that joins prune, or could prune.
+        reason: Why the query could not be audited, or why it has no such table; otherwise None.
         is_error: Whether the query could not be audited.
     """
 
@@ -246,7 +250,7 @@ class AuditedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result of :func:`audit`, as text, HTML in a notebook, and a dict.
+    """The result of :func:`audit`, which can be shown as text, as HTML in a notebook, or as a dict.
 
     Attributes:
         queries: The queries, in the given order.
@@ -256,15 +260,15 @@ class Audit:
 
     @property
     def tables(self) -> tuple[AuditedTable, ...]:
-        """The tables of all queries, one item per query and table."""
+        """The tables of all queries, with one item per query and table."""
         return tuple(table for query in self.queries for table in query.tables)
 
     @property
     def fixes(self) -> dict[tuple[str, str], int]:
-        """Columns by which a table would have to be partitioned or clustered.
+        """Columns by which tables would have to be partitioned or clustered.
 
-        The keys are table and column, and the values numbers of queries; the most frequent come
-        first.
+        The keys are pairs of table and column, such as ``("db.sales", "day")``. The values are the
+        numbers of queries that would benefit. The most frequent pairs come first.
         """
         found: Counter[tuple[str, str]] = Counter()
         for query in self.queries:
@@ -280,12 +284,12 @@ class Audit:
 
     @property
     def pruned_percent(self) -> float:
-        """Share of the tables that a join can prune, in percent; 100 without tables."""
+        """Percentage of the tables that a join can prune; 100 if there are no tables."""
         tables = self.tables
         return 100 * sum(t.can_be_pruned for t in tables) / len(tables) if tables else 100.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the audit as dictionaries, lists and plain values, for JSON."""
+        """Return the audit as a dictionary that can be written as JSON."""
         queries = [{**asdict(q), "tables": [_plain(t) for t in q.tables]} for q in self.queries]
         fixes = [{"table": t, "column": c, "queries": n} for (t, c), n in self.fixes.items()]
         return {"queries": queries, "fixes": fixes, "pruned_percent": self.pruned_percent}
@@ -310,7 +314,7 @@ class Audit:
             yield f"partition or cluster {table} by {column}: {number} queries"
 
     def to_html(self) -> str:
-        """Return the audit as an HTML page, which needs no other file."""
+        """Return the audit as a self-contained HTML page."""
         return page.document("audit", self._repr_html_())
 
     def _repr_html_(self) -> str:
@@ -326,7 +330,7 @@ def audit(
     *,
     files: bool = False,
 ) -> Audit:
-    """Find the joins of queries that can be pruned, the reasons why others cannot, and fixes.
+    """Find the joins that can prune tables, why other joins cannot, and what would fix that.
 
     The queries do not run. Their tables are not read, except dimensions without partitions, whose
     keys are collected as in :func:`splitlib.optimize`. Partitions are counted by their names in the
@@ -334,13 +338,13 @@ def audit(
 
     Args:
         spark: The session.
-        queries: SQL texts or DataFrames, by name or in order; or a single one.
-        files: Whether to list the files of the partitions that joins need. By default bytes are
-            estimated from the size of the table in the catalog.
+        queries: SQL texts or DataFrames, as a mapping from names or as a list; or a single one.
+        files: Whether to list the files of the matching partitions. By default, bytes are estimated
+            from the table's size in the catalog.
 
     Raises:
-        ConfigError: for queries of another type, or if the session has no access to Spark's
-            internals. Errors of single queries are in the result.
+        ConfigError: if a query is neither text nor a DataFrame, or if the session has no access to
+            Spark's internals. An error in a single query is part of the result.
     """
     reason = internals_unavailable(spark)
     if reason is not None:
@@ -399,12 +403,12 @@ def _of_text(
         if not is_query_plan(spark, parsed_statement(spark, plain)):
             return "the statement is a command. Audit the query inside of it."
         refuse_statement(spark, plain, allowed_by(spark), has_parameters=False)
-        df = spark.sql(plain)  # a query without commands is analyzed, and does not run
+        df = spark.sql(plain)  # Spark only analyzes a query here, and does not run it
         return audited_tables(df, tables, lists_files=lists_files)
 
 
 def _plain(table: AuditedTable) -> dict[str, Any]:
-    """Return a table as plain values for JSON."""
+    """Return a table as a dictionary that can be written as JSON."""
     counts = {name: getattr(table, name)._asdict() for name in ("partitions", "files", "nbytes")}
     joins = [{**asdict(join), "fix": list(join.fix)} for join in table.joins]
     lists = {"partition_keys": list(table.partition_keys), "joins": joins}
@@ -412,7 +416,7 @@ def _plain(table: AuditedTable) -> dict[str, Any]:
 
 
 def _saved(table: AuditedTable) -> str:
-    """Return how much of a table joins could leave out, as text."""
+    """Describe how much of a table is read with pruning, such as "reads 3 of 90 partitions"."""
     if not table.can_be_pruned:
         return "not pruned"
     kept, read = table.partitions

@@ -1,7 +1,7 @@
-"""Public functions that PySpark 3.5 lacks, built from the functions that it has.
+"""Replacements for public functions that PySpark 3.5 lacks.
 
-Each function checks whether PySpark has the newer function, and never compares versions. With it,
-only the newer function is called. The older code needs a classic session.
+Each function here checks whether PySpark has the newer function, and calls it if so. Versions are
+never compared. The code for older versions requires a classic session.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 VARIANT: Final[tuple[type[DataType], ...]] = tuple(
     getattr(types, name) for name in ("VariantType",) if hasattr(types, name)
 )
-"""The type VARIANT; empty if this PySpark does not have it."""
+"""The type VARIANT, as a tuple of one class; empty if this PySpark does not have it."""
 
 
 CONVERTS_ARROW: Final = hasattr(DataFrame, "toArrow")
-"""Whether DataFrames convert to and from Arrow tables. Both came with the same release."""
+"""Whether PySpark converts DataFrames to and from Arrow tables. Both came with one release."""
 NULL_STRUCTS: Final = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-"""Setting of Spark 4.1 and later: whether structs without any field in the file are null."""
+"""Setting in Spark 4.1 and later: whether a struct is null if the file has none of its fields."""
 
 
 def setting_of(spark: SparkSession, name: str) -> str | None:
-    """Return a setting of the session or its default; None if Spark does not have the setting."""
+    """Return the value or default of a session setting, or None if Spark has no such setting."""
     try:
         return spark.conf.get(name)
     except (Py4JError, PySparkException):
@@ -40,17 +40,17 @@ def setting_of(spark: SparkSession, name: str) -> str | None:
 
 
 def of_jvm(dataset: Any, spark: SparkSession) -> DataFrame:
-    """Return the DataFrame of a ``Dataset`` of the JVM, in a classic session."""
+    """Wrap a JVM ``Dataset`` in a PySpark DataFrame, in a classic session."""
     # Imported here, because a PySpark with only the Connect client does not have this module.
     try:
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-    except ModuleNotFoundError:  # there is one class of DataFrames
+    except ModuleNotFoundError:  # PySpark 3.5 has one DataFrame class
         return DataFrame(dataset, spark)
     return ClassicDataFrame(dataset, spark)
 
 
 def to_arrow(df: DataFrame) -> pa.Table:
-    """Return the rows of ``df``, as ``DataFrame.toArrow`` does."""
+    """Return the rows of ``df`` as an Arrow table, like ``DataFrame.toArrow``."""
     if CONVERTS_ARROW:
         return df.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -66,11 +66,12 @@ def to_arrow(df: DataFrame) -> pa.Table:
 
 
 def dataframe_of_arrow(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
-    """Return a DataFrame with the rows of ``table``, as ``createDataFrame`` does.
+    """Return a DataFrame with the rows of ``table``, like ``createDataFrame``.
 
     Args:
         spark: The session.
-        table: The rows, as one batch. Times have a time zone if their type in ``schema`` has one.
+        table: The rows, as one batch. A timestamp column must have a time zone if its type in
+            ``schema`` has one.
         schema: Names and types of the columns.
     """
     if CONVERTS_ARROW:
@@ -93,7 +94,7 @@ def dataframe_of_arrow(spark: SparkSession, table: pa.Table, schema: StructType)
 
 
 def local_checkpoint(df: DataFrame, level: StorageLevel) -> DataFrame:
-    """Compute ``df`` now and keep its rows on the executors, as ``DataFrame.localCheckpoint``."""
+    """Compute ``df`` now and keep its rows on the executors, like ``DataFrame.localCheckpoint``."""
     if "storageLevel" in signature(DataFrame.localCheckpoint).parameters:
         return df.localCheckpoint(eager=True, storageLevel=level)
     stored = df.localCheckpoint(eager=False)
@@ -104,7 +105,7 @@ def local_checkpoint(df: DataFrame, level: StorageLevel) -> DataFrame:
 
 
 def try_cast(column: Column, kind: DataType | str) -> Column:
-    """Return ``column`` as another type, with nulls where the cast fails: ``Column.try_cast``."""
+    """Cast ``column``, with nulls where the cast fails, like ``Column.try_cast``."""
     if hasattr(Column, "try_cast"):
         return column.try_cast(kind)
     session: Any = SparkSession.active()
@@ -120,7 +121,7 @@ def try_cast(column: Column, kind: DataType | str) -> Column:
 
 
 def type_of(ddl: str) -> DataType:
-    """Parse a type or the columns of a struct, as ``DataType.fromDDL`` does."""
+    """Parse a type such as ``int``, or columns such as ``a int, b string``, like ``fromDDL``."""
     if hasattr(types.DataType, "fromDDL"):
         return types.DataType.fromDDL(ddl)
     from pyspark.sql.types import _parse_datatype_string
@@ -129,7 +130,7 @@ def type_of(ddl: str) -> DataType:
 
 
 def metadata_column(df: DataFrame, name: str) -> Column:
-    """Return a metadata column of ``df``, as ``DataFrame.metadataColumn`` does."""
+    """Return a metadata column of ``df``, like ``DataFrame.metadataColumn``."""
     if hasattr(DataFrame, "metadataColumn"):
         return df.metadataColumn(name)
     own: Any = df
@@ -137,26 +138,26 @@ def metadata_column(df: DataFrame, name: str) -> Column:
 
 
 def all_settings(spark: SparkSession) -> dict[str, str]:
-    """Return all settings of a session: ``spark.conf.getAll``."""
+    """Return all session settings, like ``spark.conf.getAll``."""
     if hasattr(spark.conf, "getAll"):
         return dict(spark.conf.getAll)
-    # SET redacts values, so it provides only the names.
+    # Only the names are taken from SET, because it redacts values.
     names = [row["key"] for row in spark.sql("SET").collect()]
     found = {name: spark.conf.get(name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def condition_of(error: object) -> str:
-    """Return the name of an error's condition, such as ``TABLE_OR_VIEW_NOT_FOUND``; may be empty.
+    """Return an error's condition, such as ``TABLE_OR_VIEW_NOT_FOUND``, or "" if it has none.
 
-    PySpark 3.5 calls it the error class.
+    PySpark 3.5 calls the condition the error class.
     """
     get = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     return "" if get is None else str(get() or "")
 
 
 def if_empty(rows: DataFrame, other: DataFrame) -> DataFrame:
-    """Return ``rows`` if ``other`` has no rows. Both are read in one query."""
+    """Return ``rows`` if ``other`` is empty, otherwise no rows. Both are read in one query."""
     number = F.count(F.lit(1)).alias("number")
     if hasattr(DataFrame, "scalar"):
         return rows.where(other.agg(number).scalar() == 0)

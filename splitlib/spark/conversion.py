@@ -1,7 +1,7 @@
-"""Convert between Arrow, Python and Spark: literals in SQL, schemas, rows, time zones.
+"""Convert between Arrow, Python and Spark: SQL literals, schemas, rows, time zones.
 
-Settings decide how the parser reads quotes and backslashes, and in which time zone it reads times.
-The SQL written here means the same in every session.
+Session settings decide how Spark's parser reads quotes and backslashes, and in which time zone it
+reads times. The SQL that this module writes means the same under all settings.
 
 Spark represents CHAR and VARCHAR as strings. Their metadata contains the declared type, such as
 ``char(5)``, or a whole nested type such as ``struct<c:char(5)>``.
@@ -36,10 +36,10 @@ from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, has_char_or_varch
 from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD, TableMetadata
 from splitlib.spark.compat import dataframe_of_arrow, try_cast, type_of
 
-# Suffix that Spark's literals of each integer type have.
+# Suffix of Spark's literals for each integer type.
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
-# Text that needs no escapes in a literal, for any parser or catalog. Without "$", since Spark
+# Text that no parser or catalog requires to be escaped in a literal. "$" is excluded, because Spark
 # replaces variables such as ${name}.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
@@ -49,15 +49,15 @@ _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def quoted(*parts: str) -> str:
-    """Quote the parts of a name with backticks."""
+    """Quote the parts of a name with backticks, such as `` `db`.`t` ``."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
 def column_text(spark: SparkSession, *parts: str) -> str:
-    """Return a column as SQL text for the parser of a session.
+    """Return a column name as SQL text that the session's parser reads as this name.
 
-    With ``spark.sql.parser.quotedRegexColumnNames``, a name in backticks is a regular expression.
-    Spark replaces ``${…}`` even inside backticks.
+    With ``spark.sql.parser.quotedRegexColumnNames``, Spark reads a name in backticks as a regular
+    expression. Spark also replaces ``${…}``, even inside backticks.
     """
     is_pattern = str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false"))
     if is_pattern.lower() == "true" or any(map(has_variable, parts)):
@@ -78,12 +78,12 @@ def unquoted(name: str) -> str:
 
 
 def default_literal(field: pa.Field) -> str | None:
-    """Return the initial default of ``field`` as SQL text of the column's type; None for null.
+    """Return the initial default of ``field`` as an SQL literal of its type, or None for null.
 
     If a file lacks a column, Spark uses the default in the column's metadata, which is SQL text.
 
     Raises:
-        UnsupportedTable: for a nested default.
+        UnsupportedTable: if the default is a nested value.
     """
     metadata = field.metadata or {}
     value = json.loads(metadata.get(INITIAL_DEFAULT, b"null"))
@@ -107,11 +107,10 @@ def default_literal(field: pa.Field) -> str | None:
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
-    """Return literals that have the right type without a cast.
+    """Return SQL literals that have the type ``kind`` without a cast, such as ``DATE'2024-01-05'``.
 
-    The result is None if one of the values has no such literal.
-
-    Used for conditions that a catalog passes on to a metastore, which does not accept casts.
+    The result is None if one of the values has no such literal. These literals are for conditions
+    that a catalog passes on to a metastore, which does not accept casts.
     """
     found: list[str] = []
     for value in values:
@@ -123,7 +122,7 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """Return a non-null value as SQL text of exactly this type, for any session settings."""
+    """Return a non-null value as an SQL literal of exactly this type, under any settings."""
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
@@ -141,7 +140,7 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
 
 
 def collation_of(kind: DataType) -> str | None:
-    """Return the collation of a string type; None if strings are compared by bytes."""
+    """Return the collation of a string type, or None if its strings are compared by bytes."""
     if isinstance(kind, StringType) and "collate" in kind.simpleString():
         return kind.simpleString().split()[-1]
     return None
@@ -168,15 +167,15 @@ def _string_literal(text: str) -> str:
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
-    """Return a non-null Arrow value as SQL text of type ``kind``, for any session settings."""
+    """Return a non-null Arrow value as an SQL literal of type ``kind``, under any settings."""
     return sql_literal(value, _spark_type(kind))
 
 
 def _text_of(value: pa.Scalar) -> str | None:
-    """Format a value as text that Spark can parse; None for years that Arrow cannot format."""
+    """Format a value as text for Spark to parse. Return None if Arrow cannot format its year."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
         value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
-    # Do not convert to Python values: they end in the year 9999 and have no nanoseconds.
+    # Values are not converted to Python, whose dates end in the year 9999 and have no nanoseconds.
     try:
         text = str(pc.cast(value, pa.string()))
     except pa.ArrowInvalid:
@@ -185,7 +184,7 @@ def _text_of(value: pa.Scalar) -> str | None:
 
 
 def _since_1970(value: pa.Scalar, kind: DataType) -> str:
-    """Return a date or time as SQL text that does not name the year."""
+    """Return a date or timestamp as an SQL offset from 1970, if Arrow cannot format its year."""
     if pa.types.is_date(value.type):
         return f"date_from_unix_date({value.cast(pa.int32())})"
     passed = value.cast(pa.int64()).cast(pa.duration(value.type.unit))
@@ -201,15 +200,15 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return a value as a literal column. Text as input preserves decimals and times exactly."""
+    """Return a literal column for a value given as text, which keeps decimals and times exact."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
 
 def sql_type(kind: DataType) -> str:
-    """Return the SQL name of a type, which is the same type under all settings.
+    """Return an SQL name that means the type ``kind`` under all settings.
 
-    The name TIMESTAMP is not used, since a setting decides which type it means.
+    The name TIMESTAMP is avoided, because a setting decides which type it means.
     """
     return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
@@ -218,14 +217,14 @@ def _spark_type(kind: pa.DataType) -> DataType:
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-# Packages of the user-defined types that Spark includes.
+# Packages of the user-defined types that come with Spark.
 _SPARKS_OWN = ("pyspark.ml.linalg.", "pyspark.mllib.linalg.")
 _MOST_DIGITS = 38
 _CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
-    """Return a table's columns, from Spark's schema in the catalog or from the Arrow schema."""
+    """Return a table's columns, from the Spark schema in the catalog or else the Arrow schema."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
         # Files may lack any column, even one that the table declares as required.
@@ -234,7 +233,7 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 
 def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
-    """Return the partition columns that ``spark.table`` would have. Some may be NOT NULL.
+    """Return the table's partition columns as ``spark.table`` declares them, some as NOT NULL.
 
     A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
     null as 0, or fail.
@@ -259,7 +258,10 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
 
 
 def nullable(field: StructField) -> StructField:
-    """Make a column nullable, with its nested fields, because files may lack required columns."""
+    """Return a copy of a column that is nullable, including its nested fields.
+
+    Files may lack even columns that the table declares as required.
+    """
     return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
 
 
@@ -313,7 +315,7 @@ def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
 
 
 def _python_classes(declared: Any) -> Iterator[str]:
-    """Yield the Python classes of user-defined types anywhere in Spark's JSON schema."""
+    """Yield the Python class names of all user-defined types in Spark's JSON schema."""
     match declared:
         case {"type": "udt", **rest}:
             yield str(rest.get("pyClass"))
@@ -333,7 +335,7 @@ def _unknown(name: str, kind: object) -> UnsupportedTable:
 
 
 def char_length(field: StructField) -> int | None:
-    """Return the length of a CHAR column, in characters; None for any other type."""
+    """Return the length of a CHAR column in characters, or None if it has another type."""
     found = _CHAR.fullmatch(_declared(field) or "")
     return int(found[1]) if found else None
 
@@ -344,7 +346,7 @@ def is_char_or_varchar(field: StructField) -> bool:
 
 
 def declared_type(field: StructField) -> DataType:
-    """Return the declared type of the column, including CHAR and VARCHAR."""
+    """Return the column's declared type, which may be CHAR or VARCHAR instead of STRING."""
     declared = _declared(field)
     return field.dataType if declared is None else type_of(declared)
 
@@ -377,7 +379,7 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     session's time zone, and fail on times that daylight saving skips.
     """
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    # One batch, since the server of Spark Connect 4.0 ignores all batches after the first.
+    # The rows are sent as one batch, because the Spark Connect 4.0 server ignores later batches.
     return dataframe_of_arrow(spark, table.combine_chunks(), schema)
 
 
@@ -391,9 +393,9 @@ def typed_columns(
 
     Args:
         spark: The session of the DataFrame.
-        values: A column for each field of ``schema``, as text or of the field's type.
-        schema: Names and types of the result.
-        more: Further columns, appended unchanged.
+        values: One column for each field of ``schema``, as text or with the field's type.
+        schema: Column names and types of the result.
+        more: Further columns, which are appended unchanged.
 
     Raises:
         ValueError: if a column is neither text nor of the field's type.

@@ -1,8 +1,9 @@
-"""Functions on a dimension: ``splitlib.freeze``, ``condition`` and ``merge_condition``.
+"""``splitlib.freeze``, ``condition`` and ``merge_condition``: functions on a join's dimension.
 
-Rows are computed once, and kept even if the executors that computed them are lost. Small results go
-to the driver and become part of the plan. Larger results go to the checkpoint directory if the
-session has one, and otherwise to blocks on two executors.
+A dimension is the small side of a join, whose keys prune the fact table. Frozen rows are computed
+once, and kept even if the executor that computed them is lost. Small results go to the driver and
+become part of the plan. Larger results go to the checkpoint directory if the session has one,
+otherwise to blocks on two executors.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _log = get_logger(__name__)
 DRIVER_BYTES: Final = 8 << 20
 """Maximum size of rows that go to the driver, in bytes of executor storage."""
 _ATTEMPTS: Final = 3
-# Texts in Spark's error if the executor that computed some rows is lost.
+# Spark's error contains one of these texts if the executor that stored some rows is lost.
 _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
 
 
@@ -99,13 +100,13 @@ def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFra
 def freeze(df: DataFrame) -> DataFrame:
     """Compute ``df`` now and return a DataFrame of exactly these rows.
 
-    Use this for a dimension that is not deterministic: its join keys are collected first and the
-    join runs later, and both must see the same rows.
+    Use this for a dimension that is not deterministic. Its join keys are collected before the join
+    runs, and both steps must see the same rows.
 
-    Up to 8 MiB of rows are kept on the driver. More rows are written to the checkpoint directory,
-    if ``spark.sparkContext.setCheckpointDir`` has set one. Otherwise, and always over Spark
-    Connect, two executors keep a copy of each row. If both executors are lost, the query fails; it
-    never returns different rows.
+    Up to 8 MiB of rows are kept on the driver. Larger results are written to the checkpoint
+    directory, if ``spark.sparkContext.setCheckpointDir`` has set one. Otherwise, and always over
+    Spark Connect, two executors keep a copy of each row. If both executors are lost, the query
+    fails; it never returns different rows.
 
     Raises:
         LocationNotAllowed: if ``df`` reads outside of ``allowed_locations``.
@@ -115,7 +116,7 @@ def freeze(df: DataFrame) -> DataFrame:
     return kept_rows(df)
 
 
-# A part of a name: either in backticks, or up to the next dot.
+# Matches one part of a name: either text in backticks, or text up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -128,14 +129,14 @@ def condition(
 ) -> JoinCondition:
     """Return a filter for the fact table that follows from an inner or semi join.
 
-    Sources that cannot see the join can prune by this filter: Delta and Iceberg tables skip
-    partitions and files, and a database receives the filter as a ``WHERE`` clause. This call runs
-    the dimension to collect its distinct keys.
+    Data sources that cannot see the join can prune by this filter: Delta and Iceberg tables skip
+    partitions and files, and a database receives the filter as a ``WHERE`` clause. This call
+    executes the dimension to collect its distinct keys.
 
     Up to ``condition_literals`` keys are listed one by one. More keys become ranges that skip the
     gaps between keys. Far more keys become one range. Strings never become ranges here, because a
     metastore or a database may sort them differently. A string column with more than
-    ``condition_literals`` keys is left out of the filter. :func:`splitlib.sql` can determine the
+    ``condition_literals`` keys is omitted from the filter. :func:`splitlib.sql` can determine the
     source of each scan, so it uses ranges of strings for Delta and Iceberg.
 
     The filter compares the fact column with literals of the dimension column's type. Spark
@@ -146,7 +147,7 @@ def condition(
         on: Mapping or pairs from fact columns to dimension columns, or one name if both columns
             have the same name. A fact column may be qualified by an alias (``t.dt``). A name that
             contains a dot or a backtick must be in backticks.
-        null_safe: Whether the join compares by ``<=>``, so that null keys match nulls.
+        null_safe: Whether the join compares with ``<=>``, so that null keys match nulls.
 
     Raises:
         NonDeterministicDimension: if the dimension may return other rows when it is joined. Pass
@@ -165,15 +166,15 @@ def merge_condition(
     *,
     null_safe: bool = False,
 ) -> str:
-    """Return SQL to add with ``AND`` to the ``ON`` of a MERGE, to prune its target.
+    """Return an SQL condition that prunes the target of a MERGE. Add it to ``ON`` with ``AND``.
 
-    The SQL is true for every pair of rows whose columns in ``on`` are equal. So it does not change
-    the rows that match. With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
+    The condition is true for every pair of rows whose columns in ``on`` are equal. So it does not
+    change which rows match. With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
 
     Args:
         source: Source of the MERGE. Its rows must be the same when the MERGE runs.
-        on: Mapping from columns of the target, qualified by its alias, to columns of the source,
-            such as ``{"t.dt": "dt"}``.
+        on: Mapping from target columns, qualified by the target's alias, to source columns, such as
+            ``{"t.dt": "dt"}``.
         null_safe: As for :func:`condition`.
 
     Raises:
@@ -205,7 +206,7 @@ def _condition(
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
-    # Spark may pad a literal of these keys to match CHAR(n) values.
+    # These keys are strings without a fixed length. Spark may pad their literals to match CHAR(n).
     fields = {name: columns[pairs[name]].field for name in usable}
     padded = [
         name
@@ -213,13 +214,13 @@ def _condition(
         if isinstance(key.dataType, StringType) and char_length(key) is None
     ]
     if padded and found.is_exact and not data.is_empty:
-        # In a join with a CHAR column, Spark compares the key as it is. A literal is padded.
+        # In a join with a CHAR column, Spark does not pad such a key, but it pads a literal.
         return found.inexact(f"{', '.join(padded)}: Spark pads literals if the column is CHAR")
     return found
 
 
 def _column(spark: SparkSession, name: str) -> str:
-    """Return the name of a fact column as SQL text. It is quoted, as it may be an SQL keyword."""
+    """Return a fact column's name as SQL text, quoted because it may be an SQL keyword."""
     if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
         raise InvalidFilter(
             f"Column {name!r} cannot be used in SQL text: Spark replaces `${{…}}` there.",

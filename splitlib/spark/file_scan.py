@@ -1,4 +1,4 @@
-"""The validated input of a scan over explicit files."""
+"""``FileScan``: the validated description of a scan that reads a fixed list of files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from splitlib.table import Table
 
-# Options that select files. They are dropped, because the files are already known. Tables written
-# by Spark have a `path` among their storage properties.
+# Options that select files. They are dropped, because the list of files is fixed. Tables written by
+# Spark have a `path` among their storage properties.
 _LISTING_OPTIONS: Final = frozenset(
     name.lower()
     for name in (
@@ -41,50 +41,51 @@ FILE_ITSELF: Final = "binaryFile"
 _OWN_STORAGES: Final = ("s3", "abfss")
 
 HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
-"""Patterns and replacements, applied in order. ``$1`` is a group, in Java's syntax."""
+"""Regular expressions and replacements that normalize a path as Hadoop does, applied in order.
+``$1`` is a group, in Java's syntax."""
 
-# Names of marker files, which Spark's readers silently skip.
+# Matches the names of marker files such as `_SUCCESS`, which Spark's readers silently skip.
 _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
 
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """Exactly the files to read, each with its partition.
+    """A scan that reads exactly the given files, each with its partition.
 
     If a file belongs to several partitions, its rows are read once for each of them. Empty files
     are dropped, and paths are normalized to Hadoop's spelling.
 
     Raises:
-        UnsupportedTable: if the names of a data column and a key are equal or differ only in case.
-        ValueError: if the parts are inconsistent, a file is repeated within a partition, or
+        UnsupportedTable: if a data column and a partition column have the same name, ignoring case.
+        ValueError: if the attributes are inconsistent, a file is repeated within a partition, or
             Spark would skip a file because of its name.
     """
 
     format: str
     """Spark's short name of the format: ``parquet``, ``orc``, ``json``, ``csv``, ``text``, …"""
     options: Mapping[str, str]
-    """Options of the data source. Options that select files are dropped."""
+    """Data source options. Options that select files are dropped."""
     data_schema: StructType
-    """Columns in the files. Spark receives the metadata of the columns unchanged, such as the
-    lengths of CHAR columns and default values."""
+    """Columns in the files. Spark receives the column metadata unchanged, such as the lengths of
+    CHAR columns and default values."""
     partition_schema: StructType
     """Partition columns; without fields if the table is not partitioned."""
     partitions: pa.Table
-    """One row per partition, one column per key. Values are text as in a Hive directory name
-    (unescaped, null for the null partition) or have the key's type. Without columns, there is one
-    partition."""
+    """Partition values, with one row per partition and one column per partition column. A value is
+    either text as in a Hive directory name (unescaped, null for the null partition) or has the
+    column's type. A table without columns stands for one partition."""
     files: pa.Table
     """Files with the columns of ``FILE_SCHEMA``. Paths have Hadoop's spelling and are not
-    URI-encoded. A path without a scheme is local. ``partition`` is a row number of
+    URI-encoded. A path without a scheme is local. ``partition`` is a row number in
     ``partitions``."""
     by_field_id: bool = False
-    """Whether Spark finds columns in files by the field ids in their metadata, not by name. Not
-    all sessions can; see :func:`splitlib.spark.scan.why_no_field_ids`."""
+    """Whether Spark finds columns in files by the field ids in their metadata, not by name. Not all
+    sessions support this; see :func:`splitlib.spark.scan.why_no_field_ids`."""
     row_index: str | None = None
-    """Name of an additional last column with the position of each row in its file, from 0; None
-    for no such column. Only for Parquet."""
+    """Name of an additional last column with the position of each row in its file, starting at 0,
+    or None to add no such column. Supported only for Parquet."""
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    """Options of the fsspec filesystems of the files, by protocol; see :func:`own_storage`."""
+    """fsspec storage options for reading the files, by protocol; see :func:`own_storage`."""
 
     def __post_init__(self) -> None:
         options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}
@@ -108,8 +109,8 @@ def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
 def foreign_storage(table: Table) -> str | None:
     """Return the scheme of a table's location if a scan cannot use the table's storage options.
 
-    The result is None if the table has no such options. Hadoop's Google client, for example,
-    accepts neither tokens nor keys as text.
+    The result is None if the scan can use them, or if the table has none. Hadoop's Google client,
+    for example, accepts neither tokens nor keys as text.
     """
     place = located(table.metadata.location or "/")
     own = (*_OWN_STORAGES, "file")

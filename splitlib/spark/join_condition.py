@@ -38,14 +38,14 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, *VARIANT),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
-# A value of each type for the condition that is always false. Other types use 0.
+# A literal of each type, used to write a condition that is always false. Other types use 0.
 _ZEROS: Final = {
     StringType: "",
     BinaryType: b"",
     BooleanType: False,
     DecimalType: Decimal(0),
 }
-# Maximum number of alternatives with several comparisons each. Databases fail on more.
+# Maximum number of OR alternatives that each have several comparisons. Databases fail on more.
 _ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
 
@@ -54,11 +54,11 @@ class JoinCondition:
     """A filter that follows from a join: it is true for every row that the join matches.
 
     Attributes:
-        sql: The filter as SQL, on one line and in parentheses where needed. Its meaning depends
-            neither on parser settings nor on the time zone.
+        sql: The filter as SQL on one line, in parentheses if it has several parts. Its meaning
+            depends neither on parser settings nor on the time zone.
         is_exact: Whether the filter is true only for rows that the join matches. False for string
-            keys without a fixed length, since the fact's column may be CHAR: Spark pads the
-            literals of the filter, but not the keys of the join.
+            keys without a fixed length, because the fact column may be CHAR: then Spark pads the
+            filter's literals, but not the join keys.
     """
 
     sql: str
@@ -68,11 +68,11 @@ class JoinCondition:
 
     @property
     def column(self) -> Column:
-        """The filter as a column, for ``DataFrame.where``."""
+        """The filter as a ``Column``, for ``DataFrame.where``."""
         return F.expr(self.sql)
 
     def inexact(self, why: str) -> JoinCondition:
-        """Return the same condition, marked as inexact, with a reason for :meth:`explain`."""
+        """Return a copy that is marked as inexact, with a reason that :meth:`explain` reports."""
         return replace(self, is_exact=False, _notes=(*self._notes, why))
 
     def explain(self) -> Report:
@@ -85,7 +85,7 @@ class JoinCondition:
 
 
 class Operand(NamedTuple):
-    """An SQL expression that is compared with the keys."""
+    """An SQL expression that a condition compares with the join keys."""
 
     sql: str
     """SQL text of a column, or of an expression over a column."""
@@ -94,7 +94,12 @@ class Operand(NamedTuple):
 
 
 def without_condition(name: str, *, has_keys: bool = False) -> FilterUse:
-    """Return the entry of a report for a column that gets no condition, with the reason."""
+    """Return the report entry for a column that gets no condition, with the reason.
+
+    Args:
+        name: The column.
+        has_keys: Whether the reason is that the column has too many keys, not their type.
+    """
     why = "There is no condition, because SQL has no literals for keys of this type."
     if has_keys:
         why = "There is no condition, because there are more keys than condition_literals, and "
@@ -114,17 +119,17 @@ class ConditionWriter:
     """Writes join keys as SQL conditions.
 
     Args:
-        operands: The expression to compare with each field of the keys. Operands without keys
-            are allowed.
+        operands: The expression to compare with each key field, by field name. There may be
+            operands for which there are no keys.
         most: Maximum number of literals in one condition.
         for_database: Whether a database evaluates the condition. Databases fail on complex
-            conditions: Derby does at 500 pairs of values or 500 ranges, but not at 1,000 values
+            conditions: Derby fails on 500 pairs of values or 500 ranges, but not on 1,000 values
             of one column.
-        plain_strings: Whether the reader of the condition compares strings by bytes, as Spark
-            does. A database or Hive's metastore may sort strings differently, so that ranges
-            would lose rows, and may misread a backslash.
+        plain_strings: Whether the data source that evaluates the condition compares strings by
+            bytes, as Spark does. A database or Hive's metastore may sort strings differently, so
+            that ranges would lose rows, and may misread a backslash.
         for_command: Whether the condition is for a command such as MERGE. Iceberg fails on a
-            condition that Spark folds to ``false``, so it is written as one that Spark cannot fold.
+            condition that Spark folds to ``false``, so a form that Spark cannot fold is written.
 
     Attributes:
         literals: Number of literals written so far.
@@ -148,7 +153,7 @@ class ConditionWriter:
         self.literals = 0
 
     def of(self, data: DynamicFilteringData) -> JoinCondition:
-        """Return a condition that is true for all rows with these keys."""
+        """Return a condition that is true for all rows that match one of the keys."""
         columns = tuple(self._operands)
         if data.is_empty:
             never = self._never(data) if self._for_command else "false"
@@ -168,7 +173,7 @@ class ConditionWriter:
         return JoinCondition(all_of(parts), False, tuple(filters))
 
     def _never(self, data: DynamicFilteringData) -> str:
-        """Return a condition that is always false, but which Spark does not fold to a constant."""
+        """Return a condition that is always false, but that Spark does not fold to a constant."""
         name, (column, kind) = next(iter(self._operands.items()))
         if isinstance(kind, NullType):
             return all_of((f"{column} IS NULL", f"{column} IS NOT NULL"))
@@ -177,13 +182,13 @@ class ConditionWriter:
         return all_of(f"{column} {sign} {literal}" for sign in ("<", ">"))
 
     def _can_list(self, rows: pa.Table) -> bool:
-        """Whether there are few enough tuples of keys to list them one by one."""
+        """Return whether there are few enough key tuples to list them one by one."""
         if self._for_database and rows.num_columns > 1:
             return bool(rows.num_rows <= self._alternatives)
         return bool(rows.num_rows * rows.num_columns <= self._most)
 
     def _any_of(self, rows: pa.Table) -> str:
-        """Return a condition that is true if the columns equal one of the tuples."""
+        """Return a condition that is true if the columns equal one row of ``rows``."""
         if rows.num_columns > 1:
             columns = [[self._equals(n, v) for v in rows[n]] for n in rows.column_names]
             return any_of(all_of(row) for row in zip(*columns, strict=True))
@@ -191,7 +196,7 @@ class ConditionWriter:
         return any_of(self._equals(name, value) for value in rows[name])
 
     def _of_column(self, name: str, data: DynamicFilteringData) -> tuple[str, str]:
-        """Return the condition on one column and its description; "" if there is no condition."""
+        """Return the condition on one column and its description, or two empty strings."""
         for domain in data.domains:
             if name not in domain.fields:
                 continue
@@ -216,7 +221,7 @@ class ConditionWriter:
         found += [self._is_null(name)] if includes_null else []
         low, high = ranges.lower[0], ranges.upper[-1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
-        # Do not convert to Python values, whose dates end in the year 9999.
+        # The bounds are not converted to Python values, whose dates end in the year 9999.
         ends = (
             f"from {shown(low)}" if low.is_valid else "",
             f"to {shown(high)}" if high.is_valid else "",
@@ -224,7 +229,7 @@ class ConditionWriter:
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
-        """Return a condition for a range. A null bound means that the range has no bound there."""
+        """Return a condition for a range. A null bound means that the range is open at that end."""
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
         signs = (">=" if brackets[0] == "[" else ">", "<=" if brackets[1] == "]" else "<")
@@ -244,14 +249,14 @@ class ConditionWriter:
         is_plain = self._plain_strings or collation_of(kind) is not None
         text = value.as_py() if _is_string(kind) and not is_plain else ""
         if "\\" in text or ("'" in text and '"' in text):
-            # Hive's metastore or a database may misread this text. CONCAT does not change the
-            # value, but makes it depend on the column. So the comparison is not sent to the source,
-            # and Spark evaluates it.
+            # Hive's metastore or a database may misread this text. CONCAT keeps the value, but
+            # makes it depend on the column. So the comparison is not sent to the source, and Spark
+            # evaluates it.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 
     def _has_range(self, name: str) -> bool:
-        """Whether the reader of the condition sorts the column in the same order as the ranges."""
+        """Return whether the data source sorts the column's values in the same order as ranges."""
         kind = self._operands[name].kind
         return not _is_string(kind) or (self._plain_strings and collation_of(kind) is None)
 

@@ -1,6 +1,7 @@
 """Collect the distinct join keys of a dimension on the driver, up to a threshold.
 
-A dimension must be deterministic, so that its keys match the rows that the query joins later.
+A dimension is the small side of a join. It must be deterministic, so that the collected keys match
+the rows that the query joins later.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.plans import plan_text
 from splitlib.spark.jvm.probe import internals_unavailable
 
-# Operators whose rows depend on the order of their input. LIMIT after ORDER BY is included, because
-# the order may have ties. A sample that keeps all rows is excluded.
+# Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
+# because the order may have ties. A sample that keeps all rows is excluded.
 _ARRIVAL = re.compile(
     r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate"
     r"|AttachDistributedSequence)\b",
@@ -46,8 +47,8 @@ _ORDERED = re.compile(
     r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
     re.IGNORECASE,
 )
-# Functions whose result changes each time they are computed. Without Spark's internals, the text of
-# the plan is searched for these names.
+# Functions whose result may change each time they are computed. Without Spark's internals, the plan
+# text is searched for these names.
 _VOLATILE = re.compile(
     r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
     r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
@@ -55,23 +56,23 @@ _VOLATILE = re.compile(
 )
 
 
-# Operators that run Python functions. The text of a plan does not show whether the functions are
+# Operators that run Python functions. The plan text does not show whether these functions are
 # deterministic.
 _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
 _printing = threading.Lock()
 # Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
-# Up to this many rows are fetched with their duplicates. This avoids the shuffle for DISTINCT. For
-# a typical small dimension, the shuffle takes longer than all other steps.
+# Up to this many rows are fetched with their duplicates, to avoid the shuffle for DISTINCT. For a
+# typical small dimension, the shuffle would take longer than all other steps.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
 
 def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
-    """Return why ``df`` may have different rows when it is computed again; None if it is stable.
+    """Return why ``df`` may have different rows when it is computed again, or None if it cannot.
 
-    Without Spark's internals, only the text of the plan is checked. Then ``rand(`` in a string
-    literal counts as a call, too. On Spark Connect, Python UDFs are assumed to be deterministic.
+    Without Spark's internals, only the plan text is checked. Then ``rand(`` in a string literal
+    counts as a call, too. On Spark Connect, Python UDFs are assumed to be deterministic.
 
     Args:
         df: Any DataFrame.
@@ -104,7 +105,7 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
 
 
 def explained(df: DataFrame) -> str:
-    """Return the text that ``df.explain`` prints, for classic Spark and Spark Connect."""
+    """Return the text that ``df.explain`` prints, in classic Spark or Spark Connect."""
     session: object = df.sparkSession
     if not isinstance(session, SparkSession):
         text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
@@ -123,31 +124,31 @@ class KeyColumn(NamedTuple):
 
     @property
     def collation(self) -> str | None:
-        """Collation of the strings; None if they are compared by their bytes."""
+        """The column's collation, or None if it is not a string or is compared by bytes."""
         return collation_of(self.field.dataType)
 
     @property
     def why_no_keys(self) -> str | None:
-        """Reason why the column cannot be a key, as a phrase to follow its name; None if it can."""
+        """Why the column cannot be a key, as a phrase that follows its name; None if it can."""
         if self.collation is not None:
-            # Spark may use this collation for the join, even if the fact's column has another one.
+            # Spark may use this collation for the join, even if the fact column has another one.
             return f"is compared by its collation {self.collation}."
         return None
 
     @property
     def is_of_months(self) -> bool:
-        """Whether the column is a year-month interval, collected as a number of months."""
+        """Whether the column is a year-month interval, which is collected as a number of months."""
         return isinstance(self.field.dataType, YearMonthIntervalType)
 
 
 def in_months(interval: Column) -> Column:
-    """Return a year-month interval as months, because Spark cannot convert it to Arrow."""
+    """Convert a year-month interval to months, because Spark cannot convert it to Arrow."""
     whole = interval.cast(YearMonthIntervalType())  # an INTERVAL YEAR has no months
     return F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
 
 
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
-    """Resolve each name to a column, or to a field ``a.b`` of a struct.
+    """Resolve each name to a column, or to a struct field such as ``a.b``.
 
     A column with exactly this name, including dots and backticks, has precedence. Otherwise,
     backticks around names are ignored. Case matters if the session is case sensitive, or if names
@@ -172,7 +173,8 @@ def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColu
 
 def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
     for field, rest in _beginnings(dimension.schema, name, exactly):
-        # With some settings, dimension[name] reads a quoted name as a regular expression.
+        # F.col is used because dimension[name] may read a quoted name as a regular expression,
+        # depending on settings.
         column = F.col(quoted(field.name))
         inner = _inside(column, field, rest, exactly)
         if inner is not None:
@@ -192,7 +194,10 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Return the fields that ``name`` can begin with, and the rest of ``name``; longest first."""
+    """Return the fields that ``name`` begins with, each with the rest of ``name``, longest first.
+
+    For example, ``a.b.c`` may begin with a column ``a.b`` or with a column ``a``.
+    """
     exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
     if not exact and not exactly:
         lower = name.lower()
@@ -212,7 +217,7 @@ def collect_keys(
     *,
     null_safe: bool = False,
 ) -> DynamicFilteringData:
-    """Collect the distinct keys of ``dimension``, under the names of the fact's columns.
+    """Collect the distinct keys of ``dimension``, under the names of the fact columns.
 
     Year-month intervals are collected as numbers of months.
 
@@ -220,10 +225,10 @@ def collect_keys(
         dimension: DataFrame with the keys. It must be deterministic, because a large one is
             computed several times: for its first rows, for its distinct keys, and to measure keys
             above the threshold.
-        on: Mapping from fact column to dimension column.
-        fact: Schema of the fact; None if unknown.
-        config: Settings with the threshold, and with the action for keys above it.
-        null_safe: Whether to keep keys with a null, for a join by ``<=>``.
+        on: Mapping from fact columns to dimension columns.
+        fact: Schema of the fact table, or None if it is unknown.
+        config: Settings that contain the threshold, and what to do with keys above it.
+        null_safe: Whether to keep keys that contain a null, for a join with ``<=>``.
 
     Raises:
         NonDeterministicDimension: if the keys may change. :func:`splitlib.freeze` prevents that.
@@ -237,7 +242,7 @@ def collect_keys(
             hint="use dimension = splitlib.freeze(dimension), which computes it once; filter by "
             "and join with the result.",
         )
-    # Use numbers as names: column names may contain dots, or differ only in case.
+    # The columns get numbered names, because their own may contain dots or differ only in case.
     numbered = {f"k{i}": name for i, name in enumerate(on)}
     keys = dimension.select(
         [_value(columns[column]).alias(k) for k, column in zip(numbered, on.values(), strict=True)]
@@ -290,7 +295,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
-    """Return the number of rows that fit the threshold; an estimate for variable-width columns."""
+    """Return how many rows fit the threshold, as an estimate for columns of variable width."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
         variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
@@ -300,7 +305,7 @@ def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
 
 
 def _width(type_name: str) -> int:
-    """Return the size of a value in Arrow, in bytes."""
+    """Return the size of a value of the type in Arrow, in bytes."""
     narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
     return narrow.get(type_name.partition("(")[0], 16 if type_name.startswith("decimal") else 8)
 
@@ -357,14 +362,15 @@ def _beyond(
 def _of_full_length(
     keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
 ) -> DataFrame:
-    """Drop keys that cannot equal a CHAR(n) column, which Spark pads to n characters on reading.
+    """Drop keys that cannot equal a CHAR(n) column, because their length is not n.
 
-    Keys of type CHAR are kept: Spark pads them for the comparison, so their length is irrelevant.
+    Spark pads the values of the column to n characters when it reads them. Keys of type CHAR are
+    kept: Spark pads them for the comparison, so their length is irrelevant.
 
     Args:
         keys: The keys.
-        dimension: Dimension fields, by column name of ``keys``.
-        fact: Fact fields, by column name of ``keys``.
+        dimension: Dimension field for each column name in ``keys``.
+        fact: Fact field for each column name in ``keys``.
     """
     session = keys.sparkSession
     if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":

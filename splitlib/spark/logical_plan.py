@@ -1,7 +1,7 @@
 """A logical plan as a tree of Python objects, parsed from the JSON that Catalyst writes.
 
-One call returns the JSON of the whole plan. A JVM call for each node and expression would cost a
-third of a millisecond each. This module does not call the JVM.
+One JVM call returns the JSON of the whole plan. Separate calls for each node and expression would
+cost a third of a millisecond each. This module itself does not call the JVM.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import count
 from typing import Any
 
 Path = tuple[int, ...]
-"""Path from the root of a plan to a node, with one number per level. Number i is the i-th child,
-and -1 - i is the plan of the i-th subquery in the node's expressions."""
+"""Path from a plan's root to a node, with one number per level. Number i stands for the i-th child,
+and -1 - i for the plan of the i-th subquery in the node's expressions."""
 
 
 class UnknownPlan(ValueError):
-    """Raised if the JSON of a plan has an unknown format."""
+    """Raised if a plan's JSON has an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Place:
     number: int
     """Index into Catalyst's ``node.expressions()``."""
     inside: tuple[int, ...] = ()
-    """Child numbers on the way from that expression down to this one; empty for itself."""
+    """Child numbers on the path down from that expression; empty for that expression itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """An expression of a plan."""
+    """An expression in a plan."""
 
     kind: str
     """Name of the Catalyst class without its package."""
@@ -59,9 +59,9 @@ class Expression:
 
     @property
     def shape(self) -> object:
-        """Value to compare expressions by: equal attributes and equal casts have equal shapes.
+        """A value for comparing expressions: equal attributes and equal casts have equal shapes.
 
-        The shape of any other expression is unique. Casts with strings count as other expressions.
+        Every other expression has a unique shape, and so does a cast with strings.
         """
         match self.kind:
             case "AttributeReference":
@@ -74,7 +74,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """An operator of a plan."""
+    """An operator in a plan."""
 
     kind: str
     """Name of the Catalyst class without its package."""
@@ -88,11 +88,11 @@ class Node:
     is_leaf: bool
     """Whether the node has no children."""
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Results of other modules for this node, by what they depend on."""
+    """Cache in which other modules keep their results for this node."""
     _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:
-        """Return the expressions in the constructor argument of this name; empty if none."""
+        """Return the expressions in the constructor argument ``name``; empty if there are none."""
         if not self._parsed:
             number = count()
             for argument, value in self.fields.items():
@@ -104,7 +104,7 @@ class Node:
 
     @property
     def columns(self) -> tuple[Expression, ...]:
-        """Attributes of a leaf's output, in order."""
+        """Output attributes of a leaf, in order."""
         names = ("output", "dataCols", "partitionCols")
         return tuple(column for name in names for column in self.expressions(name))
 
@@ -137,10 +137,7 @@ def parse_plan(text: str) -> Node:
 
 
 def catalyst_object(argument: Any) -> str:
-    """Return the class name of an argument that is a Scala object or case class.
-
-    The result is empty for any other argument.
-    """
+    """Return the class name of a Scala object or case class, or "" for any other argument."""
     name = ""
     if isinstance(argument, dict):
         name = str(argument.get("object") or argument.get("product-class") or "")
@@ -155,7 +152,7 @@ def conjuncts(condition: Expression) -> list[Expression]:
 
 
 def _has_strings(kind: Any) -> bool:
-    """Return whether a type contains strings, whose collations are missing in a plan's JSON."""
+    """Return whether a type contains strings. A plan's JSON does not show their collations."""
     return "string" in json.dumps(kind)
 
 
@@ -172,7 +169,7 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
 
 def _matches_nothing(fields: Mapping[str, Any]) -> bool:
     """Return whether an operator is an anti join whose condition is always false."""
-    # `joinType` of an existence join has no `object`.
+    # For an existence join, `joinType` has no `object`.
     if _kind(fields) != "Join" or not fields["joinType"].get("object", "").endswith(".LeftAnti$"):
         return False
     # A join without a condition has no such field, and a null literal has no `value`.
@@ -204,7 +201,7 @@ def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Yield the subquery plans in one argument, in the order of Catalyst's ``subqueries``."""
+    """Yield the subquery plans in one argument, in the same order as Catalyst's ``subqueries``."""
     if isinstance(value, list):
         for item in value:
             yield from _nested_plans(item)

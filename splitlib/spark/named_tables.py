@@ -1,7 +1,7 @@
-"""Replace tables of named splitlib catalogs in the text of a query by temporary views.
+"""Replace tables of named splitlib catalogs in a query's text with temporary views.
 
 Each view is a placeholder without rows. After the join keys are collected, the planner replaces the
-placeholder by a scan of the matching files.
+placeholder with a scan of the matching files.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from splitlib.spark.session import settings_of
 from splitlib.table import Table
 
 _PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"
-# A string without a closing quote extends to the end of the text, so that the search takes linear
-# time.
+# The pattern lets a string without a closing quote extend to the end of the text, so that the
+# search takes linear time.
 _TOKEN: Final = re.compile(
     r"""[rR]'[^']*'?|[rR]"[^"]*"?"""
     r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
@@ -50,29 +50,29 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _COMMENT: Final = re.compile(r"/\*|\*/")
-# Keywords before the name of a table that a statement changes.
+# Matches the keywords before the name of a table that a statement changes.
 _CHANGES: Final = re.compile(
     r"\b(?:INTO|OVERWRITE|UPDATE|DELETE FROM|TRUNCATE|DROP|ALTER|(?<!SHOW )CREATE|REPLACE|REPAIR)"
     r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
 )
 _WORDS_BEFORE: Final = 6
 _LONGEST_WORD: Final = 10
-# Global temporary views have a database, so a view can have the last part of the table's name. A
-# query may qualify columns by this part. All sessions share these views.
+# Global temporary views have their own database, so a view can have the last part of the table's
+# name. Queries may qualify columns by this part. All sessions share these views.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the text of a query: a name, or text without names."""
+    """A part of a query's text: a name, or text without names."""
 
     text: str
-    """The text of this part."""
+    """The text of this part, as in the query."""
     parts: tuple[str, ...] = ()
-    """Parts of the name; empty if the text is not a name."""
+    """Parts of the name, such as ``("lake", "db", "t")``; empty if the text is not a name."""
     is_changed: bool = False
-    """Whether the name is at the position of the table that a statement changes."""
+    """Whether the name follows keywords such as INSERT INTO, so the statement changes its table."""
 
 
 def pieces_of(query: str) -> Iterator[Piece]:
@@ -112,7 +112,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table of a named catalog, pinned to its version when it was opened."""
+    """A table of a named catalog, fixed at the version that was current when it was opened."""
 
     spark: SparkSession
     table: Table
@@ -149,7 +149,7 @@ class NamedTable:
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, Report]:
-        """Return a DataFrame of the matching files, and a report on the selection of files."""
+        """Return a DataFrame of the matching files, and a report on how they were selected."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
@@ -158,7 +158,7 @@ class NamedTable:
 def named_tables(
     spark: SparkSession, query: str, opened: ExitStack
 ) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
-    """Replace the tables of named catalogs in a query by temporary views.
+    """Replace the tables of named catalogs in a query with temporary views.
 
     Yield the new text, and a mapping from the root path of each placeholder to its table. The views
     are dropped when the context exits, so Spark must analyze the query inside the context.
@@ -190,7 +190,7 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
-    # Spark runs a statement at once, without the planner, so its views read the whole tables.
+    # A statement's views read whole tables, because Spark runs it at once, without the planner.
     prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
@@ -227,7 +227,7 @@ def _view_of(rows: DataFrame, name: str) -> str:
 def _with_views(
     spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
 ) -> str:
-    """Return the query with views in place of the tables of named catalogs."""
+    """Return the query's text with views in place of the tables of named catalogs."""
     texts = [piece.text for piece in pieces]
     for i, piece in enumerate(pieces):
         view = views.get(piece.parts[:3])
@@ -235,13 +235,14 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # A column qualified by the full table name. The last part of that name is enough.
+            # This is a column that is qualified by the full table name. The last part of the table
+            # name is sufficient.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)
         if view != last:
-            # Columns may be qualified by the table's name, so add the name as an alias. If the
-            # query has its own alias here, the text cannot be parsed and the alias is removed.
+            # The table's name is added as an alias, because columns may be qualified by it. If the
+            # query has its own alias here, the text cannot be parsed, so the alias is removed.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
             if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
                 texts[i] = without

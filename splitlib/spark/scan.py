@@ -1,7 +1,7 @@
-"""Read a given list of files as a DataFrame, through Spark's internals or its public API.
+"""Read a fixed list of files as a DataFrame, through Spark's internals or its public API.
 
-With ``verify_files``, the query compares the size and modification time of each file with the
-listed ones when it runs.
+The scan through Spark's internals is called a pinned scan. With ``verify_files``, the query first
+compares the current size and modification time of each file with the listed ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _FILE: Final = "__splitlib_file"
-# For each type, a literal that Spark casts to the type without producing null.
+# A literal for each type, which Spark can cast to the type without producing null.
 _ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
     **dict.fromkeys((ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType), 0),
     BooleanType: False,
@@ -62,14 +62,15 @@ _ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
     TimestampNTZType: date(1970, 1, 1),
     TimestampType: date(1970, 1, 1),
 }
-# Setting: formats that Spark reads through its v1 interface, which provides `_metadata`.
+# Setting that lists the formats that Spark reads through its v1 interface, which provides
+# `_metadata`.
 _OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 _COLUMNS: Final = StructType(
     [
         StructField("path", StringType()),
         StructField("modificationTime", TimestampType()),
         StructField("length", LongType()),
-        StructField("content", BinaryType()),  # not read, because the query does not use it
+        StructField("content", BinaryType()),  # never read, because the query does not use it
     ]
 )
 _SIZE: Final = "__splitlib_size"
@@ -85,9 +86,9 @@ class FileGroup:
     _partitions: int = 0
 
     def add(self, files: pa.RecordBatch, values: pa.RecordBatch) -> None:
-        """Add files whose ``partition`` is a row of ``values``.
+        """Add files whose ``partition`` is a row number in ``values``.
 
-        Without columns in ``values``, all files of the group share one partition.
+        If ``values`` has no columns, all files of the group share one partition.
         """
         used = pc.unique(files["partition"])
         if values.num_columns:
@@ -100,7 +101,7 @@ class FileGroup:
         self._files.append(pa.table([*files.columns[:3], row], schema=FILE_SCHEMA))
 
     def files(self) -> pa.Table:
-        """Return all files. Their ``partition`` is a row of :meth:`values`."""
+        """Return all files. Their ``partition`` is a row number in :meth:`values`."""
         return pa.concat_tables([FILE_SCHEMA.empty_table(), *self._files])
 
     def values(self, none: pa.Table) -> pa.Table:
@@ -109,7 +110,7 @@ class FileGroup:
 
 
 def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """Return a DataFrame of the scan's files. Only the tasks that read a file open it.
+    """Return a DataFrame of the scan's files. Each file is opened only by the tasks that read it.
 
     Raises:
         RuntimeError: if Spark would read other files than the given ones.
@@ -119,13 +120,14 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
 
 
 def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """Return a DataFrame of the scan's files, which Spark's public reader gets as a list of paths.
+    """Return a DataFrame of the scan's files, by passing their paths to Spark's public reader.
 
-    Spark requests the status of every path during this call. The file path of each row is joined
-    with the partition values. A row from a file without a partition fails the query.
+    Spark requests the status of every path during this call. The partition values are joined to the
+    rows by file path. A row from a file without a partition fails the query.
 
     Raises:
-        ConfigError: if Spark reads the format without the hidden column that names the file.
+        ConfigError: if Spark reads the format without the hidden column that contains the file
+            path.
         RuntimeError: if Spark would read other files than the given ones.
         ValueError: if the scan finds columns by field id.
     """
@@ -160,7 +162,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
 
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:
-    """Add a column with the position of each row in its file."""
+    """Add a column with the position of each row in its file, starting at 0."""
     return rows.withColumn(name, metadata_column(rows, "_metadata")["row_index"])
 
 
@@ -188,12 +190,12 @@ def with_partition_columns(
     """Join rows with their partition columns. A row whose file has no partition fails the query.
 
     Args:
-        rows: Rows of files, with Spark's hidden metadata column.
-        keys: Partition columns, followed by the file's encoded path. A file in several partitions
-            has several rows.
-        schema: The partition columns.
-        row_index: Name of an additional last column with the position of each row in its file;
-            None for no such column.
+        rows: Rows of the files, with Spark's hidden metadata column.
+        keys: Partition columns, followed by the file's URI-encoded path. A file in several
+            partitions has several rows.
+        schema: Names and types of the partition columns.
+        row_index: Name of an additional last column with the position of each row in its file, or
+            None to add no such column.
     """
     columns = rows.columns
     file_path = metadata_column(rows, "_metadata")["file_path"]
@@ -211,9 +213,9 @@ def with_partition_columns(
         message = F.concat(F.lit("splitlib has no partition for file "), F.col(row_file))
         return F.when(F.col(file).isNotNull(), value).otherwise(F.raise_error(message))
 
-    # Both checks are needed. Without the filter, a query that reads only data columns would have no
-    # check. If the keys had no check, a condition on a key would make Spark use an inner join,
-    # which drops the rows.
+    # The rows and the keys are both checked. Without the check in the filter, a query that reads
+    # only data columns would have no check. Without the check in the keys, a condition on a key
+    # would make Spark use an inner join, which silently drops the rows.
     return joined.where(known(F.lit(True))).select(
         *(F.col(quoted(name)) for name in columns),
         *(
@@ -227,13 +229,13 @@ def with_partition_columns(
 
 
 def _declared(key: Column, field: StructField) -> Column:
-    """Make a key NOT NULL if the table declares it so. A null then fails the query."""
+    """Make a partition column NOT NULL if the table declares it so. A null then fails the query."""
     zero = None if field.nullable else _ZEROS.get(type(field.dataType))
     if zero is None:
         return key
     message = F.lit(f"Partition column {field.name} is NOT NULL, but a partition has no value.")
     checked = F.when(key.isNull(), F.raise_error(message)).otherwise(key)
-    # This literal is never used. It only makes the column non-nullable for Spark.
+    # The literal is never returned. It only lets Spark see that the column is not nullable.
     return F.coalesce(checked, F.lit(zero).cast(field.dataType))
 
 
@@ -246,7 +248,7 @@ def _unused(columns: list[str]) -> str:
 
 
 def _padded(column: Column, field: StructField) -> Column:
-    """Pad a key of type CHAR with blanks, as Spark does for the columns in files."""
+    """Pad a partition column of type CHAR with blanks, as Spark pads the columns in files."""
     length = char_length(field)
     if length is None:
         return column
@@ -256,7 +258,7 @@ def _padded(column: Column, field: StructField) -> Column:
 def verified(
     rows: DataFrame, files: pa.Table, storage: Mapping[str, Mapping[str, Any]], how: str
 ) -> DataFrame:
-    """Return ``rows`` with a check that fails the query if a file has changed.
+    """Return ``rows`` with a check that fails the query if a file has changed since it was listed.
 
     If the same DataFrame is run again, Spark reuses the result of the first check.
 
@@ -280,8 +282,8 @@ def verified(
             [StructField(_SIZE, LongType()), StructField(_MODIFIED, LongType())]
         ),
         partitions=pa.table({_SIZE: size, _MODIFIED: modified}),
-        # With a size of 1, Spark packs many files into one task. Empty files keep the size 0,
-        # because scans skip them.
+        # Files get the size 1, so that Spark packs many of them into one task. Empty files keep the
+        # size 0, because scans skip them.
         files=pa.table([path, pc.min_element_wise(size, 1), modified, number], schema=FILE_SCHEMA),
         storage=storage,
     )
@@ -290,7 +292,7 @@ def verified(
 
 
 def _is_changed() -> Column:
-    """Return a condition that is false if the file is unchanged, and otherwise raises an error."""
+    """Return a condition that is false if a file is unchanged, and otherwise raises an error."""
     size, listed_size = F.col("length"), F.col(_SIZE)
     time, listed_time = F.unix_millis("modificationTime"), F.col(_MODIFIED)
     # Storage clients round times up or down, and some report only whole seconds.
@@ -322,20 +324,20 @@ def _error(what: str, listed: Column, found: Column, unit: str) -> Column:
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
-    """Return a DataFrame of the scan: nullable data columns, then the partition columns.
+    """Return a DataFrame of the scan's files: nullable data columns, then the partition columns.
 
-    Paths with scheme ``s3`` or ``s3n`` are read with the file system for ``s3a``, unless the
-    session configures one for them.
+    Paths with the scheme ``s3`` or ``s3n`` are read with the file system for ``s3a``, unless the
+    session configures a file system for their own scheme.
 
     Args:
         spark: Session to read with.
         scan: The files to read.
-        how: ``pinned`` needs Spark's internals, and makes no storage request before tasks read the
-            files. ``paths`` uses the public API only. ``auto`` uses ``pinned`` if the internals
+        how: ``pinned`` requires Spark's internals, and makes no storage request before tasks read
+            the files. ``paths`` uses only the public API. ``auto`` uses ``pinned`` if the internals
             are available, otherwise ``paths``.
 
     Raises:
-        ConfigError: for ``pinned`` without Spark's internals.
+        ConfigError: if ``how`` is ``pinned`` and Spark's internals are not available.
     """
     why_not = internals_unavailable(spark, how)
     if how == "pinned" and why_not is not None:
@@ -345,13 +347,13 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
 
 
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
-    """Return the reason why :func:`scan_files` cannot find columns by field id; None if it can."""
+    """Return why :func:`scan_files` cannot find columns by field id, or None if it can."""
     why_not = internals_unavailable(spark, how)
     if why_not is not None:
         return why_not
-    # For columns found by field id, Spark 3.5 and 4.0 use the types of the file instead of the
-    # schema. They also read a struct as null if the file has none of its fields. The setting came
-    # with the release that reads both correctly.
+    # For columns found by field id, Spark 3.5 and 4.0 use the file's types instead of the schema's.
+    # They also read a struct as null if the file has none of its fields. The setting was added in
+    # the release that handles both cases correctly.
     is_right = setting_of(spark, NULL_STRUCTS) is not None
     return None if is_right else "this Spark reads them incorrectly"
 

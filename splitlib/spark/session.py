@@ -1,4 +1,4 @@
-"""Read settings from a session: splitlib's own, those of storage, and changes between plannings."""
+"""Read a session's splitlib and storage settings, detect changes to it, and remember reports."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _OF_DIRECTORIES = (
     "spark.sql.timestampType",
 )
 _SQL: Final = "spark.sql."
-# Prefixes of settings that change how a query runs, but not its result. Spark does not store most
-# of them with views, either.
+# Prefixes of settings that change how a query runs, but not its result. Spark itself does not store
+# most of them with views.
 _HOW: Final = (
     "spark.sql.adaptive.",
     "spark.sql.autoBroadcastJoinThreshold",
@@ -58,7 +58,7 @@ _HOW: Final = (
 
 
 def active_session() -> SparkSession | None:
-    """Return the active session of this thread, else the default session, else None."""
+    """Return this thread's active session, otherwise the default session, otherwise None."""
     try:
         return SparkSession.active()
     except PySparkException:
@@ -74,7 +74,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 
 def settings_of_directories(spark: SparkSession) -> dict[str, str]:
-    """Return the session's settings for inferring columns and partition keys of directories."""
+    """Return the session settings that affect how a directory's columns and keys are inferred."""
     found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
     return {name: str(value) for name, value in found.items() if value is not None}
 
@@ -90,9 +90,9 @@ class SessionState:
     settings: Mapping[str, str]
     """Settings that may change the result of a query."""
     temporary: Mapping[str, str]
-    """Fingerprint of each temporary view, function and variable that the query may name."""
+    """Fingerprint of each temporary view, function and variable that the query may use, by name."""
     path: str
-    """Databases in which Spark looks up names without a database; empty if Spark does not support
+    """Databases in which Spark looks up unqualified names; empty if Spark does not support
     ``SET PATH``."""
 
     @classmethod
@@ -101,8 +101,8 @@ class SessionState:
 
         Args:
             spark: The session.
-            text: The text of a query or of conditions. Temporary views, functions and variables
-                are included if their names occur in it.
+            text: Text of a query or of conditions. Temporary views, functions and variables are
+                included if their names occur in it.
         """
         inside = internals_unavailable(spark) is None
         settings = all_settings(spark) if inside else compat.all_settings(spark)
@@ -122,7 +122,7 @@ class SessionState:
         catalog: bool = True,
         database: bool = True,
     ) -> None:
-        """Check that the session has not changed since this state.
+        """Check that the session has not changed since this state was recorded.
 
         Args:
             spark: The session.
@@ -177,11 +177,11 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
     """Return the fsspec options that correspond to the session's Hadoop settings.
 
     The options for S3 come from ``fs.s3a.*``, for Azure from ``fs.azure.*``, and for Google from
-    ``fs.gs.*``. Options that are not set are omitted, so that the client applies its defaults. S3
+    ``fs.gs.*``. Settings without a value are omitted, so that the client applies its defaults. S3
     buckets and Azure accounts with their own settings get their own options.
 
-    For schemes that fsspec does not support, such as HDFS without Hadoop's libraries, a classic
-    session provides its Hadoop filesystems.
+    For schemes that fsspec does not support, such as HDFS without Hadoop's libraries, the result
+    uses the Hadoop filesystems of a classic session.
     """
     clouds = tuple(dict.fromkeys(CLOUDS.values()))
     names = [name for cloud in clouds for name in cloud.hadoop_names]
@@ -198,26 +198,26 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
         for cloud in clouds
         for store, own in cloud.from_hadoop(settings).items()
     }
-    # Options of a bucket or account replace the general ones, even if they are empty.
+    # Empty options of a bucket or account are kept, because they replace the general ones.
     found = {store: options for store, options in found.items() if options or "://" in store}
     return OptionsByProtocol(found, filesystem=filesystem)
 
 
 def _set_in_spark(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of a session. Names with "spark.hadoop." are also present without it."""
+    """Return a session's settings, with each ``spark.hadoop.*`` setting also under its bare name."""
     known = compat.all_settings(spark)
     prefix = "spark.hadoop."
     return {k.removeprefix(prefix): v for k, v in known.items() if k.startswith(prefix)} | known
 
 
 plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
-"""Function that plans a DataFrame again, for each planned DataFrame. Results of commands are
-missing."""
+"""The function that plans each planned DataFrame again. Results of commands have no entry."""
 reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
-"""Report of each planned DataFrame."""
+"""The report on each planned DataFrame."""
 _of_scans: Final[dict[str, tuple[frozenset[str], Report]]] = {}
-"""The latest planned DataFrame with a pinned scan, by the root of the scan: the roots of all of its
-pinned scans, and its report. A DataFrame that is derived from it has the same scans."""
+"""For the root directory of each scan that reads a fixed list of files (pinned scan): the latest
+planned DataFrame that contains the scan, as the roots of all its pinned scans and its report. A
+DataFrame that is derived from it has the same scans."""
 _MOST_SCANS: Final = 1_000
 
 
@@ -233,11 +233,11 @@ def remember(
     Args:
         df: The planned DataFrame.
         report: Report on its planning.
-        plan_again: Function that plans the same query again and receives ``df``; None if the query
-            cannot be planned again. The function must not hold a reference to ``df``, which would
-            keep both in memory forever.
-        is_new: Whether the scans of ``df`` were planned for it, and not for a DataFrame from which
-            it is derived.
+        plan_again: Function that receives ``df`` and plans its query again, or None if the query
+            cannot be planned again. The function must not hold a reference to ``df``, because that
+            would keep both in memory forever.
+        is_new: Whether the scans in ``df`` were planned for ``df`` itself, and not for a DataFrame
+            from which it is derived.
     """
     reports[df] = report
     reported(lambda: report)
@@ -250,20 +250,20 @@ def remember(
 
 
 def reports_of_scans(df: DataFrame) -> dict[str, Report]:
-    """Return the reports of the DataFrames that ``df`` is derived from, by root of a pinned scan.
+    """Return the reports on the DataFrames from which ``df`` is derived, by pinned scan root.
 
-    Scans whose report was kept longest ago may be missing.
+    The oldest reports may be missing, because the number of remembered scans is limited.
     """
     roots = _pinned_roots(df)
-    # One lookup for each root: another thread may drop the entry meanwhile.
+    # Each root is looked up only once, because another thread may drop the entry in between.
     found = filter(None, map(_of_scans.get, roots))
     return {root: report for of_one, report in found if of_one <= roots for root in of_one}
 
 
 def table_read_by(name: str) -> str:
-    """Return the name of the table that a pinned scan reads, given the root of the scan.
+    """Return the name of the table that a pinned scan reads, given the scan's root directory.
 
-    Any other name is returned unchanged, and so is a root whose table is not known.
+    Any other name is returned unchanged, and so is the root of a scan whose table is not known.
     """
     _, report = _of_scans.get(name, ((), Report(name)))
     tables = {one.table for one in report.scans or (report,)}
@@ -271,7 +271,7 @@ def table_read_by(name: str) -> str:
 
 
 def _pinned_roots(df: DataFrame) -> frozenset[str]:
-    """Return the made-up root directories of the pinned scans of a query."""
+    """Return the root directories of a query's pinned scans. They are generated, unique paths."""
     if internals_unavailable(df.sparkSession) is not None:
         return frozenset()
     catalyst = Catalyst(df.sparkSession)

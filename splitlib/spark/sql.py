@@ -1,9 +1,9 @@
 """``splitlib.sql``, ``optimize``, ``explain`` and ``replan``: prune the scans of a query.
 
 The query inside a MERGE, UPDATE, DELETE, INSERT or CREATE TABLE AS is planned like any other query,
-before the command runs. In MERGE, UPDATE and DELETE, the joins of the condition also imply a filter
-on the changed table. Every row that the command changes meets this filter. So the filter is added
-to the condition, and Spark reads less of the table.
+before the command runs. In MERGE, UPDATE and DELETE, the joins in the condition also imply a filter
+on the changed table. Every row that the command changes satisfies this filter. So the filter is
+added to the condition, and Spark reads less of the table.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ class PlannedCommand:
 def planned_command(
     spark: SparkSession, text: str, named: Mapping[str, NamedTable]
 ) -> PlannedCommand | None:
-    """Plan a statement; return None if it is not a command that splitlib can plan.
+    """Plan a command. Return None if the statement is not a command that splitlib can plan.
 
-    A statement that cannot be planned stays unchanged, so that Spark reports its errors.
+    A command whose planning fails stays unchanged, so that Spark reports its errors.
 
     Args:
         spark: Session in which the statement runs.
         text: One SQL statement.
-        named: Tables of named catalogs in the statement, by the root directory of their
-            placeholder scans.
+        named: Tables of named catalogs in the statement, by the root path of their placeholder
+            scans.
 
     Raises:
         SplitlibError: in the same cases as :func:`splitlib.spark.planner.optimize.plan`.
@@ -159,7 +159,7 @@ def _implied_by_source(
 ) -> tuple[ParsedCommand | None, Report]:
     """Return the MERGE with a filter on its target that follows from the keys of its source.
 
-    The command is None if there is no such filter. Then the report contains the reason.
+    If there is no such filter, the command is None and the report contains the reason.
     """
     leaves = catalyst.plans.leaves(
         catalyst.execution.analyzed(catalyst.execution.dataframe(merge.target))
@@ -182,22 +182,22 @@ def _implied_by_source(
 def _planned(
     catalyst: Catalyst, query: LogicalPlan, named: Mapping[str, NamedTable]
 ) -> tuple[LogicalPlan | None, Report]:
-    """Plan a query; return its new analyzed plan (None if it is unchanged) and the report."""
+    """Plan a query. Return its new analyzed plan, or None if it is unchanged, and the report."""
     df = catalyst.execution.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
 
 
 def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | None:
-    """Compute the rows of a MERGE's source now, and return a plan that reads these rows.
+    """Compute the source rows of a MERGE now, and return a plan that reads these rows.
 
-    Otherwise, a row could appear in the source after the keys are collected. Its match could be in
-    a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return None
-    if the source is too large to compute.
+    Without this, a row could appear in the source after the keys are collected. Its match could be
+    in a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return
+    None if the source is too large to compute.
     """
     analyzed = catalyst.execution.analyzed(catalyst.execution.dataframe(source))
-    # The MERGE condition qualifies the source's columns with its alias, so the alias must stay.
-    # If there is no alias, the condition uses the names of the source's tables.
+    # The source's alias must stay, because the MERGE condition qualifies the source's columns with
+    # it. Without an alias, the condition uses the names of the source's tables.
     path = (0,) if catalyst.plans.kind(analyzed) == "SubqueryAlias" else ()
     rows = catalyst.plans.node(analyzed, path)
     leaves = catalyst.plans.leaves(catalyst.execution.optimized(rows))
@@ -217,7 +217,10 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
 ) -> tuple[str | None, Report]:
-    """Return the filter that a query's joins imply for its first child, the table to change."""
+    """Return the filter that a query's joins imply for its first child, the table to change.
+
+    If there is no such filter, the result is None and a report with the reason.
+    """
     df = catalyst.execution.dataframe(query)
     leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])
     if leaf is None:
@@ -233,24 +236,24 @@ def _leaf_below(node: Node) -> Path | None:
 
 _log = get_logger(__name__)
 _warned: WeakSet[SparkSession] = WeakSet()
-"""Sessions for which it was logged that nothing is optimized in them."""
+"""Sessions for which the warning was logged that splitlib does not optimize their queries."""
 
 
 @in_its_session
 @traced("optimize")
 def optimize(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with the same rows that reads only the partitions that joins need.
+    """Return a DataFrame with the same rows that reads only the partitions that its joins match.
 
-    This call collects the keys of the dimensions and lists the matching partitions. If nothing can
-    be pruned, it returns ``df`` itself. :func:`splitlib.explain` reports the pruned scans, and why
-    other scans were not pruned. Spark's own errors are raised unchanged. In tables of the session,
-    partitions whose directory does not exist are skipped, as in Spark, unless ``missing_partition``
-    is set.
+    This call collects the join keys from the dimensions (the small sides of the joins), and lists
+    the matching partitions. If nothing can be pruned, it returns ``df`` itself.
+    :func:`splitlib.explain` reports the pruned scans, and why other scans were not pruned. Spark's
+    own errors are raised unchanged. In tables of the session's catalogs, partitions whose directory
+    does not exist are skipped, as in Spark, unless ``missing_partition`` is set.
 
     The query is planned once. Use :func:`splitlib.replan` to plan it again.
 
     Raises:
-        TooManyPartitions: if more than ``max_partitions`` partitions of a pruned table remain.
+        TooManyPartitions: if a pruned table has more than ``max_partitions`` matching partitions.
         MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
             set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.
@@ -276,10 +279,10 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     that name.
 
     Raises:
-        SplitlibError: if a table of a named catalog cannot be read, and the errors of
+        SplitlibError: if a table of a named catalog cannot be read, and in the same cases as
             :func:`optimize`.
         ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
-            with SELECT or VALUES: the tables that a command reads cannot be determined there.
+            with SELECT or VALUES, because the tables that a command reads are not known there.
     """
     warn_without_effect(spark, "sql")
     args = tuple(map(_copied, args))
@@ -289,7 +292,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         with named_tables(spark, query, opened) as (text, tables):
             allowed, has_parameters = allowed_by(spark), bool(args or kwargs)
             refuse_statement(spark, text, allowed, has_parameters=has_parameters)
-            # A command with parameters is not planned, since splitlib would have to bind the
+            # A command with parameters is not planned, because splitlib would have to bind the
             # parameters in each part of it.
             command = None if has_parameters else planned_command(spark, text, tables)
             if command is None or command.plan is None:
@@ -312,7 +315,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def warn_without_effect(spark: SparkSession, function: str) -> None:
-    """Log once per session that a function changes nothing there, with what prunes instead."""
+    """Log once per session that ``function`` has no effect there, and which functions prune."""
     reason = internals_unavailable(spark)
     if reason is not None and spark not in _warned:
         _warned.add(spark)
@@ -342,10 +345,10 @@ def replan(df: DataFrame) -> DataFrame:
     splitlib plans a DataFrame once. The partitions and files that it reads, and the rows of its
     small dimensions, are fixed at that time.
 
-    A result of :func:`splitlib.sql` is analyzed again from its text. The session must not have
-    changed: the current catalog and database, the temporary views, functions and variables that
-    the query names, and settings that affect its result. The conditions of a
-    :class:`splitlib.spark.read.reader.TableReader` are checked in the same way. A result of
+    A result of :func:`splitlib.sql` is analyzed again from its text. In the session, nothing that
+    affects the query may have changed: the current catalog and database, the temporary views,
+    functions and variables that the query names, and settings that affect its result. This is also
+    checked for the conditions of a :class:`splitlib.spark.read.reader.TableReader`. A result of
     :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load` is planned
     again from the same input DataFrames.
 
@@ -355,8 +358,8 @@ def replan(df: DataFrame) -> DataFrame:
 
     Raises:
         ConfigError: if ``df`` was not planned by splitlib or is the result of a command, or if the
-            session has changed so that the query would have another meaning.
-        SplitlibError: as the function that returned ``df``.
+            session has changed so that the query could have a different result.
+        SplitlibError: in the same cases as the function that returned ``df``.
     """
     if df not in plan_again_by:
         raise ConfigError(
@@ -373,16 +376,16 @@ def explain(df: DataFrame) -> Report:
 
     ``str()`` formats the report. Its contents depend on the DataFrame:
 
-    - Result of :meth:`splitlib.spark.read.reader.TableReader.load`: the table and its files.
-    - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: the scans of the query.
-    - DataFrame derived from such results, as by ``load().join(…)``: their scans, without planning
-      them again.
-    - Any other DataFrame, and other tables that are joined: the scans that
+    - For a result of :meth:`splitlib.spark.read.reader.TableReader.load`: the table and its files.
+    - For a result of :func:`splitlib.optimize` or :func:`splitlib.sql`: the scans of the query.
+    - For a DataFrame derived from such results, as by ``load().join(…)``: their scans, without
+      planning them again.
+    - For any other DataFrame, and for other joined tables: the scans that
       :func:`splitlib.optimize` would prune. To find them, this call collects the keys of the
       dimensions.
 
     Some tables are pruned by a condition instead of a list of files. This call plans their scans,
-    to report the number of matching files if the data source provides it. After a command the
+    to report the number of matching files if the data source provides it. After a command, these
     files are not counted, because the command has already changed the table.
     """
     df = given_dataframe(df)
@@ -397,16 +400,17 @@ def explain(df: DataFrame) -> Report:
 
 
 def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
-    """Add the scans of queries that were planned before to a report on the rest of a query."""
+    """Add the scans of earlier planned queries to a report on the rest of a query."""
     known = {id(one): one for one in planned}.values()
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:
         return report
-    # The plan of a loaded table has the table's own relation, too, which is never read.
+    # The plan of a loaded table also contains the table's own relation, which is never read.
     names = {scan.table for scan in scans}
     scans += [scan for scan in report.scans if scan.table not in names or not scan.is_unread]
     notes = dict.fromkeys(note for one in (*known, report) if not one.table for note in one.notes)
-    # That there is nothing more to prune is no reason.
+    # These reasons only say that nothing else can be pruned. They are omitted, because the report
+    # already has scans.
     reasons = () if report.reasons in _NOTHING_MORE else report.reasons
     return replace(report, scans=tuple(scans), reasons=reasons, notes=tuple(notes))
 
@@ -414,7 +418,7 @@ def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
 def _with_files(df: DataFrame, report: Report) -> Report:
     """Add file counts to the report, for the tables that are pruned by a condition.
 
-    Each of these tables is planned twice, with its condition and without.
+    Spark plans each of these tables twice, with the condition and without it.
     """
     catalyst = Catalyst(df.sparkSession)
     leaves = catalyst.plans.distinct(catalyst.plans.all_leaves(analyzed_plan(df)))
