@@ -204,7 +204,7 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
 
 
 def _set_in_spark(spark: SparkSession) -> dict[str, str]:
-    """Return a session's settings, with each ``spark.hadoop.*`` setting also under its bare name."""
+    """Return the session settings. Each ``spark.hadoop.X`` setting is also included as ``X``."""
     known = compat.all_settings(spark)
     prefix = "spark.hadoop."
     return {k.removeprefix(prefix): v for k, v in known.items() if k.startswith(prefix)} | known

@@ -1,4 +1,4 @@
-"""Parse the options of ``spark.read.format("splitlib")``, and plan the splits of its table.
+"""Parse the options of ``spark.read.format("splitlib")``, and plan the table's splits.
 
 The driver plans the splits, and executors read their rows.
 """
@@ -39,7 +39,7 @@ from splitlib.spark.conversion import nullable, spark_schema
 from splitlib.storage import AllowedLocations, Storage, nested_options, option_value
 from splitlib.table import Table
 
-# Metadata key of a column's initial default, which is its value in files that lack the column.
+# Metadata key for a column's initial default: its value for rows in files that lack the column.
 _SPARK_DEFAULT = "EXISTS_DEFAULT"
 _READABLE = (
     T.BooleanType,
@@ -66,15 +66,15 @@ _MAX_BYTES = 2**30
 
 
 def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType:
-    """Return the columns to read, with the types that ``spark.table`` would have.
+    """Return the columns to read, with the same types as in ``spark.table``.
 
     Args:
         table: The table.
-        columns: Names of the columns, in any case; None for all columns.
+        columns: Names of the columns, ignoring case; None for all columns.
 
     Raises:
         ConfigError: if the table does not have one of the columns.
-        UnsupportedTable: for a type that cannot be read with Arrow.
+        UnsupportedTable: if a column has a type that cannot be read with Arrow.
     """
     schema = spark_schema(table.metadata)
     if columns is not None:
@@ -95,8 +95,8 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """Return the schema of the Arrow batches that Spark accepts for ``schema``."""
-    # Newer versions of PySpark need the time zone of timestamps as an argument. Older versions do
-    # not have this argument and use UTC.
+    # In newer PySpark versions, the time zone of timestamps is a required argument. Older versions
+    # do not have this argument and use UTC.
     utc: Any = (
         {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     )
@@ -121,7 +121,7 @@ def _is_readable(kind: T.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Parsed options of the data source. Their ``repr`` omits values that may be secret."""
+    """Parsed data source options. The ``repr`` omits values that may be secret."""
 
     table: str
     connector: str | None
@@ -139,11 +139,11 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse the options that Spark passes: names in any case, values as text.
+        """Parse the options that Spark passes. Names are not case-sensitive, and values are text.
 
         Raises:
-            ConfigError: for a missing, unknown or malformed option.
-            InvalidFilter: for a filter that cannot be decoded.
+            ConfigError: if an option is missing, unknown or malformed.
+            InvalidFilter: if a filter cannot be decoded.
         """
         settings = {option_name(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
         own = {name.lower() for name in _OWN}
@@ -182,15 +182,15 @@ class ReadOptions:
         )
 
     def open(self) -> Table:
-        """Open the table, with its timestamp keys in the time zone of the option ``timeZone``.
+        """Open the table, with timestamp keys as local times in the zone of option ``timeZone``.
 
         Raises:
-            ConfigError: if the table needs a time zone and ``timeZone`` is missing.
+            ConfigError: if partitions or filters contain timestamps and ``timeZone`` is missing.
             SplitlibError: the same errors as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
         try:
-            # A Python data source cannot read the settings of the Spark session.
+            # No session settings are passed, because a Python data source cannot read them.
             table = open_table(
                 self.table,
                 self.connector,
@@ -199,7 +199,7 @@ class ReadOptions:
                 **{**self.others, **given},
             )
         except ConfigError as error:
-            if error.hint:  # it names arguments of Python
+            if error.hint:  # the hint names Python arguments, so convert them to options
                 error.hint = _ARGUMENT.sub(r'.option("\1", "\2")', error.hint)
             raise
         try:
@@ -288,13 +288,13 @@ class SplitReader:
         self._config = config
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of all splits of one task."""
+        """Read the rows of all splits in one task."""
         assert isinstance(partition, SplitsPartition)
         storage, allowed = Storage(self._storage), self._config.allowed_locations
         if allowed is None:
             allowed = _allowed_by_session()
         if allowed is not None:
-            # Check again, since a symbolic link may have changed after planning.
+            # The paths are checked again, because a symbolic link may have changed after planning.
             paths = [split.path for split in partition.splits]
             AllowedLocations(allowed).refuse_outside(paths)
         for split in partition.splits:
@@ -308,10 +308,10 @@ class SplitReader:
 
 
 def _allowed_by_session() -> tuple[str, ...] | None:
-    """Return the session's setting ``allowed_locations``; None if it is not set.
+    """Return the session's setting ``allowed_locations``, or None if it is not set.
 
-    A Python data source cannot read the session's settings on the driver. In a task it can, since
-    Spark passes the settings to each task as local properties.
+    On the driver, a Python data source cannot read the session's settings. In a task it can,
+    because Spark passes the settings to each task as local properties.
     """
     task = TaskContext.get()
     value = None if task is None else task.getLocalProperty(_ALLOWED)
@@ -321,19 +321,19 @@ def _allowed_by_session() -> tuple[str, ...] | None:
 
 
 class Planned(NamedTuple):
-    """Result of the enumeration of a table."""
+    """The matching splits of a table."""
 
     splits: list[FileSplit]
-    """Splits that match the filters. For an unchanged table, they are equal and in the same order
-    each time."""
+    """Splits that match the filters. For an unchanged table, repeated calls return equal splits in
+    the same order."""
     row_groups: RowGroupFilter
 
 
 class SplitPlanner(ABC):
-    """Plans the splits that a DataFrame reads. Its pickle contains a :class:`SplitReader` instead.
+    """Plans the splits that a DataFrame reads. It is pickled as a :class:`SplitReader`.
 
-    The table is open only while splits are planned, because Spark does not always report that it no
-    longer needs a reader.
+    The table is open only while splits are planned, because Spark does not always report when it
+    no longer needs a reader.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -345,7 +345,7 @@ class SplitPlanner(ABC):
         """Return the filter that selects the row groups to read in each file."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task, as :meth:`SplitReader.read` does."""
+        """Read the rows of one task, like :meth:`SplitReader.read`."""
         kind, arguments = self.__reduce__()
         return kind(*arguments).read(partition)
 
@@ -358,12 +358,12 @@ class SplitPlanner(ABC):
         )
 
     def plan(self) -> Planned:
-        """Open the table, enumerate its splits, and close it.
+        """Open the table, enumerate its splits, and close the table.
 
         Raises:
-            ConfigError: if the schema of the DataFrame differs from the columns of the table.
-            UnsupportedTable: for files or partition values that cannot be read exactly.
-            SplitlibError: the errors of :func:`splitlib.load_table` and of
+            ConfigError: if the DataFrame's schema differs from the table's columns.
+            UnsupportedTable: if files or partition values cannot be read exactly.
+            SplitlibError: in the same cases as :func:`splitlib.load_table` and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         with self._options.open() as table:
@@ -379,7 +379,7 @@ class SplitPlanner(ABC):
             return Planned(splits, RowGroupFilter(table.metadata.data_schema, filters))
 
     def tasks(self, splits: Iterable[FileSplit]) -> list[SplitsPartition]:
-        """Pack the splits into tasks. Without splits, return one empty task."""
+        """Pack the splits into tasks, or return one empty task if there are no splits."""
         packed = pack(splits, self._options.config.target_split_bytes)
         return [SplitsPartition(task) for task in packed] or [SplitsPartition(())]
 
@@ -403,7 +403,7 @@ def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
     """Reject partition values that Spark may parse differently from :func:`parse`.
 
     Raises:
-        UnsupportedTable: if there is such a value. The message names it.
+        UnsupportedTable: if there is such a value. The message contains the value.
     """
     values = partitions.values
     parsed_as = table_fields(values.schema, partitions.fields, keys)

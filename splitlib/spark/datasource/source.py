@@ -1,14 +1,15 @@
 """The data source for ``spark.read`` and ``spark.readStream`` with ``format("splitlib")``.
 
 It uses only Spark's public Python API. So it also works on Spark Connect, and with storage that
-Spark itself cannot access. If a session can use :func:`splitlib.read`, that function is faster.
+Spark itself cannot access. In sessions that support :func:`splitlib.read`, that function is faster.
 
 A stream is finite: each micro-batch reads the next splits of an ordered list. An offset is a
 position in this list, with a fingerprint of all splits before the position. After a restart, the
 splits are listed again, and the fingerprint shows whether the splits before the position have
-changed. Offsets must be small, since Spark writes one for every micro-batch and compares them as
-text. So they are not checkpoints of the coordinator
-(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`), which grow with the table.
+changed. Offsets must be small, because Spark writes one for every micro-batch and compares them as
+text. Therefore the coordinator's checkpoints
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`), which grow with the table, are not
+used as offsets.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ _log = get_logger(__name__)
 class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads splits in micro-batches of at most ``maxBytesPerTrigger``.
 
-    A split that is larger is a micro-batch of its own. Spark before 4.2 does not pass the start of
-    a micro-batch, so there all splits are one micro-batch.
+    A larger split becomes a micro-batch of its own. Spark before 4.2 does not pass the start of a
+    micro-batch, so there all splits form one micro-batch.
     """
 
     def __init__(
@@ -68,12 +69,13 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Create the reader without opening the table.
 
         Args:
-            options: Options of the data source.
+            options: The data source options.
             schema: The columns to read.
             filtered_columns: Columns whose statistics :class:`RowGroupFilter` compares with the
-                filters; None if unknown.
+                filters, or None if they are unknown.
         """
-        # The splits must be the same after a restart, when other footers are known.
+        # Statistics from footers are not used, because other footers may have been read after a
+        # restart, and the splits must be the same then.
         config = replace(options.config, learn_statistics=False)
         super().__init__(replace(options, config=config), schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
@@ -81,15 +83,15 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         self._ends = False
         """Whether Spark stops the query after the last split."""
         self._returned_all = False
-        """Whether the last offset was returned to a version of Spark that passes no start."""
+        """Whether the last offset was returned to a Spark version that does not pass the start."""
         self._noted_the_end = False
 
     def row_groups(self) -> RowGroupFilter:
         """Return the filter that selects the row groups to read in each file.
 
         Spark pickles the reader in a process that does not plan splits, so this method does not
-        plan them either. It opens the table only if there are filters whose columns are unknown,
-        because the user passed a schema.
+        plan them either. It opens the table only if there are filters but their columns are
+        unknown, because the user passed a schema.
         """
         filters = self._options.filters_in_zone()
         columns = self._filtered_columns
@@ -110,7 +112,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
 
     @cached_property
     def _fingerprints(self) -> list[str]:
-        """Fingerprints of the first 0, 1, 2, … splits."""
+        """Fingerprints of the list's first 0, 1, 2, … splits. The index is the number of splits."""
         digest = blake2b(digest_size=16)
         fingerprints = [digest.hexdigest()]
         for split in self._splits:
@@ -119,7 +121,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return fingerprints
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the offset of the first split."""
+        """Return the offset before the first split."""
         return self._offset(0)
 
     def latestOffset(  # noqa: N802 - Spark's name
@@ -128,7 +130,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Return the end offset of the next micro-batch.
 
         Raises:
-            SourceError: if the splits before ``start`` differ from those read before.
+            SourceError: if the splits before ``start`` differ from the splits that were read.
         """
         if start is None or not isinstance(limit, ReadMaxBytes):
             if self._returned_all:
@@ -153,25 +155,25 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note that the query ends by itself. The splits are listed once in any case."""
+        """Remember that Spark stops the query by itself. Splits are listed only once anyway."""
         self._ends = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
         """Return the tasks of one micro-batch.
 
         Raises:
-            SourceError: if the splits of the table have changed since the offsets were created.
+            SourceError: if the table's splits have changed since the offsets were created.
         """
         return self.tasks(self._splits[self._position(start) : self._position(end)])
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing, because the reader keeps no state of micro-batches."""
+        """Do nothing, because the reader keeps no state for micro-batches."""
 
     def stop(self) -> None:
         """Do nothing, because the table is open only while splits are planned."""
 
     def _note_the_end(self) -> None:
-        """Log once that all splits have been read, unless the query ends by itself."""
+        """Log once that all splits have been read, unless Spark stops the query by itself."""
         if not (self._ends or self._noted_the_end):
             self._noted_the_end = True
             _log.warning(
@@ -204,32 +206,33 @@ class SplitlibDataSource(DataSource):
     Options:
         table: Name of the table, as for :func:`splitlib.load_table`. It can also be passed to
             ``load``.
-        connector: Connector of the table. It may be omitted if environment variables configure
+        connector: The table's connector. It may be omitted if environment variables configure
             the catalog.
         columns: Names of the columns to read, separated by commas; by default all columns. Spark
-            does not pass the columns of a query to a Python data source.
+            does not tell a Python data source which columns a query uses.
         filter: Join keys, as ``base64.b64encode(data.to_bytes()).decode()`` for a
             :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``,
             ``filter.3``, …
-        timeZone: Time zone of the session; needed if partition keys or filters are timestamps.
-        maxBytesPerTrigger: Maximum size of a micro-batch of a stream, such as ``512m``; by default
+        timeZone: The session's time zone; required if partition keys or filters are timestamps.
+        maxBytesPerTrigger: Maximum size of a streaming micro-batch, such as ``512m``; by default
             ``1g``.
-        storage.NAME: Option NAME of the fsspec filesystem.
+        storage.NAME: Option NAME for the fsspec filesystem.
 
-    Further options are the settings of :class:`splitlib.SplitConfig`, in camel case such as
-    ``targetSplitBytes``, and the options of the connector.
+    Further options are the :class:`splitlib.SplitConfig` settings, in camel case such as
+    ``targetSplitBytes``, and the connector's options.
     """
 
     # Spark calls `schema` and `reader` in two separate processes (measured with 4.0 and 4.3). Spark
-    # 4.0 plans a DataFrame again for each query, later versions do so for self-joins. Processes
-    # cannot share a connection, so each method opens and closes the table. This also detects that
-    # the table was altered in between. `schema` does not list files, since a DataFrame may never be
-    # read, and a stream would list its files twice. If the user passes the schema, Spark does not
-    # call `schema`, and only the reader opens the table.
+    # 4.0 plans a DataFrame again for each query; later versions do so for self-joins. Processes
+    # cannot share a connection, so each method opens and closes the table. This also detects
+    # whether the table was altered in between. `schema` does not list files, because a DataFrame
+    # may never be read, and a stream would list its files twice. If the user passes the schema,
+    # Spark does not call `schema`, and only the reader opens the table.
 
     # `pushFilters` is not implemented. Spark would store the remaining partitions with the loaded
     # DataFrame instead of the query: after `loaded.where("k = 1")`, `loaded` itself would lose its
-    # other rows. Spark also raises an error for the method if its setting is off, the default.
+    # other rows. Also, if a data source has this method, Spark raises an error unless a setting is
+    # on. By default, it is off.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -239,19 +242,19 @@ class SplitlibDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
+        """Return the format name, for ``spark.read.format("splitlib")``."""
         return "splitlib"
 
     def schema(self) -> StructType:
-        """Return the columns, with the types that ``spark.table`` would have.
+        """Return the columns to read, with the same types as in ``spark.table``.
 
         Raises:
-            UnsupportedTable: if the rows might differ from those of Spark's own reader.
+            UnsupportedTable: if the rows might differ from those that Spark's own reader returns.
         """
         with self._options.open() as table:
             refuse_unreadable(table.metadata.read_format)
-            # The reader of a stream needs these columns. It gets them because Spark pickles the
-            # data source with all its attributes.
+            # These columns are stored for the stream reader, which Spark creates from a pickled
+            # copy of this data source.
             filters = RowGroupFilter(table.metadata.data_schema, self._options.filters_in_zone())
             self._filtered_columns = filters.columns
             return wanted_schema(table, self._options.columns)
@@ -267,7 +270,8 @@ class SplitlibDataSource(DataSource):
         return StreamReader(self._options, schema, self._filtered_columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark sends the data source to every task with its reader, but uses only its name there.
+        # The state is omitted after planning, because Spark sends the data source to every task,
+        # but uses only its name there.
         return {} if self._is_planned else self.__dict__
 
 
@@ -279,8 +283,8 @@ class BatchReader(SplitPlanner, DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        # Plan the splits here, since Spark pickles the reader, and so calls `row_groups`, before
-        # it calls `partitions`.
+        # The splits are planned here, because Spark pickles the reader before it calls
+        # `partitions`, and pickling calls `row_groups`.
         self._splits, self._row_groups = self.plan()
 
     def row_groups(self) -> RowGroupFilter:

@@ -20,18 +20,18 @@ from splitlib.spark.file_scan import FileScan, own_storage
 from splitlib.spark.scan import scan_files, why_no_field_ids
 from splitlib.table import Table
 
-# Metadata key that holds the field id by which Spark's Parquet reader finds a column.
+# Metadata key for the field id by which Spark's Parquet reader finds a column.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
-# Metadata keys of a column's default. Spark uses it for rows of files that lack the column.
+# Metadata keys for a column's default. Spark uses it for rows of files that lack the column.
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
-"""How to find columns in a file: by field id, or by name. The mapping has the name in the file for
-each field id."""
+"""How columns are found in a file: by field id, or by name. In the second case, this maps each
+field id to the column's name in the file."""
 
 
 def field_id(field: pa.Field) -> int:
-    """Return the field id of a column of the table.
+    """Return a table column's field id.
 
     Raises:
         UnsupportedTable: if the column does not have a field id.
@@ -47,21 +47,21 @@ def field_id(field: pa.Field) -> int:
 def alias(identifier: int) -> str:
     """Return an alias for a column that no table or file uses as a column name.
 
-    Spark pushes conditions down to files by column name, even if it finds columns by field id. With
-    the column's own name, Spark could test another column that has this name in an old file.
+    Spark pushes conditions down to files by column name, even if it finds columns by field id. If
+    the column kept its own name, Spark could test another column with this name in an old file.
     """
     return f"__splitlib_{identifier}"
 
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """Some columns of a table, to be read from files in which they are found in the same way."""
+    """Table columns to read from files in which the columns are found in the same way."""
 
     fields: tuple[pa.Field, ...]
     find: Finder
 
     def read_schema(self) -> StructType:
-        """Return the schema to read files with, in the order of :attr:`fields`."""
+        """Return the schema for reading the files, in the order of :attr:`fields`."""
         return StructType([self._read_field(field, top=True) for field in self.fields])
 
     def values(self) -> Iterator[Column]:
@@ -131,7 +131,7 @@ class MappedColumns:
         return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
 
     def _is_plain(self, field: pa.Field) -> bool:
-        """Whether the column differs from the table's column only in names."""
+        """Return whether the column in files differs from the table's column only in names."""
         return not is_uuid(field) and all(
             self._is_plain(child) and (self._in_file(child) or default_literal(child) is None)
             for child in children(field)
@@ -161,12 +161,12 @@ class MappedColumns:
 
 
 def is_uuid(field: pa.Field) -> bool:
-    """Whether the column is a UUID, which is text in Spark and has 16 bytes in files."""
+    """Return whether the column is a UUID, which is text in Spark but 16 bytes in files."""
     return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether the type is a list or a large list."""
+    """Return whether the type is a list or a large list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
@@ -181,9 +181,9 @@ def children(field: pa.Field) -> list[pa.Field]:
 
 
 def spark_type(field: pa.Field) -> DataType:
-    """Return the Spark type of a column, with every field nullable.
+    """Return a column's Spark type, with all nested fields nullable.
 
-    A column that is required now may have nulls in older files.
+    A field that is required now may have nulls in older files.
     """
     return from_arrow_type(_nullable(field.type), prefer_timestamp_ntz=True)
 
@@ -197,10 +197,10 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def spark_fills_defaults(fields: Iterable[pa.Field]) -> bool:
-    """Whether Spark's reader can fill in the defaults of all columns.
+    """Return whether Spark's reader can fill in the defaults of all columns.
 
-    Spark can fill in defaults of top-level columns, except for binary columns and UUIDs. It cannot
-    fill in defaults of nested fields.
+    Spark can fill in the defaults of top-level columns, except for binary columns and UUIDs. It
+    cannot fill in the defaults of nested fields.
     """
     return not any(
         (INITIAL_DEFAULT in (field.metadata or {}) and (is_uuid(field) or _is_bytes(field)))
@@ -221,11 +221,11 @@ def _is_bytes(field: pa.Field) -> bool:
 
 
 def nulls_empty_structs(spark: SparkSession) -> bool:
-    """Whether Spark reads a struct as null if the file has none of the requested fields.
+    """Return whether Spark reads a struct as null if the file has none of the requested fields.
 
     This concerns structs whose fields are found by name.
     """
-    # A Spark without the setting always does.
+    # Spark versions without the setting always read such a struct as null.
     return setting_of(spark, NULL_STRUCTS) != "false"
 
 
@@ -241,8 +241,8 @@ class MappedReader:
         spark: Session to read with.
         table: A table whose columns are found by field id.
         how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
-        skip: Whether Spark should use conditions to skip parts of files. Spark finds the
-            statistics by column name, so columns are then read by name where possible.
+        skip: Whether Spark should use conditions to skip parts of files. Spark finds statistics by
+            column name, so columns are then read by name if possible.
     """
 
     def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
@@ -250,8 +250,8 @@ class MappedReader:
         self.table = table
         self.how = how
         self.storage = own_storage(table)
-        # If Spark cannot fill in all defaults, MappedColumns adds them. For this, it needs the
-        # column names of each file.
+        # If Spark cannot fill in all defaults, columns are read by name and MappedColumns adds the
+        # defaults. For this, it needs the column names in each file.
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )
@@ -267,7 +267,8 @@ class MappedReader:
         """Yield the same files in batches that :meth:`read` accepts.
 
         Raises:
-            UnsupportedTable: if neither the session nor the connector can find the columns.
+            UnsupportedTable: if the session cannot read the columns by field id, and the connector
+                cannot provide their names in the files.
         """
         if files.read_format.columns != "id" or self._by_id:
             yield files
@@ -286,17 +287,17 @@ class MappedReader:
         partitions: pa.Table,
         row_index: str | None = None,
     ) -> DataFrame:
-        """Read the rows of the files: ``fields`` in the table's types, named by :func:`alias`.
+        """Read ``fields`` from the files, with the table's types and the names from :func:`alias`.
 
         Args:
-            files: A batch from :meth:`readable`; ``partition`` is a row number of ``partitions``.
-            fields: Columns of the table to read from the files.
+            files: A batch from :meth:`readable`; ``partition`` is a row number in ``partitions``.
+            fields: Table columns to read from the files.
             partitions: Columns to add after ``fields``, with one row per partition.
-            row_index: Name of an additional last column with the position of each row in its file;
-                None for no such column.
+            row_index: Name of an additional last column with the position of each row in its file,
+                or None to add no such column.
 
         Raises:
-            UnsupportedTable: for files that Spark would read incorrectly.
+            UnsupportedTable: if Spark would read some of the files incorrectly.
         """
         form = files.read_format
         if form.name != "parquet" or form.columns == "name":
@@ -326,7 +327,7 @@ class MappedReader:
 
 
 def _as_text(partitions: pa.Table) -> pa.Table:
-    """Convert timestamps without time zone to text, since Spark may apply a time zone to them."""
+    """Convert timestamps without time zone to text, so that Spark applies no time zone to them."""
     for i, field in enumerate(partitions.schema):
         if pa.types.is_timestamp(field.type) and not field.type.tz:
             partitions = partitions.set_column(i, field.name, partitions[i].cast(pa.string()))

@@ -1,9 +1,9 @@
 """Read the selected files of a table whose columns are found by field id, as one DataFrame.
 
 Spark joins remove the rows that delete files mark as deleted. Every row has the number of its data
-file as a column. Spark reads the delete files as well. A small local table maps each data file to
-the delete files that apply to it. Anti joins then remove the deleted rows. Position deletes are
-joined by file number and position, equality deletes by the columns that they compare.
+file in a column. Spark also reads the delete files. A small local table maps each data file to the
+delete files that apply to it. Anti joins then remove the deleted rows: position deletes are joined
+by file number and position, equality deletes by the columns that they compare.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from splitlib.spark.formats.field_id_columns import MappedReader, alias, field_i
 from splitlib.spark.scan import FileGroup, scan_files
 from splitlib.table import Table
 
-# Maximum number of files whose column names the driver reads. For more, this would take seconds.
+# Maximum number of files whose column names the driver reads. For more files, this would take
+# seconds.
 _FEW_FILES: Final = 200
 
 
@@ -52,7 +53,7 @@ def scan_mapped(
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
-        UnsupportedTable: for files that Spark would read incorrectly.
+        UnsupportedTable: if Spark would read some of the files incorrectly.
     """
     selected = list(selected)
     few = sum(len(one.files) for one in selected) <= _FEW_FILES
@@ -64,25 +65,25 @@ def scan_mapped(
             for part in _grouped_by_deletes(batch):
                 way = _ColumnMapping(part.read_format, tuple(constants), part.deletes is not None)
                 groups.setdefault(way, _Group()).add(part, constants)
-    if not groups:  # A scan without files returns no rows, but has the schema.
+    if not groups:  # an empty scan provides the schema
         groups[_ColumnMapping(reader.format_of_no_files, (), False)] = _Group()
     return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
 
 
 @dataclass(frozen=True)
 class _ColumnMapping:
-    """How to read a file. Files that are read in the same way share one scan."""
+    """How the columns of a file are read. Files that are read in the same way share one scan."""
 
     read_format: ReadFormat
     constants: tuple[int, ...]
     """Field ids of the columns whose values come from the partition, not from the file."""
     deletes: bool
-    """Whether delete files apply. Files without them are read separately, without joins."""
+    """Whether delete files apply to the file. Other files are read separately, without joins."""
 
 
 @dataclass
 class _Group:
-    """The files that are read in the same way."""
+    """Files that are read in the same way."""
 
     files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
@@ -109,7 +110,7 @@ def _rows(reader: MappedReader, way: _ColumnMapping, group: _Group) -> DataFrame
 
 
 def _typed(field: pa.Field, constants: pa.Table) -> Column:
-    """Return a column; a constant that is text is cast as Spark casts partition values."""
+    """Return a result column. A constant given as text is cast, as Spark casts partition values."""
     name = alias(field_id(field))
     if name not in constants.column_names or not pa.types.is_string(constants[name].type):
         return F.col(name)
@@ -123,7 +124,7 @@ def _not_deleted(
     constants: pa.Table,
     of_each: list[tuple[DeleteFile, ...]],
 ) -> DataFrame:
-    """Return the rows that are not deleted.
+    """Read the files, and return the rows that are not deleted.
 
     Each file becomes a partition of its own, so that rows get the number of their file.
     """
@@ -142,7 +143,7 @@ def _not_deleted(
 
 
 def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Array]:
-    """Return the values of columns that are constant within a partition, by field id.
+    """Return the values of columns that are constant within each partition, by field id.
 
     Files may lack such a column, for example in a table that was migrated from Hive.
     """
@@ -173,9 +174,9 @@ def _grouped_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
 
 
 FILE: Final = "__splitlib_data_file"
-"""Column: number of the data file of a row."""
+"""Name of the column with the number of a row's data file."""
 POSITION: Final = "__splitlib_position"
-"""Column: position of a row in its data file, from 0."""
+"""Name of the column with a row's position in its data file, starting at 0."""
 
 _DELETE: Final = "__splitlib_delete"
 _SET: Final = "__splitlib_set"
@@ -186,8 +187,8 @@ _PATH: Final = "__splitlib_path"
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
-# A delete file may spell the path of a data file differently from the catalog: with or without the
-# scheme of a local path, or with s3, s3n or s3a. Paths are not URL-encoded, so `%20` is kept.
+# A delete file may spell a data file's path differently from the catalog: with or without the
+# scheme for local paths, or with s3, s3n or s3a. Paths are not URL-encoded, so `%20` is kept.
 _S3: Final = (r"^s3[an]?:", "s3:")
 
 # Column names of position delete files, as the Iceberg specification defines them.
@@ -195,7 +196,7 @@ _FILE_PATH, _POS = "file_path", "pos"
 
 
 Sets = dict[tuple[DeleteFile, ...], int]
-"""Maps each set of delete files to a number. The files of a set apply to the same data files."""
+"""Maps each set of delete files to a number. The files in a set apply to the same data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +205,13 @@ class _Equality:
 
     field_ids: tuple[int, ...]
     set_of_file: pa.Array
-    """For each data file, the number of the set of delete files that applies to it; null if no
-    delete file applies."""
+    """For each data file, the number of the set of delete files that applies to it, or null if
+    there is none."""
     sets: Sets
 
     @property
     def column(self) -> str:
-        """Name of :attr:`set_of_file` as a column of the rows."""
+        """Name of the column in which rows contain the value of :attr:`set_of_file`."""
         return f"{_SET}_" + "_".join(map(str, self.field_ids))
 
 
@@ -218,9 +219,9 @@ class Deletes:
     """Applies delete files to the rows of some data files.
 
     Args:
-        reader: Reads delete files.
+        reader: Reader for the delete files.
         of_each: For each data file, the delete files that apply to it.
-        paths: Paths of the data files.
+        paths: Paths of the data files, in the same order as ``of_each``.
     """
 
     def __init__(
@@ -237,25 +238,25 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """Columns that equality deletes compare. They may include dropped columns."""
+        """Columns that equality deletes compare, including columns dropped from the table."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
     @property
     def by_position(self) -> bool:
-        """Whether rows need the column :data:`POSITION`."""
+        """Whether rows must have the column :data:`POSITION`, because they are deleted by it."""
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:
-        """Return columns with one value for each data file, to add to the rows of the file.
+        """Return columns with one value per data file, to be added to the rows of that file.
 
-        They are the number of the file, and its sets of equality deletes.
+        They contain the number of the file, and the numbers of its sets of equality deletes.
         """
         numbers = pa.array(range(len(self._paths)), pa.int32())
         return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
 
     def removed_from(self, rows: DataFrame) -> DataFrame:
-        """Return the rows that are not deleted."""
+        """Return ``rows`` without the deleted rows."""
         if self.by_position:
             deleted = reduce(DataFrame.union, self._positions())
             rows = rows.join(deleted, [FILE, POSITION], "left_anti")
@@ -307,7 +308,7 @@ class Deletes:
         return F.broadcast(deleted) if _size(deletes) <= _FEW_BYTES else deleted
 
     def _position_rows(self, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Read position delete files, with the column names of the Iceberg specification."""
+        """Read position delete files by the column names that the Iceberg specification defines."""
         return scan_files(
             self._reader.spark,
             FileScan(
@@ -350,7 +351,7 @@ class Deletes:
         return rows.join(deleted, same, "left_anti")
 
     def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Return pairs of the number of a set and the number of a delete file in that set."""
+        """Return pairs of set number and delete file number, for each delete file in each set."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -363,7 +364,7 @@ class Deletes:
 
 
 def _one_spelling(path: Column) -> Column:
-    """Normalize the path of a data file in a delete file, as the paths of the table."""
+    """Normalize a data file's path from a delete file, in the same way as the table's paths."""
     for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
@@ -379,7 +380,7 @@ def _sets(
     """Group the wanted delete files into sets that apply to the same data files.
 
     Returns:
-        The number of the set for each data file, null if no delete file applies, and the sets.
+        For each data file, the number of its set, or null if no delete file applies; and the sets.
     """
     sets: Sets = {}
     numbers = []
@@ -398,7 +399,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 
 
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
-    """Return delete files as a batch of files. ``partition`` is the number of the delete file."""
+    """Return delete files as a file batch, in which ``partition`` is the delete file's number."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"Delete files in {min(other)} cannot be read, only in parquet.")
     rows = [
@@ -410,7 +411,7 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """Map each wanted field id to the fields from a top-level column down to the field."""
+    """Map each wanted field id to the fields on the path from a top-level column to that field."""
     found: dict[int, tuple[pa.Field, ...]] = {}
 
     def search(above: tuple[pa.Field, ...], inside: Iterable[pa.Field]) -> None:

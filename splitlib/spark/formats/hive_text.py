@@ -1,9 +1,9 @@
 r"""Parse Hive's delimited text (``LazySimpleSerDe``) with Spark column expressions.
 
-The rows are equal to the rows of Spark's own Hive reader. Because no classes of Hive are used, a
-scan can read a fixed list of files, also on Spark Connect. The rules are those of Hive 2.3, which
-is part of Spark. Each nesting level has its own separator byte. A byte after an escape byte is not
-a separator. Values that cannot be parsed are NULL.
+The rows are equal to the rows that Spark's own Hive reader returns. Because no Hive classes are
+used, a scan can read a fixed list of files, even on Spark Connect. The rules are those of Hive 2.3,
+which is part of Spark. Each nesting level has its own separator byte. A byte after an escape byte
+is not a separator. Values that cannot be parsed are NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from splitlib.spark.conversion import declared_type, is_char_or_varchar
 from splitlib.spark.formats import hive_text_values as values
 from splitlib.spark.formats.hive_text_values import let
 
-# Mark before an escaped byte. Lines are decoded as ISO-8859-1, which does not have this character.
+# Mark that this module inserts before each escaped byte. Lines are decoded as ISO-8859-1, which
+# does not contain this character.
 _ESCAPED: Final = "\ue000"
 
 _REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
@@ -44,7 +45,7 @@ def hive_text_columns(
         serde_properties: Properties of the table's SerDe, the table and the partition, merged in
             this order. Later values override earlier ones.
         time_zone: Time zone in which timestamps were written, see
-            :func:`splitlib.spark.conversion.jvm_time_zone`; needed only for timestamps.
+            :func:`splitlib.spark.conversion.jvm_time_zone`. Required only for timestamps.
 
     Returns:
         One column per field of ``schema``, with its name, type and metadata.
@@ -63,7 +64,7 @@ def hive_text_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Separators, escape and NULL text of the lines of a table."""
+    """A table's text format: separators, escape character and NULL text."""
 
     separators: tuple[str, ...]
     """One separator per nesting level, each an ISO-8859-1 character."""
@@ -112,13 +113,13 @@ class _Reader:
     def split(self, tokens: Column, width: int, level: int) -> Column:
         """Split a struct into ``width`` fields.
 
-        The result may have one more part, with the rest of the text.
+        The result may have one additional part, which contains the rest of the text.
         """
         limit = width if self.format.last_takes_rest else width + 1
         return F.split(tokens, self.separator(level), limit)
 
     def fields(self, parts: Column, schema: T.StructType, level: int) -> Iterator[Column]:
-        """Yield one column per field. Missing fields are NULL, and further parts are ignored."""
+        """Yield one column per field. Missing fields are NULL, and additional parts are ignored."""
         for i, field in enumerate(schema.fields):
             yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
@@ -171,7 +172,7 @@ class _Reader:
         return values.let(self.split(tokens, len(schema.fields), level), build)
 
     def map(self, tokens: Column, data_type: T.MapType, level: int) -> Column:
-        """Convert a token to a map, without repeated keys and entries whose key is not valid."""
+        """Convert a token to a map. Repeated keys and entries with an invalid key are dropped."""
         if not _can_be_key(data_type.keyType):
             raise ValueError(
                 f"maps with keys of type {data_type.keyType.simpleString()} cannot be read as"
@@ -199,12 +200,12 @@ class _Reader:
         return F.map_from_entries(F.aggregate(entries, none, add))
 
     def items(self, tokens: Column, level: int) -> Column:
-        """Split an array or map into its elements. An empty text has no elements."""
+        """Split an array or map into its elements. Empty text has no elements."""
         none = F.array().cast("array<string>")
         return F.when(tokens == "", none).otherwise(F.split(tokens, self.separator(level)))
 
     def separator(self, level: int) -> str:
-        """Return a regular expression for the separator of a nesting level."""
+        """Return a regular expression that matches the separator of a nesting level."""
         if level >= len(self.format.separators):
             raise ValueError(f"types nested more than {level - 1} levels deep cannot be read")
         separator = self.format.separators[level]
@@ -215,19 +216,19 @@ class _Reader:
         return f"(?<!{_ESCAPED}){_pattern(separator)}"
 
     def raw(self, tokens: Column) -> Column:
-        """Return the bytes as they are in the file, with escapes."""
+        """Return a token's bytes as they are in the file, with escapes."""
         escape = self.format.escape
         return tokens if escape is None else F.replace(tokens, F.lit(_ESCAPED), F.lit(escape))
 
     def text(self, tokens: Column) -> Column:
-        """Return the bytes without escapes, as UTF-8. Escaped ``n`` and ``r`` are line breaks."""
+        """Return a token as UTF-8 text without escapes. Escaped ``n`` and ``r`` are line breaks."""
         if self.format.escape is not None:
             for letter, meaning in (("n", "\n"), ("r", "\r"), ("", "")):
                 tokens = F.replace(tokens, F.lit(_ESCAPED + letter), F.lit(meaning))
         return values.utf8(tokens)
 
     def timestamp_zone(self) -> str:
-        """Return the time zone of timestamps.
+        """Return the time zone in which timestamps were written.
 
         Raises:
             ValueError: if the time zone is unknown, or if timestamps have a custom format.
@@ -240,11 +241,11 @@ class _Reader:
 
 
 def _separators(properties: Mapping[str, str]) -> list[int]:
-    """Return the separator bytes of all nesting levels that Hive supports for the table."""
+    """Return the separator byte for each nesting level that Hive supports for the table."""
     field = properties.get("field.delim", properties.get("serialization.format"))
     named = [
         _byte(field, 1),
-        # Hive 2 misspells this property. It does not read "collection.delim".
+        # Hive 2 misspells the name of this property, and does not read "collection.delim".
         _byte(properties.get("colelction.delim"), 2),
         _byte(properties.get("mapkey.delim"), 3),
     ]
@@ -257,7 +258,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """Parse a separator property: a number from -128 to 127, else its first character."""
+    """Parse a separator property: a number from -128 to 127, otherwise its first character."""
     if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
@@ -277,12 +278,12 @@ def _can_be_key(data_type: T.DataType) -> bool:
 
 
 def _pattern(char: str) -> str:
-    """Return a pattern for one character, in a form for which Java's split uses no regex engine."""
+    """Return a pattern for one character that Java's split can apply without a regex engine."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 
 
 def _plain(data_type: T.DataType) -> T.DataType:
-    """Return the type of the parsed values, with CHAR and VARCHAR as strings."""
+    """Return the type of parsed values: the declared type with CHAR and VARCHAR as STRING."""
     match data_type:
         case T.CharType() | T.VarcharType():
             return T.StringType()
@@ -308,7 +309,7 @@ def hive_csv_columns(
     Args:
         line: Column with a line of text, as ``spark.read.text`` returns it.
         schema: The data columns, without partition keys. All columns must be strings.
-        serde_properties: Properties of the SerDe, as for
+        serde_properties: SerDe properties, as for
             :func:`~splitlib.spark.formats.hive_text.hive_text_columns`.
 
     Returns:
@@ -328,11 +329,12 @@ def hive_csv_columns(
     separator = _char(serde_properties, "separatorChar", ",")
     quote = _char(serde_properties, "quoteChar", '"')
     escape = _char(serde_properties, "escapeChar", '"')
-    # If the escape is `"`, the SerDe does not pass it to opencsv, whose default is the backslash.
+    # If the escape is `"`, the SerDe does not pass it to opencsv, which then uses its default, the
+    # backslash.
     escape = "\\" if escape == '"' else escape
     if len({separator, quote, escape}) < 3 or separator == "\0":
         raise ValueError("OpenCSVSerde needs different characters as separator, quote and escape")
-    # translate() converts the line to a Java string, and so replaces bytes that are not UTF-8.
+    # translate() converts the line to a Java string, which replaces bytes that are not UTF-8.
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
     return [
         F.get(fields, F.lit(i)).alias(field.name, metadata=field.metadata)
@@ -366,7 +368,7 @@ def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
 
 
 def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
-    """Split the characters of a line into fields as ``CSVParser.parseLine`` does."""
+    """Split the characters of a line into fields, as opencsv's ``CSVParser.parseLine`` does."""
     start = {
         "fields": F.array().cast("array<string>"),
         "text": F.lit(""),
@@ -390,7 +392,7 @@ def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, esc
     """Return the parser state after the character at ``i``."""
     text, quoted, inside = (old[name] for name in ("text", "quoted", "inside"))
     before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
-    # In Java, a character outside the basic multilingual plane has the length two.
+    # A character outside the basic multilingual plane counts as two, as in Java.
     at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
 
     def changed(**parts: Column) -> Column:

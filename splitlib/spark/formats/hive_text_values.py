@@ -1,7 +1,7 @@
 r"""Convert one Hive text field to a Spark value, as Hive's ``Lazy*`` primitives do.
 
-Most functions take the bytes of a field as an ISO-8859-1 string. It has one character per byte, so
-bytes that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
+Most functions take a field's bytes as an ISO-8859-1 string. It has one character per byte, so bytes
+that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
 parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``). The patterns in this
 module follow their rules, because Spark's casts accept other spellings and depend on ANSI mode.
 """
@@ -20,20 +20,20 @@ from splitlib.spark.compat import try_cast
 
 BYTES: Final = "ISO-8859-1"
 
-# LazyInteger drops a fraction. A "." needs a digit on at least one side.
+# Hive's LazyInteger drops a fraction. It requires a digit on at least one side of the ".".
 _INTEGER: Final = r"\A([+-]?\d+)(?:\.\d*)?\z"
 _BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
 
-# Numbers that Java and Spark parse in the same way. Java trims characters up to U+0020 and accepts
-# only "NaN" and "Infinity". Spark also accepts "inf" and ignores case. Hive returns NULL for any
-# four bytes that begin with "N".
+# Matches numbers that Java and Spark parse in the same way. Java trims characters up to U+0020 and
+# accepts only "NaN" and "Infinity". Spark also accepts "inf" and ignores case. Hive returns NULL
+# for any four bytes that begin with "N".
 _NOT_A_SPARK_WORD: Final = (
     r"\A(?!NaN[\x00-\x20]\z)(?:[^nN]*|[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*)\z"
 )
 
 _DECIMAL: Final = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{0,2}(?<=\d))?\z"
 
-# Integer.parseInt accepts signs, within the lengths that java.sql.Date checks.
+# The parts may have a sign, because Integer.parseInt accepts it. java.sql.Date limits the lengths.
 _DAY: Final = r"(\+\d{3}|\d{4})-(\+\d|\d\d?)-(\+\d|\d\d?)"
 _DATE: Final = rf"\A{_DAY}\z"
 _TIMESTAMP: Final = (
@@ -41,30 +41,30 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# Text that Spark's cast either reads as Hive does or rejects. Expressions in this module parse all
-# other text. The days that Java's calendar skips in October 1582 do not match these patterns,
-# because Spark's calendar has them.
+# Match text that Spark's cast either reads as Hive does or rejects. Expressions in this module
+# parse all other text. The days that Java's calendar skips in October 1582 do not match these
+# patterns, because Spark's calendar has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 
 # Integer.parseInt accepts the decimal digits of every script in the basic multilingual plane.
 _DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(chr(c)) == "Nd"]
 
-# Bytes for which Character.isWhitespace is true.
+# Matches the bytes for which Java's Character.isWhitespace is true.
 _WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
 
-# Durations in microseconds. The start of 1583 is given relative to 1970.
+# Durations in microseconds. The start of the year 1583 is relative to 1970.
 _MICROS_A_DAY: Final = 86_400_000_000
 _YEAR_1583: Final = -141_349 * _MICROS_A_DAY
 
 
 def utf8(raw: Column) -> Column:
-    """Decode the bytes as UTF-8. Invalid bytes are preserved."""
+    """Decode the field's bytes as UTF-8. Invalid bytes are preserved."""
     return F.encode(raw, BYTES).cast("string")
 
 
 def integer(raw: Column, data_type: DataType) -> Column:
-    """Parse a whole number. The result is NULL outside the range of the type."""
+    """Parse a whole number. The result is NULL if it is outside the type's range."""
     whole = F.regexp_extract(raw, _INTEGER, 1)
     return try_cast(F.when(raw.rlike(_BARE_FRACTION), "0").otherwise(whole), data_type)
 
@@ -80,11 +80,11 @@ def boolean(raw: Column) -> Column:
 
 
 def binary(raw: Column) -> Column:
-    """Decode the bytes if all are Base64 characters, else return them unchanged."""
+    """Decode the bytes if all are Base64 characters, otherwise return them unchanged."""
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )
-    # A single symbol after the last group of four does not encode a whole byte, so drop it.
+    # A single symbol after the last group of four is dropped, as it does not encode a whole byte.
     decoded = F.unbase64(F.regexp_replace(symbols, r"\A((?:.{4})*).\z", "$1"))
     original = F.encode(raw, BYTES)
     is_base64 = raw.rlike(rf"\A(?:[A-Za-z0-9+/_=-]|{_WHITESPACE})*+\z")
@@ -93,14 +93,14 @@ def binary(raw: Column) -> Column:
 
 def character(text: Column, length: int, *, padded: bool) -> Column:
     """Convert UTF-8 text to CHAR (``padded``) or VARCHAR of at most ``length`` characters."""
-    # translate() converts the text to a Java string, and so replaces bytes that are not UTF-8.
+    # translate() converts the text to a Java string, which replaces bytes that are not UTF-8.
     text = F.translate(text, "", "")
-    # rpad also truncates.
+    # Spark's rpad also truncates longer text.
     return F.rpad(text, length, " ") if padded else F.substring(text, 1, length)
 
 
 def decimal(raw: Column, data_type: DecimalType) -> Column:
-    """Parse a decimal, rounded half up. The result is NULL if it has more digits than its type.
+    """Parse a decimal, rounded half up. The result is NULL if it has too many digits for its type.
 
     Hive rounds twice: first to its maximum of 38 digits, then to the column's scale.
     """
@@ -109,7 +109,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
         mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]+)", 1), _round_to_38)
         sign = F.regexp_extract(raw, r"\A[+-]?", 0)
         exponent = F.regexp_extract(raw, r"[eE].*", 0)
-        # A number below one needs a type with a scale of 38 to keep its digits.
+        # A number below one keeps its digits only in a type with a scale of 38.
         below_one = DecimalType(38, 38)
         return let(
             F.concat(sign, mantissa, exponent),
@@ -124,7 +124,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
 
 
 def _round_to_38(digits: Column) -> Column:
-    """Round a number to 38 digits, given as text without sign, exponent and leading zeros."""
+    """Round a number to 38 digits. It is text without sign, exponent and leading zeros."""
     held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
     last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
     head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
@@ -165,12 +165,12 @@ def timestamp(raw: Column, time_zone: str) -> Column:
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """Apply ``body`` to a value that Spark computes once, however often ``body`` uses it."""
+    """Apply ``body`` to a value, which Spark computes only once, however often ``body`` uses it."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
 def _day(text: Column, pattern: str) -> Column:
-    """Parse a date. Days past the end of a month continue into the next month.
+    """Parse a date whose parts ``pattern`` finds. Days past a month's end continue into the next.
 
     Java uses the Julian calendar before 15 October 1582. Spark's Hive reader keeps the year, month
     and day when it converts such a date.

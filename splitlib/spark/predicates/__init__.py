@@ -1,1 +1,1 @@
-"""Convert conditions to filters on partitions and files, and join keys to conditions on rows."""
+"""Convert conditions to partition and file filters, and join keys to conditions on rows."""

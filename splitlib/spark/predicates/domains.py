@@ -1,6 +1,6 @@
-"""Convert Spark's conditions to domains, which prune files and partitions.
+"""Convert Spark conditions to domains, which prune files and partitions.
 
-A domain describes the possible values of a column, as a list of values or as ranges.
+A domain describes a column's possible values, as a list of values or as ranges.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from splitlib.spark.predicates.value_sets import (
 T = TypeVar("T")
 
 _WIDE: Final = Context(prec=100)
-# By the name of Catalyst's class: the operator, and the operator if the two sides are swapped.
+# For each Catalyst class, the operator, and the operator with the two sides swapped.
 _COMPARISONS: Final = {
     "EqualTo": ("=", "="),
     "EqualNullSafe": ("<=>", "<=>"),
@@ -47,9 +47,9 @@ _INTEGERS: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int6
 
 
 def key_of(value: Any, kind: pa.DataType) -> Any:
-    """Convert a value of type ``kind`` to a key that Python sorts as Spark sorts the value.
+    """Convert a value of type ``kind`` to a key that sorts in Python as the value sorts in Spark.
 
-    Dates and times must be numbers already.
+    Dates and timestamps must already be numbers.
     """
     if pa.types.is_floating(kind):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
@@ -59,7 +59,7 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 
 
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
-    """Return a domain that covers the values; None if all values are possible.
+    """Return a domain that covers ``values``, or None if it would have to cover all values.
 
     The domain is wider than the set if an interval excludes its end, and the type has no next
     value to use instead.
@@ -73,7 +73,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
         keys = [low for low, _ in ends]
         array = _array([*keys, *([None] if values.null else [])], kind)
         return ValueDomain(distinct(pa.table({field.name: array})))
-    # Float columns have no range here, because their statistics ignore NaN.
+    # Float columns get no range here, because their statistics ignore NaN.
     if not has_range(kind) or (ends == [(None, None)] and values != NOT_NULL):
         return None
     lower, upper = (_array(keys, kind) for keys in zip(*ends, strict=True))
@@ -83,7 +83,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
 
 
 def is_exact(values: ValueSet, domain: Domain | None) -> bool:
-    """Return whether a domain made from ``values`` contains exactly these values."""
+    """Return whether ``domain``, made from ``values``, contains exactly these values."""
     if isinstance(domain, RangeDomain):
         # A range of a discrete type is exact, unless an end has no next or previous value in the
         # type. A range of another type is exact only if both of its ends are open.
@@ -94,7 +94,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval has values. Between a text and its successor there are none."""
+    """Return whether an interval has values. There are none between a text and its successor."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval includes an end
@@ -103,12 +103,12 @@ def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
 
 
 def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
-    """Return the first and last value of an interval; None = open end."""
+    """Return an interval's first and last value; None means that it is open at this end."""
     low, high = interval
     if pa.types.is_boolean(kind):
         first = 0 if len(low) == 1 else low[1] + low[2]
         last = 1 if len(high) == 1 else high[1] - 1 + high[2]
-        # Both values together are one range without ends, not two intervals.
+        # Both boolean values together form one range without ends, not two intervals.
         return (first, last) if first == last or first > last else (None, None)
     first, last = (None if len(cut) == 1 else cut[1] for cut in interval)
     if _is_discrete(kind):
@@ -157,24 +157,25 @@ class Known(NamedTuple):
 
     data: DynamicFilteringData
     is_exact: bool
-    """Whether the data is equivalent to the condition."""
+    """Whether ``data`` is equivalent to the condition, and not wider."""
 
 
 def values_of(condition: CatalystExpression, columns: pa.Schema) -> DynamicFilteringData | None:
-    """Return the values of columns in rows for which ``condition`` is true; None if unknown.
+    """Return the values that columns can have in rows for which ``condition`` is true.
 
-    The result may be wider than the condition, never narrower.
+    The result may be wider than the condition, never narrower. It is None if the condition does not
+    limit the values of any column, as far as splitlib can analyze it.
 
     Args:
         condition: A resolved Catalyst expression.
-        columns: Columns with the table's types. A field of a struct is named ``a.b``.
+        columns: Columns with the table's types. A struct field is named ``a.b``.
     """
     known = known_of(condition, columns)
     return known and known.data
 
 
 def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
-    """Return the same as :func:`values_of`, and whether the values are exact."""
+    """Return the result of :func:`values_of`, and whether the values are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:
@@ -199,19 +200,20 @@ def _no_values(columns: pa.Schema) -> DynamicFilteringData:
 class _Reader:
     """Finds the values for which one Catalyst condition is true, and for which it is false.
 
-    Catalyst's analyzer has cast both sides of a comparison to one type. So a column appears either
-    directly or inside a cast. Only casts between integers are supported, because they keep values
-    and their order.
+    Catalyst's analyzer has cast both sides of a comparison to the same type. So a column appears
+    either directly or inside a cast. Only casts between integers are supported, because they
+    preserve the values and their order.
     """
 
     def __init__(self, columns: pa.Schema) -> None:
         lower = Counter(name.lower() for name in columns.names)
-        # Pruning ignores case, so columns whose names differ only in case are ambiguous.
+        # Columns whose names differ only in case are excluded. They are ambiguous, because pruning
+        # ignores case.
         self._columns = {f.name: f for f in columns if lower[f.name.lower()] == 1}
         self.fields: dict[str, pa.Field] = {}
-        """The columns that the condition reads, with the types in which they are compared."""
+        """The columns that the condition reads, by name, with the types for the comparison."""
         self.missed = False
-        """Whether a part of the expression is not supported."""
+        """Whether a part of the condition is not supported."""
 
     def truth_of(
         self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression] | None = None
@@ -219,7 +221,7 @@ class _Reader:
         """Return the values for which a condition is true, and for which it is false.
 
         Args:
-            condition: An expression of type boolean.
+            condition: A boolean expression.
             shared: Definitions of the common expressions in the condition, by id.
         """
         shared = shared or {}
@@ -244,7 +246,7 @@ class _Reader:
     def _of_column(
         self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
     ) -> Truth | None:
-        """Return the :class:`Truth` of a condition on one column; None for other conditions."""
+        """Return the :class:`Truth` of a condition on one column, or None if it is not one."""
         name = condition.nodeName()
         if name in ("IsNull", "IsNotNull"):
             field = self._column(condition.child(), shared)
@@ -277,7 +279,7 @@ class _Reader:
     def _in_list(
         self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
     ) -> Truth | None:
-        is_set = condition.nodeName() == "InSet"  # the optimizer replaces long IN lists by InSet
+        is_set = condition.nodeName() == "InSet"  # the optimizer turns long IN lists into InSet
         field = self._column(condition.child() if is_set else condition.value(), shared)
         if field is None:
             return None
@@ -291,7 +293,10 @@ class _Reader:
     def _column(
         self, expression: CatalystExpression, shared: Mapping[str, CatalystExpression]
     ) -> pa.Field | None:
-        """Return the column that an expression refers to, with its type in the comparison."""
+        """Return the column that an expression refers to, with its type for the comparison.
+
+        The result is None if the expression is not a column or a supported cast.
+        """
         expression = _resolved(expression, shared)
         if expression.nodeName() == "Cast":
             field = self._column(expression.child(), shared)
@@ -305,7 +310,7 @@ class _Reader:
         return self._seen(field) if _is_of(expression.dataType(), field.type) else None
 
     def _seen(self, field: pa.Field) -> pa.Field:
-        # If a column is compared in several types, its domain has the widest of them.
+        # If a column is compared in several types, its domain gets the widest of them.
         known = self.fields.get(field.name)
         if known is None or (known.type != field.type and not _widens(field.type, known.type)):
             self.fields[field.name] = field
@@ -317,7 +322,7 @@ class _Reader:
         kind: pa.DataType,
         shared: Mapping[str, CatalystExpression],
     ) -> _Constant | None:
-        """Evaluate a constant expression; None if this fails, or if the type is not ``kind``."""
+        """Evaluate a constant expression. Return None if that fails or its type is not ``kind``."""
         expression = _resolved(expression, shared)
         try:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
@@ -329,11 +334,11 @@ class _Reader:
 
 class _Constant(NamedTuple):
     value: Any
-    """The value as :func:`key_of` represents it; None = null."""
+    """The value in the form that :func:`key_of` returns; None means null."""
 
 
 def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
-    """Convert a value from Catalyst's internal form; None if the type is not supported."""
+    """Convert a value from Catalyst's internal form. Return None if its type is not supported."""
     try:
         if value is None:
             return _Constant(None)
@@ -353,14 +358,14 @@ def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
 def _resolved(
     expression: CatalystExpression, shared: Mapping[str, CatalystExpression]
 ) -> CatalystExpression:
-    """Replace references to common expressions by their definitions."""
+    """Replace a reference to a common expression with its definition."""
     while expression.nodeName() == "CommonExpressionRef":
         expression = shared[expression.id().toString()]
     return expression
 
 
 def _name(expression: CatalystExpression) -> str | None:
-    """Return the name of a column, or of a field of a struct as ``a.b``."""
+    """Return the name of a column or of a struct field ``a.b``; None for other expressions."""
     match expression.nodeName():
         case "AttributeReference":
             return expression.name()

@@ -1,7 +1,7 @@
 """Turn join keys into conditions on rows. Spark also uses these conditions to skip parts of files.
 
-Few keys become values or ranges, many keys become a Bloom filter. The module also converts the
-conditions that users give to ``where``.
+Few keys become values or ranges, and many keys become a Bloom filter. The module also converts the
+conditions that users pass to ``where``.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
 
-# Share of the rows without a matching key that a Bloom filter keeps by mistake.
+# Share of the rows without a matching key that a Bloom filter keeps nevertheless.
 _FALSE_POSITIVES = 1 / 32
-# Maximal number of keys in a Bloom filter, which then has about a megabyte. A larger filter costs
-# each task more than it saves.
+# Maximum number of keys in a Bloom filter, which is then about a megabyte large. A larger filter
+# costs each task more than it saves.
 MOST_KEYS = 2**20
-# By the name of PyIceberg's class: a function that builds a condition from a column and literals.
-# Nulls are treated as in a PyIceberg scan.
+# For each PyIceberg class, a function that builds a condition from a column and literals. Nulls are
+# treated as in a PyIceberg scan.
 _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "IsNull": lambda column: column.isNull(),
     "NotNull": lambda column: column.isNotNull(),
@@ -70,24 +70,24 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "StartsWith": F.startswith,
     "NotStartsWith": lambda column, value: ~F.startswith(column, value),
 }
-# Maximal number of values in a condition. A longer list costs more per row than it saves.
+# Maximum number of values in a condition. A longer list costs more per row than it saves.
 _MANY = 1000
-# Maximal number of ranges in a condition. For each end of a range, the Parquet reader decodes the
+# Maximum number of ranges in a condition. For each end of a range, the Parquet reader decodes the
 # dictionary of each row group that its statistics do not exclude.
 FEW_RANGES = 8
-# Maximal number of ranges for a reader that does not use dictionaries.
+# Maximum number of ranges for a reader that does not use dictionaries.
 MANY_RANGES = 64
-# For a longer list (spark.sql.parquet.pushdown.inFilterThreshold), the Parquet reader compares only
-# the least and the greatest value with the statistics of a row group. A dictionary answers exactly,
+# Default of spark.sql.parquet.pushdown.inFilterThreshold. For a longer list, the Parquet reader
+# compares only the minimum and maximum with a row group's statistics. A dictionary decides exactly,
 # but not every row group has one.
 _PUSHED_VALUES = 10
-# File formats with statistics of each part of a file, and the setting that hands conditions to
-# Spark's reader of the format.
+# File formats that have statistics for each part of a file, and the setting that lets Spark push
+# conditions down to the format's reader.
 _WITH_STATISTICS: Final = {
     "parquet": "spark.sql.parquet.filterPushdown",
     "orc": "spark.sql.orc.filterPushdown",
 }
-# Further settings for columns of some types in Parquet, by the end of the name.
+# Suffixes of further settings, each for the Parquet columns of some types.
 _OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "date": pa.types.is_date,
     "timestamp": pa.types.is_timestamp,
@@ -98,22 +98,22 @@ _OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 def among(
     df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
 ) -> DataFrame:
-    """Keep the rows whose ``column`` may be one of ``keys``, with a Bloom filter.
+    """Keep the rows whose ``column`` may be one of ``keys``, by a Bloom filter.
 
-    Without Spark's internals, keep all rows.
+    Without Spark's internals, all rows are kept.
 
     Args:
         df: Rows to test.
         column: Column to test. Equal values must have equal hashes, so the column must not be a
             float, a CHAR or a string with a collation.
         keys: Keys without nulls. Spark must be able to cast them to the column's type losslessly.
-        or_null: Whether to keep rows with a null, too.
+        or_null: Whether to also keep the rows in which ``column`` is null.
         how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
     """
     if internals_unavailable(df.sparkSession, how) is not None:
         return df
     rows = local_rows(df.sparkSession, pa.table({"key": keys}))
-    # The hash of a value depends on its type, so cast the keys to the type of the column.
+    # The keys are cast to the column's type, because a value's hash depends on its type.
     typed = F.col("key").cast(df.schema[column].dataType)
     found = filter_of_hashes(rows.select(F.xxhash64(typed)), len(keys))
     return rows_that_may_match(df, column, found, or_null=or_null)
@@ -121,13 +121,13 @@ def among(
 
 def filter_of_hashes(hashes: DataFrame, count: int) -> bytes:
     """Build a Bloom filter from a column of hashes, sized for ``count`` distinct hashes."""
-    # Spark cannot build a filter from zero rows.
+    # One row is added, because Spark cannot build a filter from zero rows.
     at_least_one = hashes.union(hashes.sparkSession.range(1).select(F.lit(0).cast("bigint")))
     return bloom_filter(at_least_one, count, _FALSE_POSITIVES)
 
 
 def share_of_bits(found: bytes) -> float:
-    """Return the share of bits that are set in a Bloom filter: about half if the filter is full."""
+    """Return the share of bits that are set in a Bloom filter. It is about 0.5 in a full filter."""
     return int.from_bytes(found).bit_count() / (8 * len(found))
 
 
@@ -135,7 +135,7 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
     """Return the condition if its type is supported.
 
     Raises:
-        InvalidFilter: for any other type.
+        InvalidFilter: if the condition has another type.
     """
     # If PyIceberg is not imported, the condition cannot be a PyIceberg filter.
     iceberg = sys.modules.get("pyiceberg.expressions")
@@ -155,7 +155,7 @@ def condition_column(condition: str | Column | BooleanExpression, schema: Struct
     """Convert a condition to a column. SQL text is parsed later, when Spark analyzes the query.
 
     Raises:
-        InvalidFilter: for a missing column or an unsupported condition.
+        InvalidFilter: if a column does not exist, or the condition is not supported.
     """
     if isinstance(condition, str):
         return F.expr(condition)
@@ -165,8 +165,8 @@ def condition_column(condition: str | Column | BooleanExpression, schema: Struct
     from pyiceberg.expressions.visitors import rewrite_not
 
     try:
-        # As in a PyIceberg scan, move negations into the comparisons. This changes the result for
-        # nulls.
+        # Negations are moved into the comparisons, as in a PyIceberg scan. This changes the result
+        # for nulls.
         return _column_of(rewrite_not(Not(Not(condition))), schema)
     except (NotImplementedError, TypeError, ValueError) as error:
         raise InvalidFilter(f"{condition!r} cannot be a condition: {error}") from error
@@ -185,7 +185,7 @@ def _column_of(expression: Any, schema: StructType) -> Column:
             column = F.col(quoted(path[0]))
             for part in path[1:]:
                 column = column.getField(part)
-            # Sort the literals, so that equal conditions have the same text.
+            # The literals are sorted, so that equal conditions have the same text.
             literals = sorted(_literals(expression), key=lambda literal: repr(literal.value))
             return _CONDITIONS[name](column, *(_literal(literal, kind) for literal in literals))
     raise InvalidFilter(f"{expression!r} is not supported as a condition on rows.")
@@ -237,17 +237,17 @@ def compared_by_spark(
     *,
     null_safe: bool,
 ) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
-    """Return a filter that Spark evaluates, and the keys that do not need Spark.
+    """Separate keys into a filter that Spark evaluates, and keys that splitlib compares itself.
 
-    Spark compares keys with a type that splitlib cannot convert to the type of the partition key.
-    Each of the two results is None if it is not needed.
+    Spark evaluates the keys whose type splitlib cannot convert to the type of the partition column.
+    Each of the two results is None if there are no such keys.
 
     Args:
         spark: Session whose settings decide how values are compared.
         data: Keys under the names of the table's columns.
         schema: Spark schema of the table.
         table: Metadata of the table.
-        null_safe: Whether the join is ``<=>``.
+        null_safe: Whether the join compares with ``<=>``.
     """
     keys = {key: schema[key] for key in table.partition_keys if key in schema.names}
     names = [name for name in data.fields if name in keys and not is_char_or_varchar(keys[name])]
@@ -284,17 +284,17 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the columns whose keys do not prune files, but help Spark to skip parts of files."""
+    """Return the columns by which Spark can skip parts of files, although they prune no files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
-    """Return the columns with statistics whose values still have to be tested in the rows.
+    """Return the columns with statistics whose values must still be tested row by row.
 
-    Columns that are constant in each selected partition are excluded: partition pruning has tested
-    their values already.
+    Columns that are constant in each selected partition are excluded, because partition pruning
+    has already tested their values.
 
     Args:
         table: Metadata of the table.
@@ -314,11 +314,11 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
 def settings_in_the_way(
     spark: SparkSession, form: str, columns: Iterable[pa.Field]
 ) -> tuple[str, ...]:
-    """Return notes on settings because of which conditions skip no parts of files.
+    """Return notes on settings that prevent Spark from skipping parts of files by conditions.
 
     Args:
         spark: The session.
-        form: Format of the files.
+        form: File format, such as ``parquet``.
         columns: The columns that conditions test.
     """
     columns = list(columns)
@@ -354,10 +354,11 @@ def row_conditions(
     Each condition tests one column. So together they may keep rows that match no tuple of keys.
 
     Args:
-        spark: Session that parses the conditions. Text takes fewer JVM calls than a ``Column``.
+        spark: Session that parses the conditions. They are written as text, because a ``Column``
+            takes more JVM calls.
         columns: Columns to test, with the table's types.
         filters: Keys, one filter per join. A null key matches null.
-        most_ranges: Maximal number of ranges in a condition.
+        most_ranges: Maximum number of ranges in a condition.
         floats: Whether to test floats. Only Parquet's readers distrust bounds that may be NaN.
     """
     fields = {field.name.lower(): field for field in columns}
@@ -370,7 +371,8 @@ def row_conditions(
             column = column_text(spark, field.name)
             if isinstance(matcher, ValueMatcher):
                 values = matcher.rows[i]
-                # Statistics ignore NaN, and Parquet's readers believe them for NaN too.
+                # Keys that contain NaN are not tested: statistics ignore NaN, but Parquet's readers
+                # would nevertheless use them for NaN.
                 if not is_float or not pc.any(pc.is_nan(values)).as_py():
                     yield F.expr(_among(column, field.type, values, most_ranges))
             elif isinstance(matcher, RangeMatcher):
@@ -382,7 +384,7 @@ def row_conditions(
 def many_keys(
     columns: pa.Schema, filters: Iterable[DynamicFilteringData]
 ) -> Iterator[tuple[str, pa.Array, bool]]:
-    """Yield columns with too many keys to list, their keys, and whether null is a key.
+    """Yield each column with too many keys to list, its keys, and whether null is a key.
 
     For these columns, :func:`row_conditions` tests only ranges.
 
@@ -406,7 +408,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
     values = pc.unique(keys)
     plain = values.drop_null()
     found = []
-    if 0 < len(plain) <= _MANY:  # first, so that few rows are left for the slower ranges
+    if 0 < len(plain) <= _MANY:  # first, so that few rows remain for the slower ranges
         found.append(_equal_to(column, kind, plain))
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
@@ -416,7 +418,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
 
 
 def _equal_to(column: str, kind: pa.DataType, values: pa.Array) -> str:
-    # Dictionaries and sets tell -0.0 from 0.0, so zero is tested as a range.
+    # Zero is tested as a range, because dictionaries and sets distinguish -0.0 from 0.0.
     is_zero = pc.equal(values, 0) if pa.types.is_floating(kind) else pa.repeat(False, len(values))
     others, zeros = values.filter(pc.invert(is_zero)), values.filter(is_zero)
     found = [_between(column, kind, zero, zero) for zero in zeros]
@@ -430,9 +432,9 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 
 
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
-    """Return a condition for a range that includes both ends; a null end is open."""
+    """Return a condition for a range that includes both ends. A null end means an open range."""
     if pa.types.is_floating(kind):
-        # Parquet compares -0.0 as less than 0.0, and Spark as equal.
+        # Zero is widened to its neighbours: for Parquet, -0.0 is less than 0.0; for Spark, equal.
         tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
         low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
         high = pa.scalar(tiny, kind) if high.as_py() == 0 else high

@@ -1,7 +1,7 @@
 """Describe conditions as sets of values per column, in Spark's sort order, without calling Spark.
 
-A value is any Python object with an order. If Spark's order differs from Python's, as for NaN, the
-caller converts values with :func:`splitlib.spark.predicates.domains.key_of`.
+A value is any Python object that can be sorted. If Spark's order differs from Python's, as for NaN,
+the caller converts values with :func:`splitlib.spark.predicates.domains.key_of`.
 
 A set may be too large, but never too small. An unsupported condition becomes the set of all values.
 A condition on several columns becomes one set per column.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-# An end of an interval: before all values, just before or after a value, or after all values.
+# An interval's end: before all values, just before or after one value, or after all values.
 Cut = tuple[Any, ...]
 _FIRST: Final[Cut] = (-1,)
 _LAST: Final[Cut] = (1,)
@@ -31,7 +31,7 @@ def after(value: Any) -> Cut:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A set of values of one column."""
+    """A set of values that one column can have."""
 
     intervals: tuple[tuple[Cut, Cut], ...]
     """Disjoint intervals in ascending order, with gaps between them."""
@@ -40,7 +40,7 @@ class ValueSet:
 
     @classmethod
     def of(cls, intervals: Iterable[tuple[Cut, Cut]], *, null: bool = False) -> ValueSet:
-        """Return the union of intervals, which may overlap."""
+        """Return the union of ``intervals``, which may overlap."""
         merged: list[tuple[Cut, Cut]] = []
         for low, high in sorted(intervals):
             if low >= high:
@@ -71,14 +71,15 @@ class ValueSet:
 NOT_NULL: Final = ValueSet(((_FIRST, _LAST),))
 ONLY_NULL: Final = ValueSet((), null=True)
 
-# The rows with values in the given set for each column; None if there are no such rows.
+# The rows whose values are in the given set for each column. Other columns may have any value. None
+# stands for no rows.
 Region = Mapping[str, ValueSet] | None
 _EVERYWHERE: Final[Region] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The rows for which a condition is true, and the rows for which it is false (not null)."""
+    """The rows for which a condition is true, and the rows for which it is false, but not null."""
 
     true: Region
     false: Region
@@ -97,7 +98,7 @@ UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
 
 
 def always(value: bool | None) -> Truth:
-    """Return the :class:`Truth` of a constant condition, in which None means null."""
+    """Return the :class:`Truth` of a constant condition; None means null."""
     return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
 
 
@@ -107,7 +108,7 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
     Args:
         column: Column on the left.
         comparison: One of ``=``, ``<``, ``<=``, ``>``, ``>=`` and ``<=>``.
-        value: Value on the right; None = null.
+        value: Value on the right; None means null.
     """
     if comparison == "<=>" and value is None:
         return is_null(column)
@@ -125,7 +126,7 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
 
 
 def among(column: str, values: Iterable[Any]) -> Truth:
-    """Return the :class:`Truth` of ``column IN (values)``, in which None means null."""
+    """Return the :class:`Truth` of ``column IN (values)``; a value of None means null."""
     listed = list(values)
     if not listed:
         return always(False)  # IN with an empty list is false, even for null

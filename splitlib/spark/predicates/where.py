@@ -1,7 +1,7 @@
 """Prune by static conditions, which do not depend on join keys.
 
 Either Spark tests a condition on the partition values, or the condition is converted to the values
-that columns can have. No condition is converted to text: Spark's analyzed expression is used.
+that columns can have. Both use the expression that Spark has analyzed, not the condition's text.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _ADD_ONE = "Add a condition on a partition key."
 
 
 class StaticCondition:
-    """A condition on partition keys only.
+    """A condition that reads only partition columns. Spark evaluates it.
 
     Implements :class:`splitlib.filtering.predicate.PartitionFilter`.
 
     Args:
         spark: Session in which to evaluate the condition.
-        keys: Partition keys that the condition reads.
+        keys: Partition columns that the condition reads.
         kept: Function that filters rows by the condition. The rows have the columns in ``keys``
-            and one more column.
-        text: Text of the condition, for reports.
-        keeps_undecided: Whether to keep partitions whose values are invalid for the key's type.
+            and one additional column.
+        text: The condition's text, for reports.
+        keeps_undecided: Whether to keep partitions whose values are invalid for the column's type.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class StaticCondition:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the partition keys that the condition reads."""
+        """Names of the partition columns that the condition reads."""
         return tuple(self._keys.names)
 
     def describe(self) -> str:
@@ -74,7 +74,7 @@ class StaticCondition:
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return, for each partition, whether it may match; true for all if Spark raises."""
+        """Return whether each partition may match. If Spark raises an error, all may match."""
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}
         columns = {f"c{i}": values[names[key.name.lower()]] for i, key in enumerate(self._keys)}
@@ -98,7 +98,7 @@ class StaticCondition:
         return pa.compute.is_in(rows, value_set=kept[_ROW].combine_chunks())
 
     def _undecided(self, columns: Iterable[str]) -> Column:
-        """Return whether a partition value is invalid for the type of its key."""
+        """Return a condition that is true if a partition value is invalid for its column's type."""
         undecided = F.lit(False)
         for name, key in zip(columns, self._keys, strict=True):
             value = F.col(name)
@@ -108,11 +108,11 @@ class StaticCondition:
 
 @dataclass(frozen=True, slots=True)
 class StaticFilters:
-    """The filters on partitions and files that follow from a condition."""
+    """The partition and file filters that follow from a condition."""
 
     used: tuple[StaticCondition | DynamicFilteringData, ...]
     unused: tuple[FilterUse, ...]
-    """Parts of the condition that cannot prune, with the reasons."""
+    """The parts of the condition that cannot prune, with the reasons."""
 
 
 def static_filters(
@@ -124,8 +124,9 @@ def static_filters(
 ) -> StaticFilters:
     """Return filters for the conjuncts of ``condition`` that can prune partitions or files.
 
-    The whole condition is still applied to the rows. Without Spark's internals, which show the
-    expressions, the condition is treated as one conjunct.
+    A conjunct is a part of the condition that is combined with others by AND. The caller still
+    applies the whole condition to the rows. Without access to Spark's internals, the condition
+    cannot be split, so it is treated as one conjunct.
 
     Args:
         spark: Session to evaluate the condition in.
@@ -154,9 +155,9 @@ def static_filters(
 
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
-    """Return the values that columns with statistics can have in matching rows; None if unknown.
+    """Return the values that columns with statistics can have in matching rows, or None if unknown.
 
-    If the table has no statistics, return the values of partition keys that are plain strings. A
+    If the table has no statistics, return the values of partition columns that are plain strings. A
     catalog can look up partitions by such values instead of listing all partitions.
     """
     if table.has_statistics:
@@ -169,7 +170,7 @@ def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
 
 
 def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:
-    """Return a conjunct as a filter on partition values; None if it reads other columns."""
+    """Return a conjunct as a partition filter, or None if it reads other columns or may change."""
     fields = StructType([field for field in keys if field.name in conjunct.reads])
     if conjunct.later is not None or not fields.fields or len(fields) != len(conjunct.reads):
         return None
@@ -177,7 +178,7 @@ def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticConditi
 
 
 def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> FilterUse:
-    """Return a conjunct that cannot prune, with the reason."""
+    """Return the report entry for a conjunct that cannot prune, with the reason."""
     read = [name for name in schema.names if name in conjunct.reads]
     padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
     others = [name for name in read if name not in table.partition_keys]
@@ -203,13 +204,13 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> Fil
 def _whole(
     spark: SparkSession, condition: Column, usable: list[StructField], why: str
 ) -> StaticFilters:
-    """Return filters for a condition that is not split into conjuncts, with Spark's public API.
+    """Return filters for a whole condition, using only Spark's public API.
 
     Args:
         spark: Session to evaluate the condition in.
         condition: Condition on rows.
-        usable: Partition keys that the condition may read.
-        why: Why the condition is not split into conjuncts, as a clause.
+        usable: Partition columns that the condition may read.
+        why: Why the condition cannot be split into conjuncts, as a clause.
     """
     keys = StructType(usable)
     text = str(condition)
@@ -218,7 +219,8 @@ def _whole(
         if reason is not None:
             reason = f"The condition may change, because {reason}. {_AS_CONSTANT}"
     except PySparkException:
-        # The condition reads data columns or missing columns. load() raises for missing columns.
+        # The condition reads data columns or columns that do not exist. For the latter, load()
+        # raises an error later.
         reason = (
             f"{why[:1].upper()}{why[1:]}, so only a condition on partition keys alone can prune. "
             "Call where() once for partition keys, and once for other columns."

@@ -1,6 +1,6 @@
-"""Build a DataFrame from filters: select the matching files, then filter their rows.
+"""Build a pruned DataFrame: select the files that match the filters, then filter their rows.
 
-The plan also contains the table's own relation, so that Spark can find the table in it.
+The plan also contains the table's own relation, so that Spark can find the table in the plan.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _VERIFIED: Final = "each query first checks that the files have not changed (ver
 
 @in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> LogicalPlan | None:
-    """Return Spark's own relation of the table; None if Spark has no such relation."""
+    """Return Spark's own relation for the table, or None if Spark does not have one."""
     if table.metadata.location is None or internals_unavailable(spark) is not None:
         return None
     try:
@@ -78,12 +78,12 @@ def saying_its_table(
     """Add a table's relation to the plan of ``rows``, so that Spark finds the table in the plan.
 
     The relation is joined with a condition that is always false. So the relation is never read, and
-    the optimizer drops the join early.
+    the optimizer removes the join early.
 
     Args:
         spark: Session that reads the table.
         rows: Rows of the table.
-        relation: Relation of the table, from :func:`relation_of_table`. If None, ``rows`` is
+        relation: The table's relation, from :func:`relation_of_table`. If it is None, ``rows`` is
             returned unchanged.
     """
     if relation is None:
@@ -93,11 +93,11 @@ def saying_its_table(
 
 
 def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
-    """Give ``rows`` the table's name as qualifier of their columns, as ``spark.table`` does.
+    """Qualify the columns of ``rows`` with the table's name, as ``spark.table`` does.
 
     Args:
         rows: Rows of the table.
-        table: The table. If it is in none of the session's catalogs, ``rows`` is returned
+        table: The table. If it is not in one of the session's catalogs, ``rows`` is returned
             unchanged.
     """
     connector = session_connector(table)
@@ -105,7 +105,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
-    """Return the relation that Spark has for the table, or else a relation of its directory."""
+    """Return Spark's relation for the table, or a relation of the table's directory."""
     own = relation_of(table)
     if own is not None:
         return own.leaf
@@ -115,7 +115,7 @@ def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
 
 
 def _location(table: Table) -> str:
-    """Return the table's location in Hadoop's spelling, in which Spark compares directories."""
+    """Return the table's location in Hadoop's spelling, which Spark uses to compare directories."""
     (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
     return str(location).rstrip("/")
 
@@ -140,7 +140,7 @@ def scan_selected(
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
-        UnsupportedTable: if splitlib does not support all properties of a text SerDe, and in the
+        UnsupportedTable: if a text SerDe has properties that splitlib does not support, and in the
             same cases as :func:`splitlib.spark.formats.field_id_scan.scan_mapped`.
     """
     if table.metadata.read_format.columns != "name":
@@ -215,12 +215,12 @@ def pruned_scan(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
 ) -> tuple[DataFrame, Report]:
-    """Return a DataFrame over explicit files, and a report on how they were selected.
+    """Return a DataFrame that reads the matching files, and a report on how they were selected.
 
     Args:
         spark: Session to read with.
         table: The table, in the session's time zone.
-        config: Settings for enumeration and scan.
+        config: Settings for selecting and reading files.
         filters: Join keys. They prune files and filter rows.
         static: Conditions. They only prune files; the caller applies them to the rows.
 
@@ -276,7 +276,10 @@ def _conditioned(
     columns: pa.Schema,
     filters: Sequence[DynamicFilteringData],
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """Return the rows with conditions from join keys, and notes why Spark does not use these."""
+    """Filter the rows by conditions from join keys.
+
+    Also return notes on settings that prevent Spark from skipping parts of files by them.
+    """
     form = metadata.read_format.name
     floats = form == "parquet" and not metadata.has_statistics
     conditions = list(row_conditions(spark, columns, filters, floats=floats))
@@ -288,7 +291,7 @@ def _conditioned(
 
 
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:
-    """Return notes about storage options that do not reach Spark's tasks."""
+    """Return notes on storage options that cannot be passed to Spark's tasks."""
     if own_storage(table) and internals_unavailable(spark, config.spark_scan) is not None:
         return (f"{_NOT_FOR_TASKS} with its public API alone. {_IN_SESSION}",)
     if scheme := foreign_storage(table):
@@ -300,7 +303,7 @@ def _tested(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[DynamicFilteringData | PartitionFilter],
 ) -> set[str]:
-    """Return the columns that filters and conditions test."""
+    """Return the names of the columns that filters and conditions test."""
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
     return {name for data in (*filters, *by_column) for name in data.fields}
 
@@ -312,7 +315,7 @@ def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
         for one in selected
         for of_one in one.files.deletes_of_each()
         for delete in of_one
-        if delete.kind != "vector"  # the driver reads deletion vectors
+        if delete.kind != "vector"  # the driver reads deletion vectors, not Spark
     }
     files = [one.files.files for one in selected]
     if deletes:

@@ -1,6 +1,7 @@
 """``splitlib.read(spark)``: read a table as a DataFrame, pruned by conditions and join keys.
 
-``splitlib.analyze`` learns the statistics of a table, so that later reads drop files at once.
+``splitlib.analyze`` reads column statistics from the footers of a table's files, so that later
+reads can prune files without reading footers.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class TableReader:
     if not TYPE_CHECKING:  # a type checker should report unknown names itself
 
         def __getattr__(self, name: str) -> Any:
-            """Raise an error that names :meth:`load` if a DataFrame has this attribute."""
+            """Raise an error, which suggests :meth:`load` if a DataFrame has this attribute."""
             if hasattr(DataFrame, name) and not name.startswith("_"):
                 raise AttributeError(
                     f"A TableReader has no {name!r}. Call .load() first, which returns a "
@@ -105,7 +106,7 @@ class TableReader:
     def table(
         self, name: str | os.PathLike[str], connector: str | None = None, **options: Any
     ) -> TableReader:
-        """Set the table to read. The arguments are those of :func:`splitlib.load_table`."""
+        """Set the table to read, with the same arguments as :func:`splitlib.load_table`."""
         name = os.fspath(name) if isinstance(name, os.PathLike) else name
         if not isinstance(name, str):
             raise ConfigError(
@@ -115,21 +116,21 @@ class TableReader:
         return replace(self, _name=name, _connector=connector, _options=options)
 
     def config(self, **settings: Any) -> TableReader:
-        """Override settings of :class:`splitlib.SplitConfig` for this read only."""
+        """Override :class:`splitlib.SplitConfig` settings for this read only."""
         return replace(self, _settings={**self._settings, **settings})
 
     def where(self, condition: str | Column | BooleanExpression) -> TableReader:
-        """Keep only the rows that satisfy a condition. Several conditions are joined by AND.
+        """Keep only the rows that satisfy a condition. Several conditions are combined with AND.
 
-        Conditions on partition keys prune partitions. Conditions on a single column prune files if
-        the catalog has statistics of the column.
+        Conditions on partition columns prune partitions. Conditions on a single other column prune
+        files if the catalog has statistics for the column.
 
         Args:
-            condition: A SQL expression; a column built from names, such as
+            condition: An SQL expression; a ``Column`` built from column names, such as
                 ``F.col("day") > "2024-01-05"``; or a PyIceberg row filter.
 
         Raises:
-            InvalidFilter: for any other type.
+            InvalidFilter: if the condition has another type.
         """
         return replace(self, _conditions=(*self._conditions, checked_condition(condition)))
 
@@ -140,24 +141,24 @@ class TableReader:
         *,
         null_safe: bool = False,
     ) -> TableReader:
-        """Keep only the data that an inner or semi join with ``dimension`` needs.
+        """Keep only the data that can match in an inner or semi join with ``dimension``.
 
-        Keys of partition columns prune partitions. Keys of other columns prune files or parts of
-        files if there are statistics, and drop most rows without a matching key. The method can be
-        called several times; all filters apply.
+        Join keys for partition columns prune partitions. Join keys for other columns prune files or
+        parts of files if there are statistics, and drop most rows without a matching key. The
+        method can be called several times; all filters apply.
 
         Args:
-            dimension: A DataFrame, whose distinct keys are collected by :meth:`load`; or the keys
-                as an Arrow table, an object with ``__arrow_c_stream__`` (pandas, Polars), a dict of
-                lists, or :class:`splitlib.DynamicFilteringData`. Text in an Arrow table is parsed
-                if the fact's column is a date or an integer.
+            dimension: The small side of the join: a DataFrame, whose distinct keys are collected by
+                :meth:`load`; or the keys as an Arrow table, an object with ``__arrow_c_stream__``
+                (pandas, Polars), a dict of lists, or :class:`splitlib.DynamicFilteringData`. Text
+                in an Arrow table is parsed if the fact column is a date or an integer.
             on: Fact columns and dimension columns, as a mapping or as pairs; one name instead of a
-                pair if both columns have it. ``a.b`` is a field of a struct. The argument may be
-                omitted if the given keys have the names of the fact's columns.
+                pair if both columns have the same name. ``a.b`` is a struct field. The argument may
+                be omitted if the keys are not a DataFrame and have the names of the fact columns.
             null_safe: Whether the join uses ``<=>``, so that null keys match null values.
 
         Raises:
-            InvalidFilter: for an argument of an unsupported type.
+            InvalidFilter: if an argument has an unsupported type.
         """
         source = given_keys(dimension)
         if on is None:
@@ -172,16 +173,17 @@ class TableReader:
     @in_its_session
     @traced("load")
     def load(self) -> DataFrame:
-        """Collect the keys, prune partitions and files, and return a DataFrame over matching files.
+        """Collect the keys, prune partitions and files, and return a DataFrame of matching files.
 
-        The schema equals that of ``spark.table``: data columns, then partition columns. Keys and
-        files are fixed by this call, and each run of the DataFrame uses them.
-        :func:`splitlib.replan` collects and lists them again. :func:`splitlib.explain` shows the
-        pruning.
+        The schema is the same as for ``spark.table``: data columns, then partition columns. This
+        call fixes the keys and files, so each run of the DataFrame uses the same ones.
+        :func:`splitlib.replan` collects and lists them again. :func:`splitlib.explain` reports the
+        pruned partitions and files.
 
         Raises:
             InvalidFilter: if a join column does not exist.
-            NonDeterministicDimension: if the keys may change. Use :func:`splitlib.freeze` then.
+            NonDeterministicDimension: if the keys may change. Pass the dimension to
+                :func:`splitlib.freeze` first.
             SplitlibError: in the same cases as :func:`splitlib.load_table` and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
@@ -200,7 +202,7 @@ class TableReader:
         )
         with opened, BoundedCalls(config, Future()) as calls:
             table = opened.in_time_zone(session_time_zone(self.spark))
-            # Look up the relation in Spark's catalog while the keys are computed.
+            # The relation is looked up in Spark's catalog while the keys are computed.
             looking = calls.submit(partial(relation_of_table, self.spark, table))
             schema = spark_schema(table.metadata)
             with traced("collect_keys"):
@@ -238,13 +240,13 @@ class TableReader:
         return self.load()
 
     def _texts(self) -> str:
-        """Return the conditions as text, to find temporary views and functions in them."""
+        """Return the conditions as text, in which names of temporary views and functions occur."""
         return "\n".join(map(str, self._conditions))
 
     def _comparable_keys(
         self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig
     ) -> Iterator[DynamicFilteringData | FilterUse | StaticCondition]:
-        """Yield the keys of one dimension. Keys that only Spark can compare become a filter."""
+        """Yield the keys of one dimension. Keys that only Spark can compare become a condition."""
         for keys in self._keys_of(dimension, schema, table, config):
             if isinstance(keys, DynamicFilteringData):
                 by_spark, rest = compared_by_spark(
@@ -264,7 +266,7 @@ class TableReader:
         table: Table,
         config: SplitConfig,
     ) -> Iterator[DynamicFilteringData | FilterUse]:
-        """Yield the keys of one dimension. Keys that cannot prune are only reported."""
+        """Yield the keys of one dimension. For keys that cannot prune, yield a report entry."""
         on = {
             column_named(_bare(name, schema.names), schema.names): column
             for name, column in dimension.on.items()
@@ -305,7 +307,8 @@ class TableReader:
         in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}
         for keys in filter(None, (useful, in_rows)):
             yield collect_keys(source, keys, schema, config, null_safe=dimension.null_safe)
-        # These keys cannot prune: do not collect them, but mention them in the report.
+        # The other keys are not collected, because they cannot prune. They get a filter without
+        # bounds, so that the report mentions them.
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
@@ -329,24 +332,24 @@ def analyze(
     progress: Callable[[Analysis], object] = lambda so_far: None,
     **options: Any,
 ) -> Analysis:
-    """Read the footers of all Parquet files of a table, and keep least and greatest values.
+    """Read the footers of a table's Parquet files, and keep each column's minimum and maximum.
 
-    Later queries of this process drop files and row groups by them at once. With the setting
-    ``statistics_location``, other processes do so too. Nothing depends on it but the speed: new and
-    changed files are read when a query needs them. The driver reads the footers, with
-    ``listing_threads`` threads.
+    Later queries in this process use these statistics to prune files and row groups without reading
+    footers. With the setting ``statistics_location``, other processes do so too. Calling this is
+    optional and only improves speed: footers of new and changed files are read when a query needs
+    them. The driver reads the footers, with ``listing_threads`` threads.
 
     Args:
         spark: The session.
         table: Name of the table, as for :func:`splitlib.load_table`.
-        columns: Names of columns; by default all columns with statistics that can be trusted.
-        where: Condition on partition columns. Files of other partitions are left out.
+        columns: Names of columns; by default all columns whose statistics can be trusted.
+        where: Condition on partition columns. Files in other partitions are skipped.
         connector: Name of the connector; by default the session's own catalog.
         progress: Function that is called with the counts so far.
-        options: Options of the connector.
+        options: Connector options.
 
     Raises:
-        UnsupportedTable: if statistics of the table, or of a given column, cannot be learned.
+        UnsupportedTable: if the table, or a given column, has no statistics that can be used.
         InvalidFilter: if a column does not exist, or the condition reads other columns.
         SplitlibError: see :mod:`splitlib.errors`.
     """
@@ -362,7 +365,7 @@ def analyze(
 def partitions_where(
     spark: SparkSession, where: str | Column, table: Table, config: SplitConfig
 ) -> list[PartitionFilter | DynamicFilteringData]:
-    """Return the filters on partitions for a condition, as ``splitlib.read(…).where`` has them.
+    """Return partition filters for a condition, as ``splitlib.read(…).where`` builds them.
 
     Raises:
         InvalidFilter: if the condition reads other columns than partition columns.
