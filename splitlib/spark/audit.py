@@ -1,4 +1,4 @@
-"""``splitlib.audit``: which joins of a workload can be pruned, and what would fix the others.
+"""``splitlib.audit``: find which joins in a workload can prune tables, and what would fix others.
 
 The audited tables are not read. The audit runs the planner's passes. It collects join keys only
 from dimensions that read no prunable table, and counts partitions by their names in the catalog.
@@ -131,7 +131,7 @@ class _Audit:
             yield table
 
     def _reads_facts(self, site: ScanSite) -> bool:
-        """Return whether a site's join keys come from a table whose partitions splitlib lists."""
+        """Return whether a scan's join keys come from a table whose partitions splitlib lists."""
         leaves = (leaf for dimension in site.dimensions for leaf in dimension.leaves)
         scans = (self._query.scan_of(leaf) for leaf in leaves)
         return any(scan is not None and scan.is_listed for scan in scans)

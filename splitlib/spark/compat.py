@@ -26,7 +26,7 @@ VARIANT: Final[tuple[type[DataType], ...]] = tuple(
 
 
 CONVERTS_ARROW: Final = hasattr(DataFrame, "toArrow")
-"""Whether PySpark converts DataFrames to and from Arrow tables. Both came with one release."""
+"""Whether PySpark converts DataFrames to and from Arrow tables; both came in the same release."""
 NULL_STRUCTS: Final = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 """Setting in Spark 4.1 and later: whether a struct is null if the file has none of its fields."""
 

@@ -79,7 +79,8 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
 def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFrame:
     """Move the rows of a local checkpoint to the driver or to the checkpoint directory.
 
-    If the rows are too large for the driver and no directory is set, they stay on the executors.
+    If the rows are too large for the driver and no checkpoint directory is set, they stay on the
+    executors.
     """
     catalyst = Catalyst(spark)
     leaf = analyzed_plan(stored)
@@ -178,8 +179,8 @@ def merge_condition(
         null_safe: As for :func:`condition`.
 
     Raises:
-        NonDeterministicDimension: as :func:`condition`.
-        InvalidFilter: as :func:`condition`.
+        NonDeterministicDimension: in the same cases as :func:`condition`.
+        InvalidFilter: in the same cases as :func:`condition`.
     """
     return _condition(source, on, null_safe=null_safe, for_command=True).sql
 

@@ -69,7 +69,7 @@ class FileScan:
     """Columns in the files. Spark receives the column metadata unchanged, such as the lengths of
     CHAR columns and default values."""
     partition_schema: StructType
-    """Partition columns; without fields if the table is not partitioned."""
+    """Partition columns; empty if the table is not partitioned."""
     partitions: pa.Table
     """Partition values, with one row per partition and one column per partition column. A value is
     either text as in a Hive directory name (unescaped, null for the null partition) or has the

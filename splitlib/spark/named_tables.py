@@ -123,7 +123,7 @@ class NamedTable:
         """Open the current version of a table.
 
         Raises:
-            SplitlibError: the same errors as :func:`splitlib.load_table`.
+            SplitlibError: in the same cases as :func:`splitlib.load_table`.
         """
         spark_conf = settings_of(spark)
         config = SplitConfig.resolve(spark_conf=spark_conf)
@@ -170,7 +170,7 @@ def named_tables(
             planned.
 
     Raises:
-        SplitlibError: the same errors as :func:`splitlib.load_table`.
+        SplitlibError: in the same cases as :func:`splitlib.load_table`.
         UnsupportedTable: if the query is a statement that changes a table of a named catalog.
     """
     catalogs = named_catalogs(settings_of(spark))

@@ -211,7 +211,7 @@ def _set_in_spark(spark: SparkSession) -> dict[str, str]:
 
 
 plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
-"""The function that plans each planned DataFrame again. Results of commands have no entry."""
+"""For each planned DataFrame, the function that plans it again. Command results have no entry."""
 reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
 """The report on each planned DataFrame."""
 _of_scans: Final[dict[str, tuple[frozenset[str], Report]]] = {}

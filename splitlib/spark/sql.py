@@ -242,7 +242,7 @@ _warned: WeakSet[SparkSession] = WeakSet()
 @in_its_session
 @traced("optimize")
 def optimize(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with the same rows that reads only the partitions that its joins match.
+    """Return a DataFrame with the same rows that reads only partitions that its joins can match.
 
     This call collects the join keys from the dimensions (the small sides of the joins), and lists
     the matching partitions. If nothing can be pruned, it returns ``df`` itself.
@@ -400,7 +400,7 @@ def explain(df: DataFrame) -> Report:
 
 
 def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
-    """Add the scans of earlier planned queries to a report on the rest of a query."""
+    """Add the scans of previously planned queries to a report on the rest of a query."""
     known = {id(one): one for one in planned}.values()
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:

@@ -186,7 +186,7 @@ class ReadOptions:
 
         Raises:
             ConfigError: if partitions or filters contain timestamps and ``timeZone`` is missing.
-            SplitlibError: the same errors as :func:`splitlib.load_table`.
+            SplitlibError: in the same cases as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
         try:

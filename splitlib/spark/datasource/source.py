@@ -292,5 +292,5 @@ class BatchReader(SplitPlanner, DataSourceReader):
         return self._row_groups
 
     def partitions(self) -> list[SplitsPartition]:
-        """Return the tasks of the DataFrame."""
+        """Return the Spark tasks, each with the splits that it reads."""
         return self.tasks(self._splits)

@@ -244,7 +244,7 @@ class Deletes:
 
     @property
     def by_position(self) -> bool:
-        """Whether rows must have the column :data:`POSITION`, because they are deleted by it."""
+        """Whether rows must have the column :data:`POSITION`, because some deletes refer to it."""
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:

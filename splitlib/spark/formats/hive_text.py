@@ -70,7 +70,7 @@ class _Format:
     """One separator per nesting level, each an ISO-8859-1 character."""
     escape: str | None
     null: str
-    """Text of a NULL value, as bytes decoded as ISO-8859-1."""
+    """Text that stands for NULL. Its bytes are decoded as ISO-8859-1."""
     last_takes_rest: bool
     timestamp_formats: str | None
 

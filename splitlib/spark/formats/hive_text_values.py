@@ -124,7 +124,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
 
 
 def _round_to_38(digits: Column) -> Column:
-    """Round a number to 38 digits. It is text without sign, exponent and leading zeros."""
+    """Round a number to 38 digits. The text has no sign, exponent or leading zeros."""
     held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
     last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
     head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
@@ -170,7 +170,7 @@ def let(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _day(text: Column, pattern: str) -> Column:
-    """Parse a date whose parts ``pattern`` finds. Days past a month's end continue into the next.
+    """Parse a date from the groups of ``pattern``. Days past a month's end continue into the next.
 
     Java uses the Julian calendar before 15 October 1582. Spark's Hive reader keeps the year, month
     and day when it converts such a date.
@@ -190,7 +190,7 @@ def _day(text: Column, pattern: str) -> Column:
 
 
 def _wall(parts: Column) -> Column:
-    """Add a midnight and a time of day, both in microseconds."""
+    """Add a time of day to a midnight. ``parts`` contains midnight and time, in microseconds."""
     midnight, time = parts[0], parts[1]
     runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
         F.least(midnight, midnight + time) < _YEAR_1583

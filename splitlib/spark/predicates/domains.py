@@ -246,7 +246,7 @@ class _Reader:
     def _of_column(
         self, condition: CatalystExpression, shared: Mapping[str, CatalystExpression]
     ) -> Truth | None:
-        """Return the :class:`Truth` of a condition on one column, or None if it is not one."""
+        """Return the :class:`Truth` of a condition on one column, or None for other conditions."""
         name = condition.nodeName()
         if name in ("IsNull", "IsNotNull"):
             field = self._column(condition.child(), shared)
@@ -376,7 +376,7 @@ def _name(expression: CatalystExpression) -> str | None:
 
 
 def _is_of(spark_type: CatalystType, kind: pa.DataType) -> bool:
-    """Return whether a Catalyst type equals an Arrow type. A string with a collation does not."""
+    """Return whether a Catalyst type equals an Arrow type. Strings with a collation equal none."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
     except TypeError:

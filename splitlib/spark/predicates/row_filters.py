@@ -237,9 +237,9 @@ def compared_by_spark(
     *,
     null_safe: bool,
 ) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
-    """Separate keys into a filter that Spark evaluates, and keys that splitlib compares itself.
+    """Split keys into a filter that Spark evaluates, and keys that splitlib compares itself.
 
-    Spark evaluates the keys whose type splitlib cannot convert to the type of the partition column.
+    Spark evaluates the keys whose type splitlib cannot convert to the partition column's type.
     Each of the two results is None if there are no such keys.
 
     Args:

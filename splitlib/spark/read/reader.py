@@ -349,7 +349,8 @@ def analyze(
         options: Connector options.
 
     Raises:
-        UnsupportedTable: if the table, or a given column, has no statistics that can be used.
+        UnsupportedTable: if the footers have no usable statistics for the table or a given column,
+            if the catalog already has statistics, or if ``learn_statistics`` is off.
         InvalidFilter: if a column does not exist, or the condition reads other columns.
         SplitlibError: see :mod:`splitlib.errors`.
     """
