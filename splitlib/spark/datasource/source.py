@@ -209,7 +209,7 @@ class SplitlibDataSource(DataSource):
         connector: The table's connector. It may be omitted if environment variables configure
             the catalog.
         columns: Names of the columns to read, separated by commas; by default all columns. Spark
-            does not tell a Python data source which columns a query uses.
+            does not pass a query's columns to a Python data source.
         filter: Join keys, as ``base64.b64encode(data.to_bytes()).decode()`` for a
             :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``,
             ``filter.3``, …
