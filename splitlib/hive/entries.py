@@ -1,4 +1,4 @@
-"""Entries of tables and partitions in a Hive metastore or Glue, and the formats of their data."""
+"""Table and partition entries in a Hive metastore or Glue, and the formats of their data files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
 # Properties that the text SerDes read. Other properties, such as statistics, are dropped, because
-# with them every partition would have a different read format.
+# they would give every partition a different read format.
 _TEXT_PROPERTIES = (
     "colelction.delim",  # Hive misspells this property
     "collection.delim",
@@ -50,7 +50,7 @@ _TEXT_PROPERTIES = (
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."
 REF: Final = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
-"""Type of a partition's handle: its location, and the number of its read format."""
+"""Arrow type of a partition's handle: its location, and the number of its read format."""
 
 
 def refuse_unreadable(
@@ -60,12 +60,13 @@ def refuse_unreadable(
 
     Args:
         kind: Kind of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
-        provider: Spark's name of the data source, if Spark created the table.
-        input_format: Class of Hive's input format.
-        parameters: Parameters of the table.
+        provider: Spark's name for the data source, such as ``parquet``; empty if Spark did not
+            create the table.
+        input_format: Class name of Hive's input format.
+        parameters: Table parameters.
 
     Raises:
-        UnsupportedTable: for such a table; the hint says how to read it, if this is possible.
+        UnsupportedTable: for such a table. The hint says how to read it, if this is possible.
     """
     by = parameters.get("table_type", "").upper()
     provider, input_format = provider.lower(), input_format.lower()
@@ -98,11 +99,11 @@ def refuse_unreadable(
 
 
 def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: bool) -> ReadFormat:
-    """Return how Spark's own data source reads a table's files.
+    """Return the read format of a table that one of Spark's own data sources reads.
 
     Args:
-        provider: Spark's name of the data source.
-        options: Options of the table in the catalog. Hive's own options are ignored.
+        provider: Spark's name for the data source, such as ``parquet``.
+        options: The table's options in the catalog. Hive's own options are ignored.
         is_partitioned: Whether the catalog stores the table's partitions. In this case, Spark
             ignores options that select files.
 
@@ -122,12 +123,12 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
 def serde_format(
     serde: str | None, input_format: str | None, properties: Mapping[str, str]
 ) -> ReadFormat:
-    """Return how to read files that were written through one of Hive's SerDes.
+    """Return the read format of files that were written with one of Hive's SerDes.
 
     Args:
-        serde: Class of the SerDe.
-        input_format: Class of Hive's input format.
-        properties: Properties of the SerDe.
+        serde: Class name of the SerDe.
+        input_format: Class name of Hive's input format.
+        properties: SerDe properties.
 
     Raises:
         UnsupportedTable: for a SerDe or input format that Spark's readers do not support.
@@ -144,23 +145,24 @@ def serde_format(
 
 
 def is_recursive(form: ReadFormat) -> bool:
-    """Return whether subdirectories may contain files of the table too."""
+    """Return whether files in subdirectories also belong to the table."""
     options = {name.lower(): value for name, value in form.options}
     return options.get("recursivefilelookup", "false").lower() == "true"
 
 
 def is_read_by_hive(form: ReadFormat) -> bool:
-    """Return whether Spark uses Hive's reader for these files; it fails on subdirectories."""
+    """Return whether Spark uses Hive's reader for these files, which fails on subdirectories."""
     return form.name.startswith("hive-")
 
 
 class PartitionFiles:
-    """Lists files, and makes the handles of partitions. Thread-safe.
+    """Lists the files of partitions, and creates partition handles. Thread-safe.
 
     Args:
-        storage: The storage of the partitions.
-        location: Location of the table; None if it has none.
-        below: Whether files in subdirectories belong to a partition, whatever Spark does.
+        storage: Storage that contains the partitions.
+        location: Table location; None if the table has none.
+        below: Whether files in subdirectories belong to a partition, regardless of Spark's
+            behaviour.
     """
 
     def __init__(self, storage: Storage, location: str | None, *, below: bool = False) -> None:
@@ -173,11 +175,11 @@ class PartitionFiles:
         self._lock = threading.Lock()
 
     def ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        """Return the handle of a partition, as a value of type :data:`REF`."""
+        """Return a partition's handle, as a value of type :data:`REF`."""
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:
-        """Return the number that stands for a read format in handles."""
+        """Return the number that represents a read format in handles."""
         with self._lock:
             if form not in self._formats:
                 self._formats.append(form)
@@ -187,7 +189,7 @@ class PartitionFiles:
         """Yield the files of some partitions, in one batch per read format.
 
         Args:
-            refs: Handles of the partitions.
+            refs: Partition handles.
 
         Raises:
             MissingPartition: if a partition's directory does not exist.
@@ -238,20 +240,20 @@ _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
 # Formats that Spark reads with its own readers, even from Hive tables.
 _CONVERTED = ("parquet", "orc")
-# Errors raised by access to missing or malformed fields.
+# Errors that Python raises on access to missing or malformed fields.
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageEntry:
-    """Where and how the files of a table, or of one of its partitions, are stored.
+    """Location and format of the files of a table, or of one of its partitions.
 
     Attributes:
-        location: Directory of the files.
-        serde: Class of the SerDe.
-        input_format: Class of Hive's input format.
-        serde_properties: Properties of the SerDe.
-        parameters: Parameters of the table or partition.
+        location: Directory that contains the files.
+        serde: Class name of the SerDe.
+        input_format: Class name of Hive's input format.
+        serde_properties: SerDe properties.
+        parameters: Table or partition parameters.
     """
 
     location: str | None
@@ -269,8 +271,8 @@ class TableEntry:
         kind: Kind of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
         columns: Names and types of the data columns.
         keys: Names and types of the partition keys.
-        storage: Storage of the table, which is also the default of its partitions.
-        is_list_bucketed: Whether rows lie in directories below partitions, by skewed values.
+        storage: The table's storage, which is also the default for its partitions.
+        is_list_bucketed: Whether rows with skewed values lie in directories below their partition.
     """
 
     kind: str
@@ -282,10 +284,14 @@ class TableEntry:
 
 @contextmanager
 def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None]:
-    """Convert errors of the block that are due to damaged catalog data to ``CorruptMetadata``.
+    """Convert errors that damaged catalog data causes in the block to ``CorruptMetadata``.
+
+    Args:
+        what: Name of the table or partition, for the message.
+        catalog: Kind of catalog, for the message.
 
     Raises:
-        CorruptMetadata: if data of the catalog is missing or malformed.
+        CorruptMetadata: if catalog data is missing or malformed.
     """
     try:
         yield
@@ -298,7 +304,7 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
 
 
 def metadata_of(table: TableEntry) -> TableMetadata:
-    """Return the metadata of a table. Use it inside of :func:`readable_metadata`.
+    """Return a table's metadata. Call this inside a :func:`readable_metadata` block.
 
     Raises:
         UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
@@ -338,7 +344,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
 
 
 def _refuse_unreadable(table: TableEntry) -> None:
-    """Reject views, transactional tables and others whose rows are not the rows in their files."""
+    """Reject views, transactional tables and other tables that Spark cannot read file by file."""
     parameters = table.storage.parameters
     provider, input_format = parameters.get(_PROVIDER, ""), table.storage.input_format or ""
     refuse_unreadable(table.kind, provider, input_format, parameters)
@@ -349,7 +355,7 @@ def _refuse_unreadable(table: TableEntry) -> None:
 
 
 def read_format(table: TableEntry, partition: StorageEntry | None = None) -> ReadFormat:
-    """Return how to read the files of a table, or of one of its partitions.
+    """Return the read format of a table, or of one of its partitions.
 
     Raises:
         UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
@@ -361,7 +367,7 @@ def read_format(table: TableEntry, partition: StorageEntry | None = None) -> Rea
         provider = parameters[_PROVIDER]
         return source_format(provider, given, is_partitioned=is_partitioned)
     storage = partition or table.storage
-    # Spark's Hive reader merges properties in this order; later ones win.
+    # Spark's Hive reader merges properties in this order. Later ones override earlier ones.
     given |= parameters
     if partition is not None:
         given |= {**partition.serde_properties, **partition.parameters}
@@ -369,10 +375,10 @@ def read_format(table: TableEntry, partition: StorageEntry | None = None) -> Rea
 
 
 def files_each(parameters: Iterable[Mapping[str, str]]) -> float:
-    """Return the average number of files per partition, from statistics; 0 if there are none.
+    """Return the average number of files per partition, or 0 if there are no statistics.
 
     Args:
-        parameters: Parameters of each partition.
+        parameters: Each partition's parameters, such as ``{"numFiles": "12"}``.
     """
     texts = [each.get("numFiles", "") for each in parameters]
     numbers = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII)]
@@ -385,7 +391,7 @@ def _is_source(parameters: Mapping[str, str]) -> bool:
 
 
 def _spark_schema(parameters: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return Spark's schema as JSON; None if there is none.
+    """Return Spark's schema as parsed JSON, or None if the table has none.
 
     Spark stores it in several parameters, because metastores limit the size of a value.
     """

@@ -1,8 +1,8 @@
 """Infer the columns of Parquet and ORC files with the types that Spark infers.
 
-Spark uses the types of the file format, not the Arrow schema that Arrow's writers add to a file.
+Spark uses the file format's own types, not the Arrow schema that Arrow's writers add to a file.
 Arrow does not have some of Spark's types: VARIANT, GEOMETRY, intervals, times. A field of such a
-type gets another Arrow type, and its Spark type in the metadata key :data:`SPARK_FIELD`.
+type gets another Arrow type. Its metadata key :data:`SPARK_FIELD` contains the Spark type.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _ANNOTATION = re.compile(r" \([A-Z]\w*(?:\(.*\))?\)$")
 
 
 def parquet_columns(metadata: Any, settings: Mapping[str, str] | None = None) -> pa.Schema:
-    """Return the columns of a Parquet file.
+    """Return a Parquet file's columns, with the types that Spark infers.
 
     Args:
-        metadata: Footer of the file, a ``pyarrow.parquet.FileMetaData``.
+        metadata: The file's footer, a ``pyarrow.parquet.FileMetaData``.
         settings: Settings from :data:`SETTINGS` that differ from Spark's defaults.
 
     Raises:
@@ -76,17 +76,21 @@ def parquet_columns(metadata: Any, settings: Mapping[str, str] | None = None) ->
 
 
 def orc_columns(stored: pa.Schema) -> pa.Schema:
-    """Return the columns of an ORC file, from the schema that Arrow reads from it."""
+    """Return an ORC file's columns, with the types that Spark infers.
+
+    Args:
+        stored: The schema that Arrow reads from the file.
+    """
     return pa.schema([_orc_field(field) for field in stored])
 
 
 def readable_columns(declared: pa.Schema) -> pa.Schema:
-    """Replace Arrow types that Spark does not have by the types that Spark reads instead."""
+    """Replace Arrow types that Spark lacks, such as ``uint32``, by the types that Spark reads."""
     return pa.schema([field.with_type(_readable(field.type)) for field in declared])
 
 
 def _written_by_spark(text: bytes) -> list[pa.Field] | None:
-    """Parse the schema that Spark stored in a file; None if it is invalid and Spark ignores it."""
+    """Parse the schema that Spark stored in a file, or return None if invalid: Spark ignores it."""
     try:
         fields = json.loads(text)["fields"]
         return [_own_field(field) for field in fields]
@@ -115,7 +119,7 @@ def _with_spark_type(field: pa.Field, declared: Mapping[str, Any]) -> pa.Field:
 
 
 def _named(field: pa.Field, kind: str) -> pa.Field:
-    """Return the field with ``kind`` as its Spark type in the metadata."""
+    """Return a copy of the field whose metadata contains the Spark type ``kind``."""
     declared = {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
     return _with_spark_type(field, declared)
 
@@ -205,7 +209,7 @@ def variant_groups(text: str) -> set[tuple[str, ...]]:
             continue
         variant = _VARIANT.fullmatch(group[3])
         name = variant[1] if variant else _ANNOTATION.sub("", group[3])
-        # A repeated group is a part of the list or map above it. Arrow has no name for it.
+        # A repeated group is part of its parent list or map, and has no name in Arrow's schema.
         above[len(group[1]) // 2 :] = [None if group[2] == "repeated" else name]
         if variant:
             found.add(tuple(part for part in above[1:] if part is not None))
@@ -218,12 +222,12 @@ def _orc_field(field: pa.Field) -> pa.Field:
         return pa.field(field.name, _nested(kind, map(_orc_field, _children(kind))))
     own = (field.metadata or {}).get(_OWN_TYPE)
     if own is not None:
-        # Spark stores the type's name, as in its JSON form of schemas.
+        # Spark stores the type's name as in its JSON schemas.
         declared = {"name": field.name, "type": own.decode(), "nullable": True, "metadata": {}}
         (found,) = from_spark_json({"fields": [declared]})
         plain = pa.field(field.name, _readable(kind))
         return _named(plain, own.decode()) if found.metadata else found
-    # Spark reads an ORC timestamp without time zone as local time in the session's time zone.
+    # Spark interprets an ORC timestamp without a time zone in the session's time zone.
     return pa.field(field.name, _INSTANT if pa.types.is_timestamp(kind) else _readable(kind))
 
 
@@ -257,7 +261,7 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _nested(kind: pa.DataType, children: Iterable[pa.Field]) -> pa.DataType:
-    """Return a nested type like ``kind`` with these children. Every kind of list becomes a list."""
+    """Return a nested type like ``kind`` with these children. Large lists become plain lists."""
     parts: Sequence[pa.Field] = list(children)
     if pa.types.is_struct(kind):
         return pa.struct([part.with_nullable(True) for part in parts])

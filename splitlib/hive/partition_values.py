@@ -66,7 +66,9 @@ def has_char_or_varchar(text: str) -> bool:
 
 
 def field_of(name: str, text: str) -> pa.Field:
-    """Return a column declared as ``name text``. Its metadata keeps CHAR and VARCHAR types.
+    """Return the Arrow field for a column declared as ``name text``, such as ``day date``.
+
+    The field's metadata contains the declared type if it is CHAR or VARCHAR.
 
     Raises:
         UnsupportedTable: for a type that Spark cannot read.
@@ -110,7 +112,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """Parse the type at token ``at``. Return it, or None if invalid, and the next position."""
+    """Parse the type at token ``at``. Return it (None if invalid) and the next token's index."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
@@ -212,12 +214,12 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Replace ``%`` and two hexadecimal digits by the character; keep any other ``%``."""
+    """Replace ``%`` and two hexadecimal digits by their character. Any other ``%`` is kept."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the name of a partition as in Hive's metastore, such as ``k1=v1/k2=v2``."""
+    """Return a partition's name in the Hive metastore, such as ``k1=v1/k2=v2``."""
     pairs = zip(keys, values, strict=True)
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
 
@@ -254,13 +256,13 @@ class ReadNames(NamedTuple):
     """Parsed partition names."""
 
     values: pa.RecordBatch
-    """The values, with one text column per key."""
+    """The partition values, with one text column per key."""
     have_keys: bool
     """Whether all names contain exactly the table's keys, ignoring case."""
 
 
 def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
-    """Split names as :func:`split_names` does, and return whether they contain the table's keys.
+    """Split names as :func:`split_names` does, and check whether they contain the table's keys.
 
     Raises:
         SourceError: if a name does not have one value per key.
@@ -269,8 +271,8 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # Slashes are in order. If a name contains its first and last slash, it contains all of
-        # them.
+        # Slashes are in order. So a row whose first and last slash lie inside its name has all of
+        # its slashes there.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
@@ -289,10 +291,10 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
 
 
 def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
-    """Return the ``v`` of each part ``k=v``, and whether every ``k`` is ``key``, ignoring case.
+    """Return ``v`` from each part ``k=v``, and whether every ``k`` is ``key``, ignoring case.
 
-    Usually all parts have the same prefix ``k=``. It is then removed without a regular expression,
-    which is faster.
+    Usually all parts have the same prefix ``k=``. This prefix is then removed without a regular
+    expression, which is faster.
     """
     if len(parts) == 0:
         return pa.array([], pa.string()), True
@@ -323,20 +325,20 @@ def _map_unique(values: pa.Array) -> pa.Array:
 
 
 class TypedValues(NamedTuple):
-    """Partition values that are parsed to the type of their key."""
+    """Partition values, parsed to the partition key's type."""
 
     values: pa.Array
     """The values; null for the null partition and for undecided values."""
     undecided: pa.BooleanArray | None
-    """True for text that is not exactly one value of the type. Such a partition must never be
-    pruned. None means that no value is undecided."""
+    """True for text that Arrow and Spark might read as different values. Such a partition must
+    never be pruned. None means that no value is undecided."""
 
 
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
-    """Parse the values of a partition column to the type of ``key``.
+    """Parse a partition column's values to the type of ``key``.
 
-    A text is undecided unless Arrow's parser and Spark's cast give the same value. Values that are
-    not text are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
+    A text value is undecided unless Arrow's parser and Spark's cast give the same value. Other
+    values are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -371,15 +373,15 @@ def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
 def table_fields(
     values: pa.Schema, fields: Iterable[PartitionField], columns: Iterable[pa.Field]
 ) -> list[pa.Field]:
-    """Return the field, that is name and type, to which each column of partition values is parsed.
+    """Return the target field (name and type) for each partition column's values.
 
-    A column without a transform has the type of its column in the table, even if its values are
-    text. A column with a transform keeps the type of its values.
+    A partition column without a transform gets its source column's type, even if its values are
+    text. A partition column with a transform keeps the type of its values.
 
     Args:
         values: Schema of the partition values.
-        fields: The source column and transform of each column of partition values.
-        columns: Columns of the table. Values whose source is not among these keep their type.
+        fields: Source column and transform of each partition column.
+        columns: The table's columns. If the source column is not among these, the type is kept.
     """
     known = {column.name.lower(): column for column in columns}
     sources = {f.name.lower(): f.source.lower() for f in fields if f.transform is None}
@@ -392,17 +394,17 @@ def table_fields(
 
 
 def is_char(key: pa.Field) -> bool:
-    """Return whether ``key`` is CHAR(n), where trailing spaces are not significant."""
+    """Return whether ``key`` is CHAR(n), whose trailing spaces are not significant."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
 
 
 def is_collated(key: pa.Field) -> bool:
-    """Return whether ``key`` has a collation, where different bytes may be equal."""
+    """Return whether ``key`` has a collation, under which different bytes may be equal."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
-    """Normalize ``values`` so that Arrow and Spark agree which of them are equal."""
+    """Normalize ``values`` so that Arrow compares them for equality as Spark does."""
     if is_char(key):
         return pc.utf8_rtrim(values, " ")
     return normal_floats(values)

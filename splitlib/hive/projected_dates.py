@@ -1,4 +1,4 @@
-"""Dates as text and at equal distances, as in Athena's partition projection."""
+"""Date formats and date ranges for Athena's partition projection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from splitlib.errors import UnsupportedTable
 _NOW: Final = re.compile(
     r"\s*NOW\s*(?:([+-])\s*([0-9]{1,9})\s*(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\s*)?"
 )
-# Units of time, from coarse to fine, and those of fixed length.
+# Units of time from coarse to fine. FIXED contains the units that have a fixed length.
 UNITS: Final = ("YEARS", "MONTHS", "WEEKS", "DAYS", "HOURS", "MINUTES", "SECONDS", "MILLIS")
 FIXED: Final = {
     "WEEKS": timedelta(weeks=1),
@@ -21,7 +21,7 @@ FIXED: Final = {
     "SECONDS": timedelta(seconds=1),
     "MILLIS": timedelta(milliseconds=1),
 }
-# Fields of a date in patterns of Java's DateTimeFormatter: name, and pattern of their text.
+# Date fields in Java's DateTimeFormatter patterns: field name, and regular expression for its text.
 _FIELDS: Final = {
     **dict.fromkeys(("yyyy", "uuuu", "y", "u"), ("year", "[0-9]{4}")),
     **dict.fromkeys(("yy", "uu"), ("year", "[0-9]{2}")),
@@ -50,7 +50,7 @@ _PATTERN: Final = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|([^A-Za-z'\[\]{}#]
 
 
 class DateFormat:
-    """A pattern of Java's ``DateTimeFormatter``, with numeric fields.
+    """A Java ``DateTimeFormatter`` pattern that consists of numeric fields and literal text.
 
     Args:
         pattern: The pattern, such as ``yyyy/MM/dd``.
@@ -87,7 +87,7 @@ class DateFormat:
         self._text = re.compile("".join(texts), re.ASCII)
 
     def write(self, moment: datetime) -> str:
-        """Return a moment as text; finer units are cut off."""
+        """Format ``moment`` as text. Units finer than the pattern's are cut off."""
         written = []
         for part in self._parts:
             if isinstance(part, str):
@@ -101,7 +101,7 @@ class DateFormat:
         return "".join(written)
 
     def read(self, text: str) -> datetime | None:
-        """Parse text; None if it is not written by :meth:`write`."""
+        """Parse text, or return None if :meth:`write` would not produce exactly this text."""
         found = self._text.fullmatch(text)
         if found is None:
             return None
@@ -119,15 +119,15 @@ class DateFormat:
 
 
 def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
-    """Parse an end of a range: a date, or a time relative to now, such as ``NOW-3YEARS``.
+    """Parse one end of a range: a date, or a time relative to now, such as ``NOW-3YEARS``.
 
     Args:
-        text: The text.
-        form: Format of dates. Finer units of a relative time are cut off.
-        now: The current time.
+        text: Date or relative time.
+        form: Date format. From a relative time, units finer than the format's are cut off.
+        now: Current time.
 
     Returns:
-        The end; None if it is neither.
+        The end of the range, or None if the text is neither.
     """
     relative = _NOW.fullmatch(text)
     if relative is None:
@@ -145,10 +145,10 @@ def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
 
 
 def plus_months(moment: datetime, months: int) -> datetime:
-    """Add months. As in Java, a day that the month does not have becomes its last day.
+    """Add months to a date. As in Java, a day that the month does not have becomes its last day.
 
     Raises:
-        ValueError: if the year is beyond those of Python's dates.
+        ValueError: if the year is outside the range of Python's dates.
     """
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     following = datetime(year + (month == 11), (month + 1) % 12 + 1, 1) if year < 9999 else None

@@ -1,7 +1,7 @@
-"""Athena's partition projection: partitions computed from the properties of a table.
+"""Athena's partition projection: partitions computed from the table's properties.
 
 Athena ignores the registered partitions of such a table. Spark and the metastore ignore the
-projection. Source: the pages "partition projection" of the user guide of Amazon Athena.
+projection. Source: the pages on "partition projection" in the Amazon Athena user guide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 class Projected(ABC):
-    """The projected values of one partition key."""
+    """The projected values of one partition key, numbered from 0 to ``count - 1``."""
 
     @property
     @abstractmethod
@@ -34,32 +34,32 @@ class Projected(ABC):
 
     @abstractmethod
     def text(self, number: int) -> str:
-        """Return a value as the text of a partition value."""
+        """Return the partition value with this number, as text."""
 
     def in_location(self, number: int) -> str:
-        """Return a value as it is written into the location of a partition."""
+        """Return the value with this number, as it is written in partition locations."""
         return self.text(number)
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function from a value of the key's type to its number, or to None if it has none.
+        """Function that maps a value of the key's type to its number, or to None if it has none.
 
-        The function is missing if numbers can only be found by comparing all values.
+        This property is None if only a comparison with all values can find the number.
         """
         return None
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function from a number to a value of the key's type.
+        """Function that maps a number to a value of the key's type.
 
-        It is missing unless greater numbers have greater values.
+        This property is None unless greater numbers have greater values.
         """
         return None
 
 
 @dataclass(frozen=True)
 class EnumProjected(Projected):
-    """Values from a list."""
+    """Values listed in the table's properties."""
 
     texts: tuple[str, ...]
 
@@ -69,21 +69,21 @@ class EnumProjected(Projected):
         return len(self.texts)
 
     def text(self, number: int) -> str:
-        """Return a value as the text of a partition value."""
+        """Return the partition value with this number, as text."""
         return self.texts[number]
 
 
 @dataclass(frozen=True)
 class IntegerProjected(Projected):
-    """Integers at equal distances."""
+    """Integers with a fixed interval between them."""
 
     first: int
     last: int
     interval: int
     digits: int
-    """Least number of digits, filled with zeros; 0 means no zeros."""
+    """Minimum number of digits, padded with leading zeros; 0 means no padding."""
     kind: Literal["integer", "text", "other"]
-    """Type of the key."""
+    """The partition key's type."""
 
     @property
     def count(self) -> int:
@@ -91,17 +91,17 @@ class IntegerProjected(Projected):
         return (self.last - self.first) // self.interval + 1
 
     def text(self, number: int) -> str:
-        """Return a value as the text of a partition value."""
+        """Return the partition value with this number, as text."""
         return f"{self.first + number * self.interval:0{self.digits}d}"
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function from a value of the key's type to its number; see :class:`Projected`."""
+        """Function that maps a value of the key's type to its number. See :class:`Projected`."""
         return None if self.kind == "other" else self._position
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function from a number to a value of the key's type; see :class:`Projected`."""
+        """Function that maps a number to a value of the key's type. See :class:`Projected`."""
         return self._value if self.kind == "integer" else None
 
     def _value(self, number: int) -> int:
@@ -119,16 +119,16 @@ class IntegerProjected(Projected):
 
 @dataclass(frozen=True)
 class DateProjected(Projected):
-    """Moments at equal distances."""
+    """Points in time with a fixed interval between them."""
 
     form: DateFormat
     first: datetime
     last: datetime
-    """No value is later."""
+    """Upper bound of the range. The last value may be earlier."""
     interval: int
     unit: str
     kind: Literal["date", "text", "timestamp", "other"]
-    """Type of the key."""
+    """The partition key's type."""
 
     @property
     def count(self) -> int:
@@ -139,7 +139,7 @@ class DateProjected(Projected):
         return number + (self._moment(number) <= self.last)
 
     def text(self, number: int) -> str:
-        """Return a value as the text of a partition value."""
+        """Return the partition value with this number, as text."""
         moment = self._moment(number)
         match self.kind:
             case "date":
@@ -149,17 +149,17 @@ class DateProjected(Projected):
         return self.form.write(moment)
 
     def in_location(self, number: int) -> str:
-        """Return a value as it is written into the location of a partition."""
+        """Return the value with this number, as it is written in partition locations."""
         return self.form.write(self._moment(number))
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function from a value of the key's type to its number; see :class:`Projected`."""
+        """Function that maps a value of the key's type to its number. See :class:`Projected`."""
         return self._position if self.kind in ("date", "text") else None
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function from a number to a value of the key's type; see :class:`Projected`."""
+        """Function that maps a number to a value of the key's type. See :class:`Projected`."""
         return (lambda number: self._moment(number).date()) if self.kind == "date" else None
 
     @property
@@ -184,10 +184,10 @@ class DateProjected(Projected):
 
 @dataclass(frozen=True)
 class InjectedProjected(Projected):
-    """Values that only the keys of a filter give."""
+    """Values that the table does not list; they come from the keys of a filter."""
 
     texts: tuple[str, ...] = ()
-    """The values of the filter, sorted."""
+    """The filter's keys, sorted."""
 
     @property
     def count(self) -> int:
@@ -195,16 +195,16 @@ class InjectedProjected(Projected):
         return len(self.texts)
 
     def text(self, number: int) -> str:
-        """Return a value as the text of a partition value."""
+        """Return the partition value with this number, as text."""
         return self.texts[number]
 
 
 def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Projected:
-    """Return the values of a partition key.
+    """Return the projected values of a partition key.
 
     Args:
         key: The partition key with the table's type.
-        properties: The table's properties of this key, without ``projection.NAME.``.
+        properties: The table's properties for this key, without the prefix ``projection.NAME.``.
         now: The current time in UTC, without a time zone.
 
     Raises:
@@ -273,9 +273,10 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
 
 
 def _unit(name: str, properties: dict[str, str], form: DateFormat) -> str:
-    """Return the unit of the interval, by default that of the format if Athena has this default.
+    """Return the interval's unit. If it is not set, use the format's unit where Athena does too.
 
-    Athena documents a default for days and months. For years alone, it has the same values.
+    Athena documents this default for days and months. For a format with years alone and without an
+    interval, it results in the same values.
     """
     unit = properties.get("interval.unit", "").strip().upper()
     given = "interval" in properties
@@ -317,7 +318,7 @@ def _invalid(name: str, what: str) -> UnsupportedTable:
 
 
 def injected(values: Sequence[str]) -> InjectedProjected:
-    """Return the projection of an injected key whose values are those of a filter."""
+    """Return the projection of an injected key, with the keys of a filter as its values."""
     return InjectedProjected(tuple(sorted(set(values))))
 
 
@@ -332,15 +333,15 @@ def is_projected(parameters: Mapping[str, str]) -> bool:
 
 
 class Projection:
-    """The projection of one table.
+    """The partition projection of one table.
 
     Args:
-        parameters: Parameters of the table.
+        parameters: Table parameters.
         keys: The partition keys with the table's types.
-        location: Location of the table; None if it has none.
+        location: Table location; None if the table has none.
 
     Raises:
-        UnsupportedTable: if the location of a partition is not certain.
+        UnsupportedTable: if the parameters do not determine the location of each partition.
     """
 
     def __init__(
@@ -379,10 +380,10 @@ class Projection:
         return [projected(key, self._properties[key.name.lower()], now) for key in self._keys]
 
     def location(self, values: Sequence[str]) -> str:
-        """Return the location of a partition.
+        """Return a partition's location.
 
         Args:
-            values: Value of each key, as :meth:`Projected.in_location` writes it.
+            values: Value of each key, as :meth:`Projected.in_location` returns it.
         """
         named = dict(zip(self._properties, values, strict=True))
         parts = [self._root, self._literals[0]]

@@ -1,5 +1,6 @@
 """Calls to catalogs and storage, which may fail, hang or need a retry.
 
-``calls`` runs calls in worker threads with deadlines, and fewer at once while a source throttles.
+``calls`` runs calls in worker threads with deadlines. It runs fewer in parallel while a source
+throttles.
 ``retry`` repeats a call while its source is unavailable.
 """

@@ -1,8 +1,8 @@
 """Run connector calls, which may hang, in worker threads with deadlines.
 
 The number of parallel calls is limited while a source throttles. As in TCP congestion control, a
-throttled call halves the limit. When as many calls as the limit have succeeded, the limit increases
-by one. So an enumeration adapts to its source without a setting.
+throttled call halves the limit. The limit grows by one after as many successful calls as the limit
+allows in parallel. So an enumeration adapts to its source without a setting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from splitlib.errors import SourceUnavailable, SplitlibError
 
 
 class Limit:
-    """The number of calls that may run in parallel. This class uses neither threads nor a clock.
+    """A limit on the number of parallel calls. This class uses neither threads nor a clock.
 
     Args:
         most: Initial and maximum value of the limit.
@@ -51,7 +51,7 @@ class Limit:
 
         Args:
             began: Time when the call began, in seconds.
-            now: Current time in seconds, of the same clock.
+            now: Current time in seconds, from the same clock.
         """
         if began > self._slowed_at:
             self._value = max(1.0, self._value / 2)
@@ -59,7 +59,7 @@ class Limit:
 
 
 class Pace:
-    """Starts calls to one source only while fewer than the limit run. Thread-safe.
+    """Limits the parallel calls to one source. Calls above the limit wait. Thread-safe.
 
     Args:
         most: Maximum number of parallel calls.
@@ -82,7 +82,7 @@ class Pace:
         """Wait until the limit allows one more call, then run the ``with`` block as that call.
 
         Args:
-            abandoned: Event that ends the wait. Set it and then call :meth:`wake`.
+            abandoned: Event that ends the wait. To end it, set the event, then call :meth:`wake`.
             seconds: Maximum wait in seconds.
 
         Raises:
@@ -124,9 +124,9 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls at the end. Most listings end within it, and users do not notice.
+# Time to wait for running calls at the end. Most listings finish in it, and users do not notice it.
 TIDY_SECONDS = 0.2
-# Stands for "no deadline". Larger timeouts would exceed the limit of the threading module.
+# Means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
 _current = threading.local()
 
@@ -159,16 +159,16 @@ class Task(Generic[T]):
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
-        self._context = copy_context()  # contains the allowed locations of the submitting code
+        self._context = copy_context()  # includes the caller's allowed storage locations
 
     def run(self) -> None:
-        """Do the work and store its result or error, unless the task was abandoned before."""
+        """Do the work and store its result or error, unless the task was already abandoned."""
         if not self.outcome.set_running_or_notify_cancel():
             return
         try:
             with working_on(self.call):
                 result = self._context.run(self._work)
-        except BaseException as error:  # the thread that reads the outcome gets this error
+        except BaseException as error:  # raised again in the thread that reads the outcome
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(result)
@@ -200,7 +200,7 @@ class Workers:
         self._stopped = False
 
     def submit(self, work: Callable[[], T], call_seconds: float = 0) -> Task[T]:
-        """Queue ``work``. After :meth:`stop`, the task is abandoned at once.
+        """Queue ``work`` and return its task. After :meth:`stop`, the task is abandoned at once.
 
         Args:
             work: Function to call.
@@ -236,7 +236,7 @@ class Workers:
             pass
 
     def stop(self, tidy_seconds: float = 0) -> None:
-        """Start no further tasks, and wait up to ``tidy_seconds`` for running ones to end."""
+        """Abandon all tasks, and wait up to ``tidy_seconds`` for the running ones to end."""
         if self._changed.is_of_another_process:
             return  # a forked process has no running tasks
         with self._changed:
@@ -280,8 +280,8 @@ class BoundedCalls:
     """Runs the calls of one enumeration. Every wait ends at a deadline or on cancellation.
 
     Args:
-        config: Settings: deadline of one call, deadline of all waits together, and number of
-            parallel calls.
+        config: Settings for the deadline of one call, the deadline of all waits together, and the
+            number of parallel calls.
         cancelled: Future that is done when the enumeration is cancelled.
     """
 
@@ -292,9 +292,9 @@ class BoundedCalls:
         self._cancelled = cancelled
         pace = Pace(config.listing_threads)
         self._listings = Workers(config.listing_threads, "splitlib-list", pace)
-        # Calls to the catalog have their own thread, so that they do not wait behind listings.
+        # Catalog calls have their own thread, so that they do not wait behind listings.
         self._catalog = Workers(1, "splitlib-catalog")
-        # Stop queued calls on cancellation, even if no thread waits for a result at that moment.
+        # The callback stops queued calls on cancellation, even while no thread waits for a result.
         stop = weakref.WeakMethod(self._stop)
 
         def stop_if_in_use(_: Future[None]) -> None:
@@ -308,14 +308,14 @@ class BoundedCalls:
 
         Args:
             work: Function to call.
-            most_seconds: Deadline in seconds, if it is shorter than that of other calls; 0 means
-                the deadline of other calls.
+            most_seconds: Deadline in seconds, if it is shorter than the configured call deadline;
+                0 means the configured one.
         """
         limits = [limit for limit in (most_seconds, self._call_seconds) if limit]
         return self._listings.submit(work, min(limits, default=0))
 
     def run(self, work: Callable[[], T]) -> T:
-        """Run a call to the catalog, wait for it, and return its result."""
+        """Run a catalog call, wait for it, and return its result."""
         self.check_cancelled()
         return self.result(self._catalog.submit(work, self._call_seconds))
 
@@ -324,7 +324,7 @@ class BoundedCalls:
 
         Raises:
             SplitlibError: immediately, if the enumeration is cancelled.
-            SourceUnavailable: if the deadline of the call or of the enumeration has passed.
+            SourceUnavailable: if the call's or the enumeration's deadline has passed.
         """
         either: list[Future[Any]] = [task.outcome, self._cancelled]
         self._listings.check_process()
@@ -340,10 +340,10 @@ class BoundedCalls:
         return task.outcome.result()
 
     def check_deadline(self) -> None:
-        """Check that the enumeration may go on.
+        """Raise an error if the enumeration's deadline has passed.
 
         Raises:
-            SourceUnavailable: if the deadline of the enumeration has passed.
+            SourceUnavailable: if the enumeration's deadline has passed.
         """
         if self._left_seconds <= 0:
             raise SourceUnavailable(
@@ -380,7 +380,7 @@ class BoundedCalls:
 
 
 def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
-    """Run one call in its own thread, with the deadlines of the settings.
+    """Run one call in its own thread, with the deadlines from ``config``.
 
     Raises:
         SourceUnavailable: if the deadline has passed.
@@ -403,11 +403,11 @@ class Call:
         """Number of attempts that failed."""
         self.seconds = min(seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self.abandoned = threading.Event()
-        """Set if the result is not needed any more. No further attempt starts then."""
+        """Set when the result is no longer needed. After that, no further attempt starts."""
         self._ends: float | None = None
 
     def begin(self) -> None:
-        """Start the time that the deadline limits."""
+        """Start the deadline's clock."""
         self._ends = time.monotonic() + self.seconds
 
     def remaining_seconds(self) -> float:
@@ -425,14 +425,14 @@ class Call:
 
 
 def in_pool() -> bool:
-    """Return whether this is a thread of :class:`Workers`, in which only splitlib's calls run."""
+    """Return whether the current thread belongs to a :class:`Workers` pool."""
     return getattr(_current, "in_pool", False)
 
 
 def current_call() -> Call | None:
-    """Return the call that this thread runs; None outside of a call.
+    """Return the call that this thread runs, or None outside of a call.
 
-    A connector that waits should not wait longer than the deadline of the call.
+    A connector that waits should not wait longer than the call's deadline.
     """
     return getattr(_current, "call", None)
 

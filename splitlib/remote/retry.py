@@ -15,20 +15,20 @@ from splitlib.remote.calls import Call, current_call, working_on
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
-# Maximum number of doublings of the pause, because calls to a throttling source may be retried many
-# times.
+# The pause stops growing after this many doublings, because calls to a throttling source may be
+# retried many times.
 _DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     """Return the result of ``call``, retried while it raises :class:`SourceUnavailable`.
 
-    Each pause is random between zero and a bound that doubles ("full jitter"). So many clients of a
-    restarted server do not retry at the same moment. All attempts share the deadline of the call
-    that this thread runs, or of a new call if there is none.
+    Each pause is random between zero and a bound that doubles ("full jitter"). This keeps the
+    clients of a restarted server from all retrying at the same moment. All attempts share the
+    deadline of the call that this thread runs, or of a new call if it runs none.
 
-    A source that throttles is available. Throttled calls do not count as attempts, as long as a
-    call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.
+    A source that throttles is still available. So throttled calls do not count as attempts, as long
+    as a call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.
     """
     outer = current_call()
     current = outer or Call(config.call_deadline_seconds)
@@ -62,7 +62,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 @contextmanager
 def _turn(call: Call) -> Iterator[None]:
-    """Wait until the pace allows the call, unless it runs inside a call that is already allowed."""
+    """Wait until the pace allows the call. A nested call does not wait again."""
     pace = call.pace
     if pace is None:
         yield
@@ -79,7 +79,7 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
     """Run a connector's call with retries and error context.
 
     Raises:
-        SplitlibError: for any exception of ``call``, with connector and table.
+        SplitlibError: for any exception that ``call`` raises, with the connector and table names.
     """
 
     def attempt() -> T:
@@ -93,6 +93,6 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
 
     try:
         return retrying(attempt, config)
-    except SplitlibError as error:  # for a passed deadline, the retry loop itself raises an error
+    except SplitlibError as error:  # the retry loop itself raises if the deadline has passed
         in_context(error, connector, table)
         raise
