@@ -1,4 +1,4 @@
-"""Learn the statistics of a whole table at once."""
+"""Read and keep the footer statistics of all files of a table."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.table import Table
 
+# Number of files whose footers are requested together.
 _FILES_TOGETHER = 512
-# Number of files whose statistics are saved together.
+# Number of footers after which the new statistics are saved.
 _FILES_SAVED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What was learned of a table.
+    """The result of :func:`analyze_table`, as counts.
 
     Attributes:
-        columns: The columns whose statistics were learned.
-        files: Number of files of the table, or of the partitions that filters keep.
-        learned: Number of files whose statistics are known now.
-        young: Number of files that were written a moment ago. Another file of the same size and
+        columns: The columns whose statistics were read from footers.
+        files: Number of files in the table, or in the partitions that the filters keep.
+        learned: Number of files with statistics in memory after the analysis.
+        young: Number of files that were written a moment ago. Another file with the same size and
             time could still replace them, so their statistics are not kept.
-        footers_read: Number of footers read; the others were known before.
-        row_groups: Number of row groups in the known files.
+        footers_read: Number of footers read. The other files already had statistics in memory.
+        row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
     """
 
@@ -72,13 +73,13 @@ def analyze_table(
 
     Args:
         table: The table.
-        columns: Names of columns; by default all columns with statistics that can be trusted.
-        filters: Filters on partition keys. Files of other partitions are left out.
-        config: Settings; by default those of the environment.
-        progress: Function that is called with the counts so far.
+        columns: Column names. By default, all columns whose footer statistics can be trusted.
+        filters: Filters on partition keys. Files in other partitions are left out.
+        config: Settings. By default, they are taken from environment variables.
+        progress: Function that is called regularly with the counts so far.
 
     Raises:
-        UnsupportedTable: if statistics of the table, or of a given column, cannot be learned.
+        UnsupportedTable: if footers have no usable statistics for the table or a requested column.
         InvalidFilter: if a column does not exist, or a filter is not on partition keys.
         SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
     """
@@ -114,10 +115,10 @@ def analyze_table(
 
 
 def refuse_data_columns(table: Table, names: Iterable[str]) -> None:
-    """Check that columns of a filter are partition keys.
+    """Check that a filter's columns are partition keys.
 
     Raises:
-        InvalidFilter: if one of them is not.
+        InvalidFilter: if a column is not a partition key.
     """
     keys = {key.lower() for key in table.partition_keys}
     others = dict.fromkeys(name for name in names if name.lower() not in keys)

@@ -55,7 +55,7 @@ class ReceivedFilters:
     def add(
         self, data: DynamicFilteringData, producer: Hashable, mismatches: Sequence[Mismatch]
     ) -> None:
-        """Add a filter; all filters must match.
+        """Add a filter. A row must match all filters.
 
         Args:
             data: The filter.
@@ -122,9 +122,9 @@ class DynamicFileEnumerator:
 
     Args:
         table: The table.
-        config: Settings; by default taken from environment variables.
-        static: Conditions that every row must meet, such as a ``WHERE`` clause: either conditions
-            on partition values, or allowed values and ranges of columns.
+        config: Settings. By default, they are taken from environment variables.
+        static: Conditions that every row must meet, such as those of a ``WHERE`` clause: either
+            conditions on partition values, or allowed values and ranges of columns.
         strict: Whether to raise an error for a filter that can never prune this table, because the
             table does not have its column or the types cannot be compared. If false, each
             enumeration logs a warning, and :meth:`explain` reports the filter.
@@ -153,7 +153,7 @@ class DynamicFileEnumerator:
         """Announce that ``producer`` will deliver a filter.
 
         An enumeration that starts later waits for the filter, for at most ``filter_wait_seconds``.
-        It does not wait if ``fields`` are given and none of them can prune.
+        It does not wait if none of ``fields`` can prune. None means that the fields are unknown.
         """
         if isinstance(fields, str):
             fields = [fields]
@@ -168,14 +168,16 @@ class DynamicFileEnumerator:
         data: DynamicFilteringData | Mapping[str, Iterable[Any]],
         producer: Hashable = None,
     ) -> None:
-        """Add a filter; all filters must match. May be called at any time, from any thread.
+        """Add a filter. A row must match all filters.
+
+        This method may be called at any time, from any thread.
 
         Args:
             data: The filter, or its values as for :meth:`DynamicFilteringData.from_values`.
             producer: Id of the sender; None means unknown.
 
         Raises:
-            InvalidFilter: if the same ``producer`` (not None) has given a different filter; with
+            InvalidFilter: if the same ``producer`` (not None) has sent a different filter; with
                 ``strict``, for a filter that can never prune this table.
         """
         data = DynamicFilteringData.of(data)
@@ -222,11 +224,11 @@ class DynamicFileEnumerator:
 
     @property
     def metrics(self) -> ScanMetrics:
-        """Counts of the latest enumeration; available while it runs."""
+        """Counts of the latest enumeration, also while it runs."""
         return self._tally.metrics()
 
     def so_far(self) -> str:
-        """Return the counts of the latest enumeration as a short text, while it runs."""
+        """Return a short text with the counts of the running or latest enumeration."""
         m = self.metrics
         partitions = f"{m.partitions_matched:,} of {m.partitions_total:,} partitions"
         return f"{partitions}, {m.files_listed:,} files"
@@ -240,7 +242,7 @@ class DynamicFileEnumerator:
         return self._tally.report(self.table, self.predicate, self.config)
 
     def enumerate_splits(self) -> Iterator[FileSplit]:
-        """Yield the splits lazily, each once. Closing the iterator stops the listing.
+        """Yield each split once, lazily. Closing the iterator stops the listing.
 
         Raises:
             TooManyPartitions: if more than ``max_partitions`` match.
@@ -288,7 +290,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics that have shown that footers help; None to find it out.
+            sample: Statistics of sampled files, from which footers are known to help. With None,
+                this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -305,7 +308,7 @@ class DynamicFileEnumerator:
 
     @contextmanager
     def _running(self, *, hosts: bool = False) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
-        """Start a new enumeration for the block, and finish it afterwards."""
+        """Start a new enumeration for the ``with`` block, and finish it afterwards."""
         tally = self._tally = ScanTally()
         with tally.timed("wait"):
             self._filters.await_announced(self.config.filter_wait_seconds)
@@ -328,7 +331,7 @@ class DynamicFileEnumerator:
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
-        """Return a mask for each earlier selection: which of its files ``predicate`` keeps."""
+        """Return for each earlier selection a mask of the files that ``predicate`` keeps."""
         kept: dict[int, pa.BooleanArray] = {}  # many selections have the same batch of partitions
         masks = []
         for some in selected:
@@ -357,8 +360,9 @@ def paths(
 ) -> list[str]:
     """Return the paths of the files that match ``filters``, each once, in the catalog's order.
 
-    Paths are plain on the local disk and URIs elsewhere. Partition values are not returned; for
-    these, use the splits of a :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
+    Paths are plain on the local disk and URIs elsewhere. Partition values are not returned. If you
+    need them, use the splits of a
+    :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
 
     Raises:
         UnsupportedTable: if some rows of a file are deleted, which a path cannot express.

@@ -1,8 +1,8 @@
 """Drop files and row groups by the footers of Parquet files, if this saves more than it costs.
 
-Footers are needed only for tables whose catalog has no statistics of files, and for filters on
-columns that are no partition keys. A sample of footers is read first. If the filters drop few of
-its row groups, and all row groups have nearly the same bounds, no other footer is read.
+Footers are read only for tables whose catalog has no file statistics, and for filters on columns
+that are not partition keys. A sample of footers is read first. If the filters drop few of the
+sample's row groups, and all row groups have nearly the same bounds, no more footers are read.
 """
 
 from __future__ import annotations
@@ -38,30 +38,31 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 SAMPLED_FILES: Final = 16
-"""Maximum number of files whose footers are read to find out whether footers help."""
+"""Maximum number of files in the sample, whose footers show whether footers help."""
 MOST_KEPT: Final = 0.5
-"""Maximum share of row groups that filters may keep, or whose bounds may overlap, in a sample."""
-# More footers are read as long as their number is below the first number, plus the second one for
-# each file that was dropped.
+"""More footers are read if filters keep at most this share of the sample's row groups, or if their
+:func:`~splitlib.statistics.row_groups.overlap` is at most this."""
+# No more footers are read after FIRST_FOOTERS, plus FOOTERS_PER_FILE for each dropped file.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8
-# Number of files whose footers are requested together, and of footers in progress.
+# Number of files whose footers are requested together, and number of running footer reads at which
+# no more are started.
 FILES_TOGETHER: Final = 128
 IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16
-# Keys of Spark's metadata of a column.
+# Keys in Spark's column metadata that make footer bounds unusable: defaults and field ids.
 _OF_COLUMNS: Final = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
-# Deadline of one footer, in seconds.
+# Deadline for reading one footer, in seconds.
 FOOTER_SECONDS: Final = 15.0
 
 Rows = Sequence[Sequence[GroupRow]]
-"""Statistics of each row group, for each column."""
+"""For each column, the statistics of each row group in one file."""
 
 
 def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema:
-    """Return the data columns of a table whose statistics can be read from footers.
+    """Return the table's data columns whose statistics can be read from footers.
 
-    The result is empty for catalogs that have statistics themselves.
+    The result is empty if the catalog has statistics itself.
     """
     if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
         return pa.schema([])
@@ -71,7 +72,7 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
 
 @lru_cache(maxsize=64)
 def _with_spark_metadata(schema: str | None) -> frozenset[str]:
-    """Return the columns of Spark's JSON that have a default, or are found by id."""
+    """Return the columns in Spark's JSON schema that have a default or are looked up by id."""
     fields = [] if schema is None else json.loads(schema)["fields"]
     return frozenset(f["name"] for f in fields if _OF_COLUMNS & (f.get("metadata") or {}).keys())
 
@@ -79,10 +80,10 @@ def _with_spark_metadata(schema: str | None) -> frozenset[str]:
 def read_rows(
     table: Table, columns: Sequence[pa.Field], config: SplitConfig, file: StoredFile
 ) -> Rows | None:
-    """Read the statistics of columns from a footer; None if it cannot be read or decoded."""
+    """Read column statistics from a file's footer, or return None if that fails."""
     try:
         return rows_of_groups(parse_footer(table.read_footer(file, config)), columns)
-    except Exception:  # a damaged footer, and a connector's own access, may raise anything
+    except Exception:  # a damaged footer or the connector's file access may raise any error
         _log.debug("The footer of %s could not be read.", file.path, exc_info=True)
         return None
 
@@ -92,13 +93,13 @@ def _is_read(form: ReadFormat) -> bool:
 
 
 class Learned(NamedTuple):
-    """What is known of some files after their footers were read."""
+    """The result of :func:`learn`: statistics of some files, including those read before."""
 
     groups: FileGroups
     read: npt.NDArray[np.intp]
-    """Rows of the files whose footers were read; the others were known before."""
+    """Indexes of the files whose footers were read. The others already had statistics."""
     old: pa.BooleanArray
-    """A flag per footer read: whether its statistics are kept, see :meth:`StatisticsStore.add`."""
+    """For each footer read, whether its statistics are kept. See :meth:`StatisticsStore.add`."""
 
 
 def learn(
@@ -109,15 +110,17 @@ def learn(
     config: SplitConfig,
     calls: BoundedCalls,
 ) -> Learned:
-    """Read the footers of files that are not known yet. Nothing is known of unreadable ones.
+    """Return the statistics of files, and read the footers of files that have none yet.
+
+    Files with unreadable footers stay without statistics.
 
     Args:
         table: The table.
-        columns: At least one of its :func:`learnable_columns`.
+        columns: At least one of the table's :func:`learnable_columns`.
         files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
-        known: The table's statistics. New ones are added.
+        known: The table's statistics so far. New ones are added.
         config: Settings.
-        calls: Reads the footers in parallel.
+        calls: Worker threads that read the footers in parallel.
     """
     before = known.get(columns, files)
     missing = before.unknown
@@ -143,20 +146,20 @@ def learn(
 
 
 class Sample(NamedTuple):
-    """Statistics of a few files of a table, learned before the filters are known."""
+    """Statistics of a few of a table's files, read from footers before the filters arrive."""
 
     statistics: KnownStatistics
-    """Statistics of the table. Those of the sample are not read again."""
+    """The table's statistics. They contain the sample, so its footers are not read again."""
     groups: FileGroups
-    """Row groups of the files."""
+    """Row groups of the sampled files."""
     footers_read: int
-    """Number of footers read; the others were known before."""
+    """Number of footers read. The other files already had statistics."""
 
 
 def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
-    """Learn a few files; for the arguments see :func:`learn`."""
+    """Read the statistics of a few files. For the arguments, see :func:`learn`."""
     known = KnownStatistics(table, config)
-    # A footer has a deadline of its own.
+    # No deadline for the enumeration, because each footer has its own deadline.
     endless = replace(config, enumeration_deadline_seconds=0)
     with BoundedCalls(endless, Future()) as calls:
         learned = learn(table, columns, files, known, config, calls)
@@ -164,35 +167,36 @@ def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: Spli
 
 
 def stored_file(files: pa.RecordBatch, row: int) -> StoredFile:
-    """Return one of some files as in :data:`splitlib.model.FILE_SCHEMA`."""
+    """Return the file at index ``row`` of a batch as in :data:`splitlib.model.FILE_SCHEMA`."""
     return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Selected files whose footers are needed."""
+    """Selected files that wait until their footers have been read."""
 
     selected: SelectedFiles
     columns: pa.Schema
-    """The columns that filters compare; empty if there are none."""
+    """The columns that filters compare with footers; empty if there are none."""
     known: FileGroups
     missing: list[int]
-    """Rows of the files whose footers are not known."""
+    """Indexes of the files without statistics so far."""
     read: dict[int, Rows | None] = field(default_factory=dict)
-    """Statistics read from footers, by row."""
+    """Statistics read from footers, by file index."""
     tasks: dict[int, Task[Rows | None]] = field(default_factory=dict)
-    """Footers that are being read, by row."""
+    """Running footer reads, by file index."""
 
 
 class FooterStage:
-    """The last stage of an enumeration: drop files and row groups by footers.
+    """The last stage of an enumeration, which drops files and row groups by their footers.
 
     Args:
         table: The table.
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
-        sample: Statistics of a few files that have shown that footers help; None to read a sample.
+        sample: Statistics of sampled files, from which footers are known to help. With None, this
+            stage reads a sample itself.
     """
 
     def __init__(
@@ -210,17 +214,17 @@ class FooterStage:
         self._use = tally.footers
         self._statistics = sample.statistics if sample else KnownStatistics(table, config)
         self._reads: bool | None = True if sample else None
-        """Whether more footers are read; None before the sample is read."""
+        """Whether to read more footers; None means that the sample is not read yet."""
         self._waiting: deque[_Pending] = deque()
         self._running: deque[_Pending] = deque()
-        """Files whose footers are being read, or need not be read."""
+        """Files whose footers are being read, or do not have to be read."""
         self._in_progress = 0
-        """Number of footers that are being read."""
+        """Number of running footer reads."""
         self._done = 0
-        """Number of footers of finished files."""
+        """Number of footers read for finished files."""
         self._saved = 0.0
-        """Number of files dropped after their footers were read. A file with some matching row
-        groups counts as a part."""
+        """Number of files dropped after their footers were read. A file of which only some row
+        groups match counts as a fraction."""
 
     def apply(
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
@@ -257,7 +261,7 @@ class FooterStage:
         return pa.schema(wanted[:_MOST_COLUMNS])
 
     def _drain(self, calls: BoundedCalls, *, end: bool) -> Iterator[SelectedFiles]:
-        """Yield the waiting files whose footers are known by now, or all with ``end``."""
+        """Yield the waiting files whose footers have been read, or all of them with ``end``."""
         if self._reads is None:
             missing = sum(len(pending.missing) for pending in self._waiting)
             if missing >= (1 if end else SAMPLED_FILES):
@@ -268,11 +272,11 @@ class FooterStage:
                 return
             waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
             if waits and not end:
-                return  # more footers can be read at the same time
+                return  # there is capacity to read more footers in parallel first
             yield from self._finish(self._running.popleft(), calls)
 
     def _decide(self, calls: BoundedCalls) -> None:
-        """Read the footers of a sample, and decide whether to read those of the other files."""
+        """Read the footers of a sample, and decide whether to read the other files' footers."""
         missing = [(pending, row) for pending in self._waiting for row in pending.missing]
         step = max(1.0, len(missing) / SAMPLED_FILES)
         sample = [missing[int(i * step)] for i in range(min(SAMPLED_FILES, len(missing)))]
@@ -301,7 +305,7 @@ class FooterStage:
             self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
     def _begin(self, calls: BoundedCalls) -> None:
-        """Start to read missing footers, unless those read so far have excluded few files."""
+        """Start to read missing footers, unless the footers read so far have dropped few files."""
         while self._waiting and self._in_progress < IN_PROGRESS:
             pending = self._waiting[0]
             if pending.missing and self._reads is None:
@@ -369,7 +373,7 @@ class FooterStage:
             yield selected
 
     def _groups(self, pending: _Pending) -> FileGroups:
-        """Return the row groups of files, as far as they are known, and keep new ones."""
+        """Return the row groups known so far, including new ones, and store the new ones."""
         rows = sorted(pending.read)
         if not rows:
             return pending.known
@@ -390,7 +394,12 @@ class FooterStage:
 
 
 def arrays(columns: pa.Schema, read: Sequence[Rows | None]) -> Mapping[str, pa.ListArray]:
-    """Return the row groups of files by column, as in :attr:`FileGroups.columns`."""
+    """Convert statistics to row groups by column, as in :attr:`FileGroups.columns`.
+
+    Args:
+        columns: The columns of the statistics.
+        read: Statistics of each file; None means unknown.
+    """
     return {
         column.name.lower(): groups_array(
             [None if rows is None else rows[i] for rows in read], column.type

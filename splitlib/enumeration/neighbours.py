@@ -1,4 +1,4 @@
-"""Group matched partitions so that one page of a listing covers each group.
+"""Group matched partitions so that one listing page covers each group.
 
 A filter that arrives later can still drop partitions that are not listed yet.
 """
@@ -28,20 +28,20 @@ class MatchedPartitions:
     ) -> None:
         self.partitions = partitions
         self.places = places
-        """Position of each partition in the catalog's listing, ascending."""
+        """Index of each partition in the catalog's listing, ascending."""
         self._tally = tally
         self._lock = threading.Lock()
         self._predicate = predicate
-        # Computed on demand, because most of these objects are only sliced.
+        # This mask is computed on demand, because most of these objects are only sliced.
         self._keep: pa.BooleanArray | None = None
 
     def __len__(self) -> int:
         return len(self.partitions)
 
     def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
-        """Return a part of the batch. Use the parts instead of the batch from then on.
+        """Return a part of the batch. From then on, use the parts instead of the batch.
 
-        Each part counts the partitions that a later filter drops from it.
+        Each part counts the partitions that later filters drop from it.
         """
         places = self.places[offset:][:length]
         partitions = self.partitions.slice(offset, len(places))
@@ -51,19 +51,19 @@ class MatchedPartitions:
             return cut
 
     def joined(self, later: MatchedPartitions) -> MatchedPartitions:
-        """Return one batch with these partitions and ``later``, which come after them."""
+        """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # Use the older of the two predicates, because only its result is known for both batches.
+        # The older of the two predicates is used, because only its result is known for both.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
         return both
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """Return a flag per partition: whether it matches ``predicate``.
+        """Return for each partition whether it matches ``predicate``.
 
-        The flags are computed only once per predicate.
+        The result is computed only once per predicate.
         """
         with self._lock:
             keep = pa.repeat(True, len(self.partitions)) if self._keep is None else self._keep
@@ -78,17 +78,17 @@ class MatchedPartitions:
 
 
 class Neighbours:
-    """Groups partitions for storage where one page can list files of several directories.
+    """Groups partitions for storage where one page can list files from several directories.
 
     A group contains partitions that are close together: their files, including the files of
     partitions in between, probably fit in one page. A partition that is far from the others is a
     group of its own. If the number of files or of partitions in between is unknown, groups are as
-    large as a page could cover, and the response shows how many partitions the page did cover.
+    large as a page could cover. The response then shows how many partitions the page covered.
 
     Args:
         batches: Batches of matched partitions.
-        files_per_page: Number of files in one page.
-        files_each: Function that returns the average number of files of a partition; 0 means
+        files_per_page: Maximum number of files in one page.
+        files_each: Function that returns the average number of files per partition; 0 means
             unknown. It is called before each group.
     """
 
@@ -114,7 +114,7 @@ class Neighbours:
         yield from self._groups(to_end=True)
 
     def put_back(self, uncovered: MatchedPartitions) -> None:
-        """Take back partitions of the last group that its page did not cover."""
+        """Take back the last group's partitions that its page did not cover."""
         self._rest = uncovered if self._rest is None else uncovered.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
@@ -130,7 +130,7 @@ class Neighbours:
         """Return the number of leading partitions that form a group."""
         if not files_each:
             return min(self._files_per_page, len(matched))
-        # A full page does not show whether more files follow, so leave one entry free.
+        # A full page does not show whether more files follow, so one entry is left free.
         span = int((self._files_per_page - 1) / files_each)
         end = matched.places[0] + max(span, 1)
         return int(matched.places.searchsorted(end))

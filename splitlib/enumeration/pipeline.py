@@ -1,4 +1,4 @@
-"""The stages of one enumeration: from the partitions of a table to the files that may match.
+"""The stages of one enumeration: from a table's partitions to the files that may match.
 
 Every stage is lazy::
 
@@ -6,8 +6,8 @@ Every stage is lazy::
                         ▲                        ▲                                     ▲
                         └──────── filters, which may arrive at any moment ─────────────┘
 
-The last match also uses the statistics of files, if the catalog has them. Results are in the
-catalog's order, although listings run in parallel.
+The last match also uses file statistics, if the catalog has them. Results are in the catalog's
+order, although listings run in parallel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from splitlib.statistics.row_groups import FileGroups
 from splitlib.table import Table
 
 HOSTS = "hosts"
-"""Name of an optional column of :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
+"""Name of an optional column in :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
@@ -44,18 +44,18 @@ class SelectedFiles:
     """Files that match every filter, and the partitions that they belong to."""
 
     partitions: PartitionBatch
-    """The partitions of the files; some may have no files in this batch."""
+    """The files' partitions. Some may have no files in this batch."""
     files: FileBatch
-    """Files with at least one byte. Column ``partition`` is the row in :attr:`partitions`."""
+    """Files with at least one byte. Column ``partition`` is an index into :attr:`partitions`."""
     learned: FileGroups | None = None
-    """Row groups of the files, as far as their footers are known."""
+    """The files' row groups, for files whose footers have been read."""
     places: pa.ListArray | None = None
-    """Fields ``start`` and ``end`` of the matching row groups of each file: the positions of their
-    first bytes, and after their last ones. A null list means that they are unknown, and None that
-    they are unknown for all files."""
+    """For each file, the byte ranges of its matching row groups: fields ``start`` and ``end``
+    (exclusive). A null list means that they are unknown for the file, and None that they are
+    unknown for all files."""
 
     def take(self, rows: pa.Array) -> SelectedFiles:
-        """Return the files at ``rows``."""
+        """Return a selection of the files at the indexes ``rows``."""
         return SelectedFiles(
             self.partitions,
             self.files.take(rows),
@@ -65,7 +65,7 @@ class SelectedFiles:
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
-    """Return the values of all partitions by key, as Python values of the key's type."""
+    """Return for each key the values of all partitions, as Python values of the key's type."""
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
         field.name: python_values(parse(column, field).values)
@@ -74,11 +74,11 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
 
 
 class _Listed(NamedTuple):
-    """The files of some partitions."""
+    """The result of one listing: the files of some partitions."""
 
     batches: list[FileBatch]
     partitions: int
-    """Number of requested partitions, counted from the first, whose listing is complete."""
+    """Number of completely listed partitions, counted from the first requested one."""
 
 
 class _Listing(NamedTuple):
@@ -95,11 +95,11 @@ class ScanPipeline:
 
     Args:
         table: The table.
-        config: Limits on partitions and parallel listings, and what to do about missing
-            partitions.
+        config: Settings, such as the maximum number of partitions, the number of parallel
+            listings, and the behaviour for missing partitions.
         predicate: Function that returns the conjunction of the filters received so far. Every
             stage calls it again.
-        tally: Counts partitions, files and requests, for metrics and report.
+        tally: Counts partitions, files and requests, for metrics and the report.
         hosts: Whether to add the hosts of each file, if the connector reports them.
     """
 
@@ -123,8 +123,8 @@ class ScanPipeline:
         pending: deque[_Listing] = deque()
         groups = self._neighbours(self.matching_partitions(calls))
         for matched, offset, length in self._listings(calls, groups):
-            # Groups need the number of files per partition. If it is unknown, wait for the first
-            # listing to find out.
+            # Groups depend on the number of files per partition. If this is unknown, the first
+            # listing must finish before the next group is formed.
             learns = groups is not None and not self._tally.files_each()
             pending.append(self._submit(calls, matched, offset, length))
             # Two pending listings per thread keep all threads busy. More would be less lazy.
@@ -141,14 +141,14 @@ class ScanPipeline:
         return _Listing(matched, offset, length, task)
 
     def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
-        """Return the groups of partitions that one page covers; None if pages cover only one."""
+        """Return groups of partitions that one page covers, or None if a page covers only one."""
         page = self._table.files_per_page
         return Neighbours(matching, page, self._tally.files_each) if page else None
 
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield batches of matched partitions, and offset and length of the part for one call."""
+        """Yield for each listing call the batch of partitions, and the part's offset and length."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)
@@ -161,7 +161,7 @@ class ScanPipeline:
     def compared_partitions(
         self, calls: BoundedCalls
     ) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Yield all partitions in batches, with a flag per partition: whether it matches."""
+        """Yield all partitions in batches, and for each partition whether it matches."""
         for batch in self._listed_partitions(calls):
             yield batch, self._tally.match(batch, self._predicate())
 
@@ -188,7 +188,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # empty if all were dropped from the table since the listing
+                    if len(ready):  # empty if the table has lost all of them since the listing
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -226,13 +226,14 @@ class ScanPipeline:
                     f"{len(names) - len(ready)} partitions were dropped while they were listed.",
                     hint="run the query again, or set missing_partition to 'skip'.",
                 )
-            # If partitions were dropped, positions are approximate, which is enough for grouping.
+            # If partitions were dropped, these indexes are only approximate. That is enough for
+            # grouping.
             yield ready, at[: len(ready)]
 
     def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> _Listed:
         """List the files of ``step`` partitions, in a worker thread.
 
-        Lists nothing if a filter that arrived later has dropped all these partitions.
+        Nothing is listed if a filter that arrived later has dropped all these partitions.
         """
         predicate = self._predicate()
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
@@ -243,7 +244,7 @@ class ScanPipeline:
                 batches = self._table.list_files(piece, predicate, self._config)
         except MissingPartition as error:
             if step > 1 and self._config.missing_partition == "skip":
-                # At least one partition is missing. List each partition alone to skip only that.
+                # At least one partition is missing. Each one is listed alone to skip only those.
                 alone = range(offset, offset + len(piece))
                 found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
                 return _Listed([_moved(batch, i - offset) for i, batch in found], step)
@@ -284,7 +285,7 @@ class ScanPipeline:
     ) -> Iterator[SelectedFiles]:
         """Wait for a listing, and yield its files that match all filters.
 
-        Partitions that the listing did not cover are listed now, or put back into ``others``.
+        Partitions that the listing did not cover are put back into ``others``, or listed now.
         """
         found = calls.result(listing.task)
         more: list[_Listing] = []
@@ -310,21 +311,21 @@ class ScanPipeline:
 
     def _pieces(self, uncovered: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
         """Divide partitions that a listing did not cover into parts for further listings."""
-        step = before  # the next page probably covers as many
+        step = before  # the next page probably covers as many partitions
         groups: Iterable[MatchedPartitions] = [uncovered]
         known = None if uncovered.partitions.has_gaps else self._neighbours(iter([uncovered]))
         if known is not None:
             groups, step = known, len(uncovered)
         if before == 1:
-            # Partitions probably lie in separate directories: divide them among the threads.
+            # A page probably covers only one partition, so they are divided among the threads.
             step = -(-len(uncovered) // self._config.listing_threads)
         for group in groups:
             for offset in range(0, len(group), step):
                 yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
-        """Return a flag per file: whether its partition, size and statistics allow a match."""
-        # The predicate is read after the listing, to use filters that arrived meanwhile.
+        """Return for each file whether its partition, size and statistics allow a match."""
+        # The predicate is read after the listing, to use filters that arrived in the meantime.
         predicate = self._predicate()
         mask = matched.keeps(predicate).take(batch.files["partition"])
         mask = pc.and_(mask, pc.greater(batch.files["size"], 0))
@@ -337,7 +338,7 @@ class ScanPipeline:
 
 
 def _moved(batch: FileBatch, by: int) -> FileBatch:
-    """Return the files with ``by`` added to the row of their partition."""
+    """Return a copy of the batch with ``by`` added to the files' partition indexes."""
     if not by:
         return batch
     files = batch.files

@@ -1,4 +1,4 @@
-"""Cut selected files into splits, and compute ids of splits and files."""
+"""Cut selected files into splits, and compute the ids of splits and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from splitlib.redaction import without_login
 
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
-# Suffixes of files that Hadoop's codecs compress. Compressed text files cannot be split.
+# Suffixes of files that Hadoop codecs compress. Compressed text files cannot be split.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
 # As in Hadoop's FileInputFormat, the last split of a file may be up to a tenth longer than others.
 _SLOP = 1.1
@@ -26,20 +26,20 @@ class SplitsOfFile(NamedTuple):
     """All splits of one file in one partition."""
 
     row: int
-    """Row of the file in the batch of selected files."""
+    """The file's index in the batch of selected files."""
     path: str
     partition: str
-    """Name of the partition, for messages and identifiers."""
+    """Partition name, for messages and identifiers."""
     splits: list[FileSplit]
 
 
 class SplitMaker:
-    """Cuts files into splits. Caches the parsed values of the latest batch of partitions.
+    """Cuts files into splits. Caches the parsed partition values of the latest batch.
 
     Args:
         keys: The partition keys with the table's types.
         target_bytes: Target size of a split in bytes, for files that can be split.
-        count: Function that is called with the number of splits of each file.
+        count: Function that is called with each file's number of splits.
     """
 
     def __init__(self, keys: pa.Schema, target_bytes: int, count: Callable[[int], object]) -> None:
@@ -85,7 +85,7 @@ class SplitMaker:
             yield SplitsOfFile(row, path, name, splits)
 
     def _partition(self, row: int) -> tuple[str, dict[str, Any]]:
-        """Return name and values of a partition of the latest batch, cached for all its files."""
+        """Return the name and values of a partition in the latest batch, cached for its files."""
         known = self._partitions.get(row)
         if known is None:
             assert self._latest is not None
@@ -95,7 +95,7 @@ class SplitMaker:
 
 
 def can_split(read_format: ReadFormat, path: str) -> bool:
-    """Return whether a reader can start in the middle of the file."""
+    """Return whether a reader can start in the middle of the file at ``path``."""
     if read_format.name in _SPLITTABLE:
         return True
     if read_format.name not in _LINES or path.lower().endswith(_COMPRESSED):
@@ -104,7 +104,7 @@ def can_split(read_format: ReadFormat, path: str) -> bool:
 
 
 def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield start and length of adjacent splits that together cover ``size`` bytes."""
+    """Yield the start and length of adjacent splits that together cover ``size`` bytes."""
     start = 0
     while size - start > target * _SLOP:
         yield start, target
@@ -114,28 +114,28 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
 
 
 def _has_any(groups: list[dict[str, int]], start: int, end: int) -> bool:
-    """Return whether a part of a row group lies between two positions in the file.
+    """Return whether any part of a row group lies in the byte range from ``start`` to ``end``.
 
-    Readers have different rules to decide which split a row group belongs to.
+    Any part counts, because readers have different rules for which split reads a row group.
     """
     return any(group["start"] < end and start < group["end"] for group in groups)
 
 
 def split_id(path: str, partition: str, start: int, length: int) -> str:
-    """Return an id of a split that is the same in every run and every process."""
+    """Return a split's id, which is the same in every run and every process."""
     return _digest(path, partition, str(start), str(length)).hexdigest()
 
 
 FILE_ID_BYTES = 16
-"""Length of the result of :func:`file_id`, in bytes."""
+"""Length of a :func:`file_id`, in bytes."""
 
 
 def file_id(path: str, partition: str) -> bytes:
-    """Return an id of a file in a partition. It depends on path and partition, not on the size."""
+    """Return a file's id, which depends on its path and partition, but not on its size."""
     return _digest(path, partition).digest()
 
 
 def _digest(path: str, *more: str) -> blake2b:
-    # The login in a URI is not part of the file's identity.
+    # The user name and password in a URI are not part of the file's identity.
     key = "\0".join([without_login(path), *more]).encode()
     return blake2b(key, digest_size=FILE_ID_BYTES)

@@ -1,4 +1,4 @@
-"""Counts of one enumeration, and its report."""
+"""Count partitions, files and requests of one enumeration, and create its report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Place = tuple[PartitionBatch, int]
 
 
 class _Cell(NamedTuple):
-    """Neighbouring partitions; ``first`` and ``last`` are as in :class:`PartitionRange`."""
+    """Consecutive partitions. ``first`` and ``last`` are as in :class:`PartitionRange`."""
 
     first: _Place
     last: _Place
@@ -38,14 +38,14 @@ class _Cell(NamedTuple):
     total: int
 
     def joined(self, other: _Cell) -> _Cell:
-        """Return both as one cell."""
+        """Return one cell with the partitions of this cell and the next one, ``other``."""
         known = [cell for cell in (self, other) if cell.read] or [self, other]
         read, total = self.read + other.read, self.total + other.total
         return _Cell(known[0].first, known[-1].last, read, total)
 
 
 class PartitionRanges:
-    """Collects which partitions are read. Its size does not depend on their number."""
+    """Records which partitions are read. Its size does not grow with their number."""
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -53,7 +53,7 @@ class PartitionRanges:
         """Maximum number of partitions in a cell."""
 
     def add(self, partitions: PartitionBatch, mask: pa.BooleanArray) -> None:
-        """Add the next partitions of the catalog, with a flag for each: whether it is read."""
+        """Add the catalog's next partitions. ``mask`` is true for each one that is read."""
         while len(self._cells) + -(-len(mask) // self._width) > _MOST_CELLS:
             self._width *= 2
             cells, self._cells = self._cells, []
@@ -61,7 +61,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return ranges that alternate: partitions that are read, and others."""
+        """Return alternating ranges of partitions: some are read, the next ones are not."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -70,7 +70,7 @@ class PartitionRanges:
         return tuple(ranges)
 
     def _append(self, cells: Iterable[_Cell]) -> None:
-        """Append cells, joined with the cell before them where both fit into one."""
+        """Append cells, and join each one with the previous cell if both fit into one."""
         for cell in cells:
             if self._cells and self._cells[-1].total + cell.total <= self._width:
                 self._cells[-1] = self._cells[-1].joined(cell)
@@ -86,33 +86,33 @@ class PartitionRanges:
             ends = (read[0], read[-1]) if len(read) else (0, len(part) - 1)
             bounds += [start + end for end in ends]
             counts.append((len(read), len(part)))
-        # A copy of these rows, because a slice would keep the whole batch in memory.
+        # These rows are copied, because a slice would keep the whole batch in memory.
         named = partitions.take(pa.array(bounds, pa.int64()))
         for number, (some, total) in enumerate(counts):
             yield _Cell((named, 2 * number), (named, 2 * number + 1), some, total)
 
 
 _log = get_logger(__name__)
-# Fraction of a listing page to fill when partitions have different numbers of files.
+# Fraction of a listing page to fill if partitions have different numbers of files.
 _FILL = 0.95
 
 
 @dataclass(slots=True)
 class FooterUse:
-    """How footers of files were used in one enumeration."""
+    """The use of file footers in one enumeration, for the report."""
 
     columns: set[str] = field(default_factory=set)
-    """Columns whose bounds were compared, in lower case."""
+    """Columns whose footer bounds were compared with filters, in lower case."""
     reason: str | None = None
-    """Why no more footers were read; None if all were."""
+    """Reason why some footers were not read; None if all were read."""
 
 
 class ScanTally:
-    """Counts and notes of one enumeration. Thread-safe."""
+    """Counts and notes for the report of one enumeration. Thread-safe."""
 
     def __init__(self) -> None:
         self.footers = FooterUse()
-        """How footers were used. Only the thread that enumerates changes it."""
+        """The use of footers. Only the enumerating thread changes it."""
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
@@ -133,12 +133,12 @@ class ScanTally:
 
     @property
     def partitions_were_dropped(self) -> bool:
-        """Whether partitions were dropped since they were listed, or none was listed at all."""
+        """Whether the table lost partitions after they were listed, or listed none at all."""
         with self._lock:
             return bool(self._gone) or not self._counts.get("partitions_total")
 
     def gone(self, partitions: int) -> None:
-        """Count partitions that were dropped between their listing and their use."""
+        """Count partitions that the table lost between their listing and their use."""
         with self._lock:
             self._gone += partitions
 
@@ -152,13 +152,13 @@ class ScanTally:
             )
 
     def count(self, **counts: int) -> None:
-        """Add numbers to fields of :class:`splitlib.ScanMetrics`."""
+        """Add numbers to the counts named like fields of :class:`splitlib.ScanMetrics`."""
         with self._lock:
             for name, number in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + number
 
     def partitions(self, batch: PartitionBatch) -> None:
-        """Count the partitions of a batch, its requests and its manifests."""
+        """Count a batch's partitions, requests and manifests."""
         manifests = batch.manifests
         if manifests.total:
             self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
@@ -169,9 +169,9 @@ class ScanTally:
         self.details(batch, partitions_total=len(batch))
 
     def details(self, batch: PartitionBatch, **counts: int) -> None:
-        """Count the requests for a batch, and record how many files a partition has on average.
+        """Count a batch's requests, and record the average number of files per partition.
 
-        Only the first number of files that the catalog knows is used.
+        Only the first such average that the catalog reports is used.
         """
         with self._lock:
             self._files_expected = self._files_expected or batch.files_each
@@ -179,7 +179,7 @@ class ScanTally:
         self.count(metastore_requests=took.catalog, storage_requests=took.storage, **counts)
 
     def files(self, batch: FileBatch) -> None:
-        """Count the files of a batch, and its requests."""
+        """Count a batch's files and requests."""
         took, number = batch.requests, len(batch)
         self.count(
             metastore_requests=took.catalog, storage_requests=took.storage, files_listed=number
@@ -189,8 +189,8 @@ class ScanTally:
         """Count listed partitions.
 
         Args:
-            files: Number of files of each partition.
-            together: Whether one page of a listing can cover several partitions.
+            files: Number of files in each partition.
+            together: Whether one listing page can cover several partitions.
         """
         with self._lock:
             self._partitions_listed += len(files)
@@ -203,7 +203,7 @@ class ScanTally:
             self._files_of_one = min(least, *files), max(most, *files)
 
     def files_each(self) -> float:
-        """Return the average number of files of a partition; 0 means that it is not known yet.
+        """Return the average number of files per partition; 0 means that it is not known yet.
 
         If partitions have different numbers of files, the result is a little above the average, so
         that groups of partitions rarely exceed a page.
@@ -222,7 +222,7 @@ class ScanTally:
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
     def warn(self, table: str, mismatches: Iterable[Mismatch]) -> None:
-        """Log each mismatch once, with the name of the table, and record it for the report."""
+        """Log each mismatch once, with the table's name, and record it for the report."""
         with self._lock:
             for mismatch in [m for m in mismatches if m not in self._mismatches]:
                 _log.warning("A filter of table %s prunes nothing: %s", table, mismatch)
@@ -230,7 +230,7 @@ class ScanTally:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the duration of the ``with`` block to a stage."""
+        """Add the duration of the ``with`` block to the seconds of ``stage``."""
         started = time.perf_counter()
         try:
             yield
@@ -242,7 +242,10 @@ class ScanTally:
     def match(
         self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
     ) -> pa.BooleanArray:
-        """Match partitions, and count those dropped by filters that are not in ``before``."""
+        """Match partitions with a predicate, and count the partitions that each filter drops.
+
+        With ``before``, only filters that this earlier predicate did not have are counted.
+        """
         if not predicate.keys:
             mask = pa.repeat(not predicate.matches_nothing, len(partitions))
             if before is None:
@@ -333,13 +336,13 @@ class ScanTally:
 
     @property
     def _dropped_by_footers(self) -> int | None:
-        """Number of files dropped by footers; None if footers did not help."""
+        """Number of files dropped by their footers; None if footers did not help."""
         dropped = self._files_dropped.get("footers", 0)
         helped = self.footers.columns and (dropped or self.footers.reason is None)
         return dropped if helped else None
 
     def _with_footers(self, used: FilterUse, predicate: Predicate) -> FilterUse:
-        """Return how a filter was used, including its columns that footers have bounds of."""
+        """Return a copy of ``used`` that includes columns compared with footer bounds."""
         learned = predicate.of_learned
         names = [f for f in used.fields if learned is not None and f.lower() in learned.keys]
         if not names:
@@ -359,7 +362,7 @@ class ScanTally:
         )
 
     def _plan(self) -> str:
-        """Return how partitions were requested, in words; empty if all were."""
+        """Return in words how partitions were requested, or an empty text if all were listed."""
         with self._lock:
             requested = dict(self._asked_for)
         words = []

@@ -1,8 +1,8 @@
 """Join keys, and the partitions and files that match them.
 
 ``collector`` gathers keys into ``data``, which consists of ``domains``: values or ranges of some
-fields. ``matchers`` convert keys to the types of a table's columns, and compare them with partition
-values and file statistics. ``predicate`` combines all filters of a table and decides which
-partitions and files match. ``partition_names`` computes the names of matching partitions.
+fields. ``matchers`` converts keys to the types of a table's columns, and compares them with
+partition values and file statistics. ``predicate`` combines all filters on a table and decides
+which partitions and files match. ``partition_names`` computes the names of matching partitions.
 ``filter_bytes`` serializes filters.
 """

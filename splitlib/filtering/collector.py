@@ -20,8 +20,8 @@ from splitlib.filtering.domains import (
     values_nbytes,
 )
 
-# Batches are merged only when their size is at least this, and at least the size of the kept keys.
-# So each key is deduplicated only a few times, even if batches are small.
+# Batches are merged only when their total size exceeds this, and also the size of the kept keys. So
+# each key is deduplicated only a few times, even if batches are small.
 WAITING_BYTES = 4 * 2**20
 
 
@@ -29,13 +29,13 @@ class DynamicFilteringDataCollector:
     """Collects distinct join keys in limited memory.
 
     Args:
-        schema: Fields of a key, by their column names in the added batches.
+        schema: Key fields, named like the columns of the added batches.
         threshold_bytes: Maximum size of the distinct keys, in bytes; 0 or less means no limit.
         max_values: Maximum number of distinct keys; None means no limit.
-        on_exceed: What to keep above a limit: ``range`` keeps the values of each field or, if these
-            are too many, their range; ``all`` keeps nothing, so that the filter prunes nothing.
-        null_safe: Whether to keep keys with a null, for joins by ``<=>``. Joins by ``=`` do not
-            need them.
+        on_exceed: Behaviour above a limit. ``range`` keeps each field's values or, if there are too
+            many, their range. ``all`` keeps nothing, so that the filter prunes nothing.
+        null_safe: Whether to keep keys that contain a null, for joins by ``<=>``. Joins by ``=`` do
+            not need them.
     """
 
     def __init__(
@@ -57,15 +57,16 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # Below the limits, one table with all fields. Above, one table per field with few values.
+        # Below the limits, this is one table with all fields. Above a limit, it contains one table
+        # for each field that still has few enough values.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []
-        """Batches that are not merged yet. Merging each one alone would take quadratic time."""
+        """Batches that are not yet merged. A merge after every batch would take quadratic time."""
         self._waiting_bytes = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Add the keys of one batch; its other columns are ignored.
+        """Add the keys in one batch. Columns other than the key fields are ignored.
 
         Raises:
             InvalidFilter: if a field is missing or its type does not convert without loss.

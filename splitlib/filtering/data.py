@@ -1,9 +1,9 @@
 """Join keys as filtering data: distinct values, ranges, or only a marker for too many keys.
 
-Filtering data consists of domains, that is of conditions on fields, which are combined with AND.
-Below the size limit, one :class:`ValueDomain` contains all keys as tuples. Above the limit, each
-field has its own domain: its values if they are few, else a :class:`RangeDomain` if its type has an
-order, else none. Data without domains is the marker, which prunes nothing.
+Filtering data consists of domains, which are conditions on fields, combined with AND. Below the
+size limit, one :class:`ValueDomain` contains all keys as tuples. Above the limit, each field has
+its own domain: its values if there are few; otherwise a :class:`RangeDomain` if its type has an
+order; otherwise none. Data without domains is the marker, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from splitlib.filtering.domains import (
 )
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 
-# Brackets of the ranges by the kind of a serialized part.
+# For each kind of serialized range part, such as "ranges[)", the brackets of its ranges.
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
 KEY_LIMITS: Final = "filter_threshold_bytes or filter_max_values"
-"""The settings that limit the keys of a filter."""
+"""Names of the settings that limit the size of a filter, for messages."""
 
 
 class DynamicFilteringData:
-    """The join keys of one dimension, as a filter. Immutable, can be compared, hashed and pickled.
+    """The join keys of one dimension (the small side of a join), as a filter.
 
-    Create it with :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or
-    with a :class:`DynamicFilteringDataCollector`.
+    Filtering data is immutable, and can be compared, hashed and pickled. Create it with
+    :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or with a
+    :class:`DynamicFilteringDataCollector`.
 
     Attributes:
-        schema: The fields of a key.
-        domains: Conditions on the fields; every key meets all of them.
+        schema: The key fields.
+        domains: Conditions on the fields. Every key meets all of them.
         exceeds_threshold: Whether there were too many keys to keep all of them.
     """
 
@@ -66,9 +67,13 @@ class DynamicFilteringData:
     def from_arrow(
         cls, data: pa.Table | pa.RecordBatch, fields: Sequence[str] | None = None
     ) -> DynamicFilteringData:
-        """Make a filter from the distinct rows of ``data``, by default with all its columns.
+        """Make a filter from the distinct rows of ``data``.
 
         Null matches partitions whose value is null. For a join by ``=``, drop nulls first.
+
+        Args:
+            data: Rows of keys.
+            fields: Columns to use. By default, these are all columns.
 
         Raises:
             InvalidFilter: if a field is missing or ambiguous in ``data``, or there are no fields.
@@ -92,9 +97,11 @@ class DynamicFilteringData:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Make a filter from tuples, given as one sequence per field, all of the same length.
+        """Make a filter from key tuples.
 
-        If there is only one field, its values may be a set.
+        Args:
+            values: For each field, a sequence with its value in each tuple, such as
+                ``{"k": [1, 2], "s": ["a", "b"]}``. The values of a single field may be a set.
 
         Raises:
             InvalidFilter: for sequences of unequal length, values without a common Arrow type, or a
@@ -108,10 +115,10 @@ class DynamicFilteringData:
 
     @classmethod
     def of(cls, given: DynamicFilteringData | Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Return filtering data unchanged, and values by field as :meth:`from_values` does.
+        """Return filtering data unchanged, or make it from values with :meth:`from_values`.
 
         Raises:
-            InvalidFilter: for anything else, and in the cases of :meth:`from_values`.
+            InvalidFilter: for any other argument, and in the cases of :meth:`from_values`.
         """
         if isinstance(given, DynamicFilteringData):
             return given
@@ -124,7 +131,9 @@ class DynamicFilteringData:
 
     @classmethod
     def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
-        """Make a filter from one range per field; both ends are included, None means an open end.
+        """Make a filter from one range per field, such as ``{"day": (first, last)}``.
+
+        Ranges include both ends. None means an open end.
 
         Raises:
             InvalidFilter: if the two ends do not have a common type with an order. Floats do not
@@ -144,12 +153,12 @@ class DynamicFilteringData:
 
     @classmethod
     def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
-        """Make the marker for too many keys. It contains every tuple and prunes nothing."""
+        """Make the marker for too many keys. It matches every tuple, so it prunes nothing."""
         return cls(plain_schema(schema), [], exceeds_threshold=True)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields of a key."""
+        """Names of the key fields."""
         return tuple(self.schema.names)
 
     @property
@@ -159,7 +168,7 @@ class DynamicFilteringData:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no keys, so that nothing matches."""
+        """Whether there are no keys. Then nothing matches."""
         return any(isinstance(d, ValueDomain) and d.rows.num_rows == 0 for d in self.domains)
 
     @property
@@ -169,7 +178,7 @@ class DynamicFilteringData:
 
     @property
     def nbytes(self) -> int:
-        """Size of the kept data, in bytes."""
+        """Size of the kept values and ranges, in bytes."""
         return sum(domain.nbytes for domain in self.domains)
 
     @property
@@ -180,7 +189,7 @@ class DynamicFilteringData:
         return None
 
     def contains(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a tuple may be among the keys; null equals null.
+        """Return whether a tuple may be among the keys. Null equals null.
 
         Raises:
             InvalidFilter: if ``row`` has other fields or a value of another type.
@@ -196,23 +205,23 @@ class DynamicFilteringData:
         return all(domain.contains(scalars) for domain in self.domains)
 
     def without_nulls(self) -> DynamicFilteringData:
-        """Return the filter for a join by ``=``, where null keys match nothing."""
+        """Return a copy without null keys, for a join by ``=``, where null matches nothing."""
         return self._with(self.schema, [domain.without_nulls() for domain in self.domains])
 
     def renamed(self, names: Mapping[str, str]) -> DynamicFilteringData:
-        """Return the same keys with renamed fields; fields missing in ``names`` keep their name."""
+        """Return a copy with renamed fields. Fields missing in ``names`` keep their name."""
         new = {name: names.get(name, name) for name in self.fields}
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
         return self._with(schema, [domain.renamed(new) for domain in self.domains])
 
     def only(self, fields: Collection[str]) -> DynamicFilteringData:
-        """Return the filter restricted to some of the fields."""
+        """Return a copy of the filter that is restricted to ``fields``."""
         schema = pa.schema([field for field in self.schema if field.name in fields])
         parts = (domain.only(fields) for domain in self.domains)
         return self._with(schema, [part for part in parts if part is not None])
 
     def in_time_zone(self, zone: str) -> DynamicFilteringData:
-        """Return the same keys with ``zone`` as the time zone of all instants.
+        """Return a copy with ``zone`` as the time zone of all instants (timestamps with a zone).
 
         The date of an instant, and so the partition that it matches, depends on the time zone.
 
@@ -235,7 +244,7 @@ class DynamicFilteringData:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DynamicFilteringData:
-        """Read the bytes that :meth:`to_bytes` wrote; safe for untrusted bytes.
+        """Deserialize the bytes that :meth:`to_bytes` returned. Safe for untrusted bytes.
 
         Raises:
             InvalidFilter: if the bytes were not written by :meth:`to_bytes`.
@@ -285,7 +294,7 @@ def _part(domain: Domain) -> Part:
     ranges = domain.ranges
     kind = f"ranges{ranges.brackets}"
     if len(ranges) == 1 and ranges.brackets == "[]":
-        kind = "range"  # older versions use this name, and know no other kind of range
+        kind = "range"  # older versions of splitlib read only this kind of range
     ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
     return Part(f"{kind}+null" if domain.includes_null else kind, ends)
 
@@ -307,8 +316,8 @@ def _domain(part: Part) -> Domain:
 
 
 def _restored(data: bytes) -> DynamicFilteringData:
-    # A plain function, because cloudpickle, which Spark uses, would pickle the code of a class
-    # method instead of its name.
+    # This is a plain function, because Spark's cloudpickle would pickle a class method's code
+    # instead of its name.
     return DynamicFilteringData.from_bytes(data)
 
 
@@ -318,8 +327,8 @@ class DynamicFilteringEvent:
 
     Attributes:
         data: The collected join keys.
-        producer: Id of the sender; None means unknown. Each producer sends one filter. A second,
-            equal filter is ignored, a different one is an error.
+        producer: Id of the sender; None means unknown. Each producer sends one filter. A second
+            filter is ignored if it is equal to the first; otherwise it is an error.
     """
 
     data: DynamicFilteringData
@@ -327,17 +336,17 @@ class DynamicFilteringEvent:
 
 
 def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
-    """Convert one sequence per field to one column per field.
+    """Convert one sequence per field to one Arrow column per field.
 
     Raises:
-        InvalidFilter: if values do not have a common Arrow type, if there is a single value, such
-            as a text, instead of a sequence, or if there are several fields and one is a set.
+        InvalidFilter: if the values do not have a common Arrow type; for a single value, such as a
+            text, instead of a sequence; or if there are several fields and one is a set.
     """
     _refuse_unnamed(values, "{'field': [value, …]}")
     columns = {}
     for name, given in values.items():
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
-            # A text is iterable, but a user who passes a text does not mean its characters.
+            # A text is iterable, but a user who passes one does not mean its characters.
             raise InvalidFilter(
                 f"The values of {name!r} are not a sequence: {given!r}.",
                 hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",
@@ -357,10 +366,12 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
 
 
 def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
-    """Convert the pair of each field to a lower and an upper end of one type; null is an open end.
+    """Convert each field's pair of values to a lower and an upper end with the same Arrow type.
+
+    A null end means an open end.
 
     Raises:
-        InvalidFilter: if something is not a pair of values with a common Arrow type.
+        InvalidFilter: for anything other than a pair of values with a common Arrow type.
     """
     _refuse_unnamed(ranges, "{'field': (lower, upper)}")
     found = {}

@@ -1,7 +1,7 @@
-"""Domains, that is the values or ranges that join keys have in some fields.
+"""Domains: the values or ranges of join keys in one or more fields.
 
-Rows of join keys are sorted and distinct. Their types and floats are normalized, so that values are
-equal in Arrow if they are equal in Spark.
+Rows of join keys are sorted and distinct. Their types and floats are normalized, so that values
+that are equal in Spark are also equal in Arrow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from splitlib.errors import InvalidFilter
 # Arrow's errors for types that it cannot hash or sort.
 _UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
 BRACKETS: Final = ("[]", "[)", "(]", "()")
-"""Kinds of ranges: ``[`` and ``]`` include the lower and upper end, ``(`` and ``)`` exclude it."""
+"""Kinds of ranges. ``[`` and ``]`` include the lower and upper end, ``(`` and ``)`` exclude it."""
 
 
 def values_nbytes(rows: pa.Table) -> int:
@@ -47,7 +47,7 @@ def values_nbytes(rows: pa.Table) -> int:
         else:
             try:
                 total += len(column) * (kind.bit_width // 8)
-            except ValueError:  # nested types have no fixed width: use Arrow's own size
+            except ValueError:  # nested types have no fixed width, so use Arrow's own size
                 total += column.nbytes
     return total
 
@@ -88,7 +88,7 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Return the fields without dictionaries, views, 64-bit offsets and metadata.
+    """Replace dictionary, view and large types by plain types, and drop the fields' metadata.
 
     Raises:
         InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
@@ -110,7 +110,7 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
 
 
 def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
-    """Reject a type with a time zone that Arrow does not have, at any depth."""
+    """Reject a type that contains, at any depth, a time zone that Arrow does not support."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_dictionary(kind):
@@ -127,10 +127,10 @@ def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueDomain:
-    """A condition that some fields, as a tuple, have one of several values. Null equals null."""
+    """A condition that the tuple of some fields is one of several rows. Null equals null."""
 
     rows: pa.Table
-    """Distinct, sorted rows; one column per field."""
+    """The distinct, sorted rows, with one column per field."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -151,22 +151,22 @@ class ValueDomain:
         return bool(pc.any(mask, min_count=0).as_py())
 
     def without_nulls(self) -> ValueDomain:
-        """Return the domain without rows that contain a null."""
+        """Return a copy without the rows that contain a null."""
         return ValueDomain(self.rows.drop_null())
 
     def renamed(self, names: Mapping[str, str]) -> ValueDomain:
-        """Return the domain with renamed fields; ``names`` has an entry for each."""
+        """Return a copy with renamed fields. ``names`` has an entry for each field."""
         return ValueDomain(self.rows.rename_columns([names[field] for field in self.fields]))
 
     def only(self, fields: Collection[str]) -> ValueDomain | None:
-        """Return the domain restricted to some fields; None if it has none of them."""
+        """Return a copy restricted to ``fields``, or None if the domain has none of them."""
         names = [name for name in self.fields if name in fields]
         if len(names) == len(self.fields):
             return self
         return ValueDomain(distinct(self.rows.select(names))) if names else None
 
     def cast(self, schema: pa.Schema) -> ValueDomain:
-        """Return the domain with the field types of ``schema``."""
+        """Return a copy with the field types of ``schema``."""
         return ValueDomain(self.rows.cast(pa.schema([schema.field(name) for name in self.fields])))
 
     def describe(self) -> str:
@@ -202,11 +202,11 @@ class RangeDomain:
         return bool(self.ranges.contain(pa.array([value], self.field.type))[0].as_py())
 
     def without_nulls(self) -> RangeDomain:
-        """Return the same ranges without null."""
+        """Return a copy with the same ranges, but without null."""
         return RangeDomain(self.field, self.ranges)
 
     def renamed(self, names: Mapping[str, str]) -> RangeDomain:
-        """Return the domain with its field renamed by ``names``."""
+        """Return a copy with the field renamed as in ``names``."""
         return replace(self, field=self.field.with_name(names[self.field.name]))
 
     def only(self, fields: Collection[str]) -> RangeDomain | None:
@@ -214,7 +214,7 @@ class RangeDomain:
         return self if self.field.name in fields else None
 
     def cast(self, schema: pa.Schema) -> RangeDomain:
-        """Return the domain with the field's type in ``schema``."""
+        """Return a copy whose field has the type that it has in ``schema``."""
         field = schema.field(self.field.name)
         return RangeDomain(field, self.ranges.cast(field.type), self.includes_null)
 
@@ -250,8 +250,8 @@ class Ranges:
 
     @classmethod
     def between(cls, lower: pa.Scalar, upper: pa.Scalar) -> Self:
-        """Make one range that includes both ends; null is an open end."""
-        # Use Arrow scalars, because Python does not have dates after the year 9999.
+        """Make one range that includes both ends. Null is an open end."""
+        # The ends stay Arrow scalars, because Python has no dates after the year 9999.
         return cls(*(pa.array([end], end.type) for end in (lower, upper)))
 
     @classmethod
@@ -273,13 +273,13 @@ class Ranges:
 
     @classmethod
     def merged(cls, lower: pa.Array, upper: pa.Array, brackets: str = "[]") -> Self | None:
-        """Return the union of some intervals; None if all of them are empty.
+        """Return the union of intervals, or None if all of them are empty.
 
         Args:
             lower: Lower ends, without nulls.
             upper: Upper ends, without nulls. An interval is empty if its upper end is below its
                 lower end.
-            brackets: Kind of all intervals, as in :attr:`brackets`.
+            brackets: Kind of the intervals, one of :data:`BRACKETS`.
         """
         holds = (pc.less_equal if brackets == "[]" else pc.less)(lower, upper)
         lower, upper = lower.filter(holds), upper.filter(holds)
@@ -310,7 +310,7 @@ class Ranges:
 
     @property
     def are_in_order(self) -> bool:
-        """Whether the ranges are valid and ordered; deserialized ranges may not be."""
+        """Whether the ranges are valid and in ascending order. Deserialized ranges may not be."""
         if self.brackets not in BRACKETS or not len(self):
             return False
         if len(self) == 1:
@@ -321,17 +321,17 @@ class Ranges:
         return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
-        """Return for each value whether it lies in one of the ranges; true for null."""
+        """Return for each value whether it lies in one of the ranges. True for null values."""
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return for each pair of bounds whether they overlap a range; null means no bound."""
+        """Return for each pair of bounds whether it overlaps a range. Null means no bound."""
         return self._overlap(lower, upper)
 
     def at_most(self, number: int) -> Self:
-        """Merge adjacent ranges until there are at most ``number``, and keep the widest gaps.
+        """Return a copy with at most ``number`` ranges. Ranges with small gaps are merged.
 
-        For types without a distance, groups of equal size are merged.
+        For types without a distance between values, groups of equally many ranges are merged.
 
         Args:
             number: Maximum number of ranges, at least 1.
@@ -345,7 +345,7 @@ class Ranges:
         return self._cut((np.sort(widest) + 1).tolist())
 
     def cast(self, kind: pa.DataType) -> Self:
-        """Return the same ranges in another type."""
+        """Return a copy whose ends have the type ``kind``."""
         return replace(self, lower=self.lower.cast(kind), upper=self.upper.cast(kind))
 
     def describe(self) -> str:
@@ -381,16 +381,16 @@ class Ranges:
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """Return the approximate gaps between ranges; None if the type does not have a distance."""
+        """Return the approximate gaps between ranges, or None if the type has no distance."""
         numbers = _numbers(pa.concat_arrays([self.lower[1:], self.upper[:-1]]))
         return None if numbers is None else numbers[: len(self) - 1] - numbers[len(self) - 1 :]
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Return values as approximate numbers; None if their type does not have a distance."""
+    """Convert values to approximate numbers, or return None if their type has no distance."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        # Texts differ after their common prefix. The bytes after it are the digits of a number.
+        # Texts differ only after their common prefix. The next 8 bytes are read as a number.
         texts = values.cast(pa.binary()).to_pylist()
         pairs = enumerate(zip(min(texts, default=b""), max(texts, default=b""), strict=False))
         start = next((i for i, (one, other) in pairs if one != other), 0)

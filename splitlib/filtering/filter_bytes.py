@@ -1,8 +1,7 @@
 """Serialize filters as an Arrow IPC stream of one row, with a checksum.
 
-A filter consists of parts, one per domain. Each part has one column per field, and this column
-contains a single list with all values. The schema's metadata records which columns belong to which
-part.
+A filter consists of parts, one per domain. Each part has one column per field, and the column's
+only row is a list of all values. The schema's metadata records which columns belong to which part.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ _SCHEMA = b"splitlib.schema"
 
 
 class Part(NamedTuple):
-    """One domain of a filter, in the form in which it is serialized."""
+    """The serialized form of one filter domain."""
 
     kind: str
-    """Kind of the domain, such as ``values`` or ``range``."""
+    """Kind of domain, such as ``values`` or ``range``."""
     rows: pa.Table
     """The values, with one column per field. For ranges, all lower ends, then all upper ends."""
 
 
 class Parts(NamedTuple):
-    """A complete filter, in the form in which it is serialized."""
+    """The serialized form of a complete filter."""
 
     schema: pa.Schema
-    """The fields of a key."""
+    """The key fields."""
     parts: Sequence[Part]
     exceeded: bool
     """Whether there were too many keys to keep all of them."""
 
 
 def encode(filtering: Parts) -> bytes:
-    """Serialize a filter; equal filters give equal bytes."""
+    """Serialize a filter. Equal filters have equal bytes."""
     names = [name for part in filtering.parts for name in part.rows.column_names]
     columns = [column.combine_chunks() for part in filtering.parts for column in part.rows.columns]
     arrays = [pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
@@ -57,7 +56,7 @@ def encode(filtering: Parts) -> bytes:
 
 
 def decode(data: bytes) -> Parts:
-    """Read the bytes that :func:`encode` wrote; safe for untrusted bytes.
+    """Deserialize the bytes that :func:`encode` returned. Safe for untrusted bytes.
 
     Raises:
         Unreadable: if the bytes were not written by :func:`encode`.
@@ -93,7 +92,7 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
 
 
 def _only_list(column: pa.Array) -> pa.Array:
-    """Return the values of a column that consists of exactly one list."""
+    """Return the list's values from a column whose only row is a list."""
     if not pa.types.is_large_list(column.type) or len(column) != 1 or column.null_count:
         raise Unreadable(f"a column of {len(column)} {column.type} is not a single list of values")
     return column.flatten()

@@ -1,9 +1,9 @@
-"""Compare one filter with the values of many partitions, or with the statistics of many files.
+"""Compare one filter with many partitions' values, or with many files' statistics.
 
-Join keys are first converted to the type of the partition key, which is done only if Spark's
-``fact.k = dim.k`` is true exactly for equal converted values. A key without an equal value of the
-other type matches no partition: a number out of range, a fraction, a time other than midnight.
-Other pairs of types prune nothing.
+Join keys are first converted to the partition key's type. This is done only if Spark's
+``fact.k = dim.k`` is true exactly for equal converted values. A key that has no equal value in the
+partition key's type matches no partition, such as a number out of range, a fraction for an integer
+key, or a time other than midnight for a date key. Other pairs of types prune nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from splitlib.filtering.domains import Ranges
 from splitlib.hive.partition_values import TypedValues, comparable
 from splitlib.model import ColumnStatistics
 
-# Spark compares an integer with a decimal by converting it to a decimal of this precision. The keys
-# are the integer's width in bits.
+# Spark compares an integer with a decimal by converting it to a decimal of this precision. The
+# dictionary keys are integer widths in bits.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _SPARK_MAX_PRECISION = 38
 
 
 class Coerced(NamedTuple):
-    """Join keys converted to the type of a partition key."""
+    """Join keys, converted to a partition key's type."""
 
     values: pa.Array
     matchable: pa.BooleanArray
@@ -46,7 +46,7 @@ class Coerced(NamedTuple):
 
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
-    """Convert ``keys`` to the type of the partition key ``key``; None if this is not exact."""
+    """Convert join keys to the type of partition key ``key``, or return None if this is inexact."""
     if is_instant(keys.type) and not is_instant(key.type):
         # Spark uses Java's time zone names, most of which Arrow accepts.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
@@ -60,7 +60,7 @@ def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
 
 
 def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Convert ``keys`` to ``target``; None if the types cannot be compared exactly.
+    """Convert ``keys`` to ``target``, or return None if the types cannot be compared exactly.
 
     Keys without an equal value in ``target`` become null.
     """
@@ -91,7 +91,7 @@ def _is_exact_number(kind: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return how many digits Spark's decimal for this type has before and after the point."""
+    """Return the number of digits before and after the point in Spark's decimal for this type."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return _INTEGER_DIGITS[kind.bit_width], 0
@@ -106,8 +106,9 @@ def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
-    # Arrow rejects a cast from int64 to decimal(10, 2) for all values, so cast to a wide decimal
-    # first. In the last cast, values that are out of range or have a fraction become null.
+    # Arrow rejects a cast from int64 to decimal(10, 2) for all values, so integers are first cast
+    # to a wide decimal. In the last cast, values become null if they are out of range or have a
+    # fraction.
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
     return try_cast(keys, target)
@@ -118,7 +119,10 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Return for each time whether a day begins then: at midnight, or later if it is skipped."""
+    """Return for each time whether it is the first one of its day.
+
+    This is midnight, or a later time if a clock change skips midnight.
+    """
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
     begins = pc.equal(midnight, wall)
@@ -130,14 +134,14 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
-    """Convert timestamps to ``target``, which may or may not have a time zone.
+    """Convert timestamps to ``target``, or return None if this is not exact.
 
     If only one type has a time zone, times of the other type are local times in this zone.
     """
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:
-        # Several instants share one wall-clock time where clocks change, so only UTC is exact.
+        # When clocks are set back, two instants share a wall-clock time. So only UTC is exact.
         return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:
@@ -149,8 +153,8 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
 
 _MAX_CODE = 2**62
 
-# Maximum number of comparisons of a tuple with the bounds of a file, because comparing all tuples
-# with all files takes quadratic time. Files beyond the limit are checked column by column only.
+# Maximum number of comparisons between a tuple and a file's bounds, because the comparison of all
+# tuples with all files takes quadratic time. Files beyond the limit are checked by column only.
 TUPLE_BUDGET = 50_000_000
 
 
@@ -172,19 +176,19 @@ class Matcher(Protocol):
 
 
 def are_in(columns: Sequence[Any], rows: Sequence[pa.Array]) -> Any:
-    """Return whether the values of some columns, as a tuple, are among the rows.
+    """Return for each row of ``columns`` whether its tuple is among the tuples in ``rows``.
 
     Args:
-        columns: Arrays, or expressions that Arrow evaluates later.
-        rows: The accepted tuples, one array per column.
+        columns: Arrays, or Arrow expressions that are evaluated later.
+        rows: The accepted tuples, as one array per column.
 
     Returns:
         A boolean array or expression.
     """
     if len(rows) == 1:
         return pc.is_in(columns[0], value_set=rows[0])
-    # Encode each tuple as one number. Its digits are the positions of the tuple's values in the
-    # list of accepted values of each column. Renumber the codes before they overflow.
+    # Each tuple is encoded as one number. It has one digit per column: the index of the tuple's
+    # value among the column's accepted values. The codes are renumbered before they overflow.
     accepted: Any = None
     found: Any = None
     radix = 1
@@ -209,11 +213,11 @@ def are_in(columns: Sequence[Any], rows: Sequence[pa.Array]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ValueMatcher:
-    """Accepts rows whose columns, as a tuple, are among some values."""
+    """Accepts rows whose key columns form one of the accepted tuples."""
 
     keys: tuple[str, ...]
     rows: tuple[pa.Array, ...]
-    """The accepted tuples, one column per key."""
+    """The accepted tuples, as one array per key column."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
         """Return true for each row whose values the filter accepts."""
@@ -244,7 +248,8 @@ class ValueMatcher:
     ) -> None:
         """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
 
-        A file may contain accepted values of each column, but only from different tuples.
+        A check of each column alone keeps such a file if its accepted values are from different
+        tuples.
         """
         left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():
@@ -289,10 +294,7 @@ class RangeMatcher:
 
 
 class _Ranks(NamedTuple):
-    """The sorted distinct keys of one column, and the rank of each tuple's key among them.
-
-    A rank is an index into the sorted keys.
-    """
+    """One column's sorted distinct keys, and each tuple's key as a rank (an index into them)."""
 
     values: pa.Array
     """The key of each tuple."""
@@ -311,7 +313,7 @@ class _Ranks(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The keys within the bounds of each file: ranks from ``low`` to below ``high``."""
+    """For each file, the keys within its bounds: ranks from ``low`` (included) to ``high``."""
 
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
@@ -359,6 +361,6 @@ def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
 
 
 def _flags(known: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """Return flags as a mask, with true for unknown (null) flags."""
+    """Convert flags to a NumPy mask. Unknown (null) flags become true."""
     flags: npt.NDArray[np.bool_] = pc.fill_null(known, True).to_numpy(zero_copy_only=False)
     return flags

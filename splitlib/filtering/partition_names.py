@@ -1,9 +1,9 @@
 """Compute the names of the partitions that a predicate can keep, so that only these are requested.
 
-A metastore returns thirty partitions by name ten times as fast as it lists a million. It finds
+A metastore returns thirty partitions by name ten times as fast as it lists a million. It looks up
 partitions by the text of their values, so this is safe only if each value has one spelling. Plain
-strings do. For an integer key, ``k=05`` and ``k=5`` have the same value, so for other types the
-user or the table must guarantee it.
+strings have one. For an integer key, ``k=05`` and ``k=5`` have the same value. So for other types,
+the user or a table property must guarantee that there is one spelling.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield the values of the leading partition keys that the predicate can keep, as text.
+    """Yield tables of the leading partition keys' values that the predicate can keep, as text.
 
     The first table has as many leading keys as possible, and each following table one key less.
-    Each table has distinct rows in order, and covers every partition that the predicate can keep.
-    Yields nothing if the predicate does not restrict the first key to values with one spelling.
+    Each table has distinct, sorted rows that cover every partition that the predicate can keep.
+    Nothing is yielded if the predicate does not restrict the first key to values with one spelling.
 
     Args:
         predicate: The predicate on partitions.
         keys: The partition keys with the table's types.
-        canonical: Whether partition values contain numbers and dates as Spark writes them.
+        canonical: Whether numbers and dates in partition values are spelled as Spark writes them.
     """
     found: list[pa.RecordBatch] = []
     for alternative in _alternatives(predicate):
@@ -56,7 +56,7 @@ def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
 
     Args:
         key: The partition key with the table's type.
-        canonical: Whether partition values contain numbers and dates as Spark writes them.
+        canonical: Whether numbers and dates in partition values are spelled as Spark writes them.
     """
     if pa.types.is_string(key.type):
         return not key.metadata  # CHAR ignores trailing spaces, a collation may ignore case
@@ -76,11 +76,11 @@ def bound_values(predicate: Predicate, key: str) -> pa.Array | None:
 
 
 def plain_texts(values: pa.Array | None) -> pa.Array | None:
-    """Return values as text; None without values, or if a text has characters to be escaped."""
+    """Return values as text, or None if ``values`` is None or a text needs escaping."""
     if values is None:
         return None
     texts = values.cast(pa.string())
-    # Null does not have a name of its own: the empty string has the same partition name.
+    # Null is rejected too, because it has the same partition name as the empty string.
     plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
     return texts if pc.all(plain, min_count=0).as_py() else None
 
@@ -98,7 +98,7 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
-    """Return groups of matchers. A kept partition matches all matchers of at least one group."""
+    """Return groups of matchers. Each partition that is kept matches all matchers of some group."""
     for condition in predicate.static:
         if isinstance(condition, AnyOf):
             return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
@@ -108,10 +108,10 @@ def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
 def _combinations(
     matchers: Sequence[Matcher], keys: pa.Schema, *, canonical: bool
 ) -> pa.RecordBatch | None:
-    """Return all combinations of the allowed values of the leading keys.
+    """Return all combinations of the leading keys' allowed values.
 
-    The result contains every combination that the predicate keeps, and others. None means that the
-    values of the first key are not restricted, have several spellings or are too many.
+    The result contains every combination that the predicate keeps, and possibly others. None means
+    that the first key's values are not restricted, have several spellings, or are too many.
     """
     columns: list[pa.Array] = []
     for key in keys:
@@ -123,7 +123,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the values of ``key`` that the strictest matcher allows; None without a matcher."""
+    """Return the values that the strictest matcher allows for ``key``; None without a matcher."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers
@@ -133,14 +133,14 @@ def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
 
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
-    """Return ``values`` as the metastore writes them; None if other spellings may exist."""
+    """Return ``values`` as the metastore's text, or None if they may have several spellings."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     return plain_texts(values)
 
 
 def _product(columns: list[pa.Array], names: list[str]) -> pa.RecordBatch:
-    """Return every combination of the values of the columns, one per row."""
+    """Return every combination of the columns' values, with one combination per row."""
     rows = np.indices([len(column) for column in columns]).reshape(len(columns), -1)
     taken = [column.take(pa.array(at)) for column, at in zip(columns, rows, strict=True)]
     return pa.RecordBatch.from_arrays(taken, names=names[: len(columns)])

@@ -1,7 +1,7 @@
 """Combine all filters on one table, and decide which partitions and files match.
 
 No other module decides this. If a comparison is not exact, the partition or file is kept, so a
-match is never dropped by mistake. :attr:`Predicate.filters` gives the reasons for unused filters.
+match is never dropped by mistake. :attr:`Predicate.filters` has the reasons for unused filters.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class PartitionFilter(Protocol):
 
 
 class Matches(NamedTuple):
-    """The partitions of a batch that a predicate keeps."""
+    """The partitions in a batch that a predicate keeps."""
 
     together: pa.BooleanArray
     """For each partition, whether all filters keep it."""
     each: tuple[pa.BooleanArray, ...]
-    """The same for each filter alone, in the order of :attr:`Predicate.filters`."""
+    """For each filter, which partitions it keeps, in the order of :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
     """Number of invalid values by partition key. Partitions with such a value are kept."""
 
@@ -63,7 +63,7 @@ class Predicate:
     Args:
         schema: The columns that can prune, with the table's types: partition keys, and columns
             with statistics.
-        filters: Join keys; their fields are matched to columns by name, ignoring case.
+        filters: Join keys. Their fields are matched to columns by name, ignoring case.
         static: Other conditions on partition values.
         learnable: Data columns whose statistics can be read from files.
     """
@@ -84,7 +84,7 @@ class Predicate:
         self.static = tuple(static)
         """Conditions other than join keys."""
         self.filters: tuple[FilterUse, ...]
-        """How each filter is used: join keys in the given order, then other conditions."""
+        """Use of each filter, for reports: join keys in the passed order, then other conditions."""
         applied = []
         empty = False
         for data in filters:
@@ -93,11 +93,11 @@ class Predicate:
             applied.append(used)
             empty = empty or data.is_empty
         self.matches_nothing = empty
-        """Whether a filter has no keys, so that nothing matches and nothing needs to be listed."""
+        """Whether a filter has no keys. Then nothing matches and nothing needs to be listed."""
         applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
         named = self._on_learnable(filters)
         self.of_learned: Predicate | None = None
-        """The same filters on the learnable columns; None if there are no such filters."""
+        """The filters on learnable columns only; None if there are no such filters."""
         if named:
             self.of_learned = Predicate(self._learnable, list(named.values()))
             for place, used in zip(named, self.of_learned.filters, strict=True):
@@ -112,7 +112,7 @@ class Predicate:
 
     @property
     def matchers(self) -> tuple[Matcher, ...]:
-        """The matchers of all join keys, in the table's types; all of them must match."""
+        """The matchers for all join keys, in the table's types. All of them must match."""
         return tuple(matcher for matchers in self._matchers for matcher in matchers)
 
     def match(
@@ -122,10 +122,10 @@ class Predicate:
 
         Args:
             values: One column per partition key. A connector that lists directories key by key
-                passes only the keys read so far; filters on other keys then keep everything.
-            fields: How the columns derive from the table's columns, as in
-                :attr:`splitlib.model.PartitionBatch.fields`. By default they are columns of the
-                table.
+                passes only the keys read so far. Filters on other keys then keep everything.
+            fields: How ``values`` derive from the table's columns, as in
+                :attr:`splitlib.model.PartitionBatch.fields`. By default they are the table's
+                columns.
         """
         own = self._own if fields is None else fields
         return self.match_each(
@@ -133,7 +133,7 @@ class Predicate:
         ).together
 
     def match_each(self, partitions: PartitionBatch) -> Matches:
-        """Return which partitions each of :attr:`filters` keeps, and which all of them keep."""
+        """Return the partitions that each of :attr:`filters` keeps, and that all of them keep."""
         values, fields, rows = partitions.values, partitions.fields, len(partitions)
         types = table_fields(values.schema, fields, self._schema.values())
         present = {field.name.lower(): i for i, field in enumerate(types)}
@@ -166,8 +166,8 @@ class Predicate:
         """Return true for each file, or each manifest, that may contain a matching row.
 
         Args:
-            statistics: Statistics of at least one column of the table. With ``fields``, these are
-                statistics of partition values instead.
+            statistics: Statistics by column, for at least one of the table's columns. With
+                ``fields``, these are statistics of partition values instead.
             fields: How partition values derive from the table's columns, as in
                 :attr:`splitlib.model.PartitionBatch.fields`.
         """
@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the filters on learnable columns, without other columns, by position."""
+        """Return the filters on learnable columns, without other columns, by index."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
@@ -212,7 +212,7 @@ class Predicate:
         return together
 
     def _matchers_for(self, fields: tuple[PartitionField, ...]) -> list[list[Matcher]]:
-        """Return the matchers for partition values with these fields. The result is cached."""
+        """Return each filter's matchers for partition values with these fields. Cached."""
         if fields not in self._derived:
             self._derived[fields] = [
                 [derived for matcher in matchers for derived in _derive(matcher, fields)]
@@ -293,7 +293,7 @@ class Predicate:
             not is_char(key)  # padding changes the order
             and same_order(domain.field.type, key.type)
         ):
-            # An end that does not fit the column's type becomes open: this keeps more, never less.
+            # An end that does not fit the column's type becomes open. This never drops a match.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         kind = "CHAR, which is padded" if is_char(key) else str(key.type)
@@ -305,16 +305,16 @@ class Predicate:
 
 
 def _without_padding(lower: pa.Array) -> pa.Array:
-    """Return lower bounds for CHAR values without trailing spaces from bounds of stored values.
+    """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
-    A value without its spaces can be less than the bound, if the bound has a space or a character
-    that sorts before spaces at this place. So the bound is cut there.
+    A value without its padding can be less than the stored bound. This happens if the bound has a
+    space, or a character that sorts before it, after the value's end. So the bound is cut there.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
 def not_a_key(columns: Sequence[str]) -> str:
-    """Return the reason why a filter on some columns selects no partitions and no files."""
+    """Return the reason why a filter on these columns prunes neither partitions nor files."""
     names = ", ".join(columns)
     return (
         f"The table has no partition key and no statistics for {names}. Partition or cluster the "
@@ -323,7 +323,7 @@ def not_a_key(columns: Sequence[str]) -> str:
 
 
 def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
-    """Return the partition values without a transform, named like their source columns."""
+    """Return the partition columns that have no transform, named like their source columns."""
     given = {name.lower(): i for i, name in enumerate(partitions.values.schema.names)}
     own = [f for f in partitions.fields if f.transform is None and f.name.lower() in given]
     columns = [partitions.values.column(given[field.name.lower()]) for field in own]
@@ -331,7 +331,7 @@ def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
 
 
 def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Matcher]:
-    """Derive matchers on partition values from a matcher on their source columns."""
+    """Yield matchers on partition values, derived from a matcher on their source columns."""
     fields = tuple(field for field in fields if field.source.lower() in matcher.keys)
     own = {field.name.lower() for field in fields if _is_own(field)}
     if len(own) == len(fields) == len(matcher.keys):
@@ -357,7 +357,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
 
 
 def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
-    """Cast ranges to a column's type; an end that does not fit the type becomes open."""
+    """Cast ranges to a column's type. An end that does not fit the type becomes open."""
     lower, upper = try_cast(ranges.lower, kind), try_cast(ranges.upper, kind)
     if lower[1:].null_count or upper[:-1].null_count:
         return Ranges(lower[:1], upper[-1:], ranges.brackets)
@@ -365,7 +365,7 @@ def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
 
 
 def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
-    """Apply a transform to the ends of ranges; None if the results may not be in order."""
+    """Apply a transform to the ends of ranges. Return None if the results may be out of order."""
     if not transform.preserves_order:
         return None
     lower, upper = transform(ranges.lower), transform(ranges.upper)
@@ -375,17 +375,17 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None
-    # The result includes its ends: an excluded end may give the same result as a value inside.
+    # The ends become included, because an excluded end may have the same result as a value inside.
     return Ranges(lower, upper)
 
 
 def _is_own(field: PartitionField) -> bool:
-    """Return whether a field is an unchanged column of the table with the same name."""
+    """Return whether a partition field is an untransformed table column with the same name."""
     return field.transform is None and field.name.lower() == field.source.lower()
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
-    """Return ``rows`` and the wrong results that known faulty writers stored instead of them."""
+    """Return ``rows``, plus the wrong transform results that some faulty writers have stored."""
     for field in fields:
         if field.transform is None or field.name.lower() not in rows.column_names:
             continue

@@ -287,8 +287,8 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
     """Convert errors that damaged catalog data causes in the block to ``CorruptMetadata``.
 
     Args:
-        what: Name of the table or partition, for the message.
-        catalog: Kind of catalog, for the message.
+        what: Subject of the catalog data for the message, such as ``the table``.
+        catalog: Catalog name for the message.
 
     Raises:
         CorruptMetadata: if catalog data is missing or malformed.

@@ -261,7 +261,7 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _nested(kind: pa.DataType, children: Iterable[pa.Field]) -> pa.DataType:
-    """Return a nested type like ``kind`` with these children. Large lists become plain lists."""
+    """Return a nested type like ``kind`` with these children. Every list type becomes ``list``."""
     parts: Sequence[pa.Field] = list(children)
     if pa.types.is_struct(kind):
         return pa.struct([part.with_nullable(True) for part in parts])

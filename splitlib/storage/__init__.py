@@ -1,4 +1,4 @@
-"""List the data files of directories as Hive and Spark do, on a local disk or an object store.
+"""List the data files in directories as Hive and Spark do, on a local disk or an object store.
 
 Modules that need fsspec or PyArrow are imported on first use, because these are slow to import.
 """

@@ -1,7 +1,7 @@
-"""Options of clients of storages, and their state in forked processes.
+"""Storage client options, and the reset of storage clients in forked processes.
 
 A forked process does not have the parent's threads. A lock that another thread held during the fork
-is never released there, so objects with locks are reset.
+is never released in the child, so objects with locks are reset there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from splitlib.errors import ConfigError
 
-# Options of several filesystems that do not affect listings.
+# Options shared by several filesystems that do not affect listings.
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "default_block_size",
@@ -60,11 +60,11 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listing_options(options: Mapping[str, Any], without_meaning: Set[str]) -> dict[str, Any]:
-    """Return the options that may affect listings, without those that are None.
+    """Return the options that may affect listings. Options that are None are left out.
 
     Args:
-        options: Options of an fsspec filesystem.
-        without_meaning: Names of options of this filesystem that do not affect listings.
+        options: Options for an fsspec filesystem.
+        without_meaning: Names of this filesystem's options that do not affect listings.
     """
     ignored = _WITHOUT_EFFECT | without_meaning
     return {k: value for k, value in options.items() if value is not None and k not in ignored}
@@ -76,20 +76,20 @@ _renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKe
 
 
 class _NativeThreads:
-    """State of obstore's threads, which obstore starts once and cannot start again after a fork."""
+    """State of obstore's threads. obstore starts them once, and not again after a fork."""
 
     started = False
     are_lost = False
-    """Whether this process is a fork of one that had started them."""
+    """Whether this process was forked after obstore had started its threads."""
 
 
 def native_threads_start() -> None:
-    """Record that this process uses obstore, and so starts its threads."""
+    """Record that this process uses obstore, which starts obstore's threads."""
     _NativeThreads.started = True
 
 
 def native_threads_are_lost() -> bool:
-    """Return whether this process was forked after obstore was used; its calls would hang."""
+    """Return whether this process was forked after obstore was used. obstore calls would hang."""
     return _NativeThreads.are_lost
 
 

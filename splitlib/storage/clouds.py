@@ -1,4 +1,4 @@
-"""Credentials and options of clients of Azure (also ABFS) and of Google Cloud Storage."""
+"""Credentials and options for Azure clients (including ABFS) and Google Cloud Storage clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self
 from splitlib.storage.clients import listing_options
 from splitlib.storage.pages import FLAT, NotFollowed, StoreKind, StoreOf
 
-# Options of adlfs that do not affect listings. Its timeouts apply to reads and writes.
+# adlfs options that do not affect listings. The timeouts apply to reads and writes only.
 _OF_AZURE: Final = {
     "assume_container_exists",
     "blocksize",
@@ -24,7 +24,7 @@ _OF_AZURE: Final = {
     "read_timeout",
     "timeout",
 }
-# Options that adlfs reads from environment variables ``AZURE_STORAGE_*`` if they are not given.
+# Options that adlfs reads from the environment variables AZURE_STORAGE_* if the user sets none.
 _CLIENT: Final = ("tenant_id", "client_id", "client_secret")
 _AMBIENT: Final = ("account_name", "account_key", "connection_string", "sas_token", *_CLIENT)
 _NAMES: Final = (*_AMBIENT, "account_host")
@@ -41,15 +41,15 @@ _TENANT: Final = re.compile(r"https://[^/]+/([^/]+)/oauth2/")
 
 @dataclass(frozen=True, repr=False)
 class AzureSettings:
-    """Credentials and options of a client of Azure. The fields have the names of adlfs."""
+    """Credentials and options for an Azure client. The fields are named as in adlfs."""
 
     account_name: str | None = None
-    """Name of the account; None means that each location contains it."""
+    """Account name; None means that each location contains it."""
     account_host: str | None = None
-    """Host of the endpoint, or its URL; None means Azure's public cloud."""
+    """Endpoint host or URL; None means Azure's public cloud."""
     account_key: str | None = None
     connection_string: str | None = None
-    """A text with the account and its credentials, which overrides the other fields."""
+    """Azure connection string, with account and credentials. It overrides the other fields."""
     sas_token: str | None = None
     client_id: str | None = None
     client_secret: str | None = None
@@ -60,19 +60,23 @@ class AzureSettings:
 
     kind: ClassVar = StoreKind(names_per_request=5000, is_flat=False)
     hadoop_names: ClassVar = ()
-    # Names of these settings contain an account or more parts.
+    # Prefixes are needed because these setting names end with an account, or have more parts.
     hadoop_prefixes: ClassVar = (f"{_ABFS}account.", f"{_ABFS}sas.fixed.token")
 
     @classmethod
     def from_fsspec(cls, options: Mapping[str, Any]) -> Self:
-        """Return the settings in options of adlfs."""
+        """Create the settings from adlfs options."""
         given = listing_options(options, _OF_AZURE)
         known: dict[str, Any] = {name: given.pop(name, None) for name in (*_NAMES, "anon")}
         return cls(**known, others=tuple(given))
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Return the settings of ABFS by store: of all accounts, and of each that has its own."""
+        """Create the settings from Hadoop's ABFS settings.
+
+        The key ``abfss`` applies to all accounts. Each account with settings of its own also has an
+        entry, such as ``abfss://account``.
+        """
         general: dict[str, str] = {}
         accounts: dict[str, dict[str, str]] = {}
         for name, value in settings.items():
@@ -87,7 +91,7 @@ class AzureSettings:
 
     @classmethod
     def _from_abfs(cls, given: Mapping[str, str]) -> Self:
-        """Return an account key, else a SAS token, else the secret of a client."""
+        """Return settings with the account key, else the SAS token, else the client secret."""
         if key := given.get("account.key"):
             return cls(account_key=key)
         if signature := given.get("sas.fixed.token"):
@@ -101,7 +105,7 @@ class AzureSettings:
 
     @classmethod
     def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
-        """Return the settings in properties of PyIceberg; none if adlfs cannot express them."""
+        """Create the settings from PyIceberg properties; empty if adlfs cannot express them."""
         if properties.get("adls.token") or properties.get("adls.credential"):
             return cls()
         found: dict[str, Any] = {n: properties.get(f"adls.{n.replace('_', '-')}") for n in _NAMES}
@@ -113,24 +117,24 @@ class AzureSettings:
         return cls(**found)
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return options of adlfs, for settings of Hadoop or PyIceberg."""
+        """Return the adlfs options for settings that come from Hadoop or PyIceberg."""
         return {name: value for name in _NAMES if (value := getattr(self, name))}
 
     def to_hadoop(self, authority: str) -> dict[str, str]:
-        """Return settings of ABFS for one container.
+        """Return Hadoop's ABFS settings for one container.
 
         Options without a counterpart in ABFS are ignored. If the options name another account, the
-        result is empty, and the session's own settings apply.
+        result is empty, and the Spark session's own settings apply.
 
         Args:
-            authority: ``container@host``, as in the paths of the files.
+            authority: ``container@host``, as in the file paths.
         """
         own = self._connected()
         container, _, host = authority.partition("@")
         account = host.partition(".")[0]
         if not host or (own.account_name or account) != account:
             return {}
-        # Set each setting for the account and for the container, since ABFS prefers the more
+        # Set each value for both the account and the container, because ABFS prefers the more
         # specific name, and the session may have set either of them.
         return {
             f"{_ABFS}{name}.{place}": str(value)
@@ -139,7 +143,7 @@ class AzureSettings:
         }
 
     def _abfs_identity(self) -> dict[str, str]:
-        """Return the settings for authentication, by the first method that adlfs would use."""
+        """Return ABFS settings for the first authentication method that adlfs would use."""
         if self.account_key:
             return {
                 "account.auth.type": "SharedKey",
@@ -147,7 +151,7 @@ class AzureSettings:
                 "account.key": self.account_key,
             }
         if self.sas_token:
-            # A class that provides SAS tokens, if the session sets one, has precedence in ABFS.
+            # If the session sets a SAS token provider class, ABFS uses that class instead.
             token = self.sas_token.removeprefix("?")
             return {"account.auth.type": "SAS", "sas.fixed.token": token}
         if not (self.tenant_id and self.client_id and self.client_secret):
@@ -161,7 +165,7 @@ class AzureSettings:
         }
 
     def _connected(self) -> AzureSettings:
-        """Return the settings in the connection string; without one, these settings."""
+        """Return the settings from the connection string, or ``self`` if there is none."""
         if not self.connection_string:
             return self
         pairs = (part.partition("=") for part in self.connection_string.rstrip(";").split(";"))
@@ -176,7 +180,7 @@ class AzureSettings:
         )
 
     def stores(self) -> StoreOf:
-        """Return a function that creates stores of obstore which list as adlfs does.
+        """Return a function that creates obstore stores, which list as adlfs does.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -212,14 +216,14 @@ class AzureSettings:
                 endpoint=endpoint or f"https://{name}.blob.core.windows.net",
                 client_options={"allow_http": True},
                 retry_config=retry_config,
-                use_emulator=False,  # ignore environment variables for emulators, as adlfs does
+                use_emulator=False,  # ignore the emulator's environment variables, as adlfs does
                 **settings,
             )
 
         return store
 
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return a function that gets the first credentials of adlfs; None for anonymous access."""
+        """Return a function that gets the credentials adlfs would use, or None if anonymous."""
         if self.account_key:
             return lambda: {"access_key": self.account_key, "expires_at": None}
         if self.sas_token:
@@ -254,21 +258,21 @@ def _ambient(name: str) -> str | None:
     return os.environ.get(f"AZURE_STORAGE_{name.upper()}")
 
 
-# Options of gcsfs that do not affect listings.
+# gcsfs options that do not affect listings.
 _OF_GCS: Final = {"access", "cache_timeout", "consistency", "default_location"}
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_only",)
-# Environment variable with the address of an emulator. obstore cannot list most emulators, because
-# they do not have the XML API.
+# Environment variable with an emulator's address. obstore cannot list most emulators, because they
+# do not have the XML API.
 _EMULATOR: Final = "STORAGE_EMULATOR_HOST"
 _KEY_FILE: Final = "auth.service.account.json.keyfile"
 
 
 @dataclass(frozen=True, repr=False)
 class GcsSettings:
-    """Credentials and options of a client of Google Cloud Storage."""
+    """Credentials and options for a Google Cloud Storage client."""
 
     token: Any = None
-    """``anon``, a key file or its content, or credentials of google-auth; None means default."""
+    """``anon``, a key file or its content, or google-auth credentials; None means the default."""
     project: str | None = None
     others: tuple[str, ...] = ()
     """Names of options that only gcsfs supports."""
@@ -279,14 +283,14 @@ class GcsSettings:
 
     @classmethod
     def from_fsspec(cls, options: Mapping[str, Any]) -> Self:
-        """Return the settings in options of gcsfs."""
+        """Create the settings from gcsfs options."""
         given = listing_options(options, _OF_GCS)
         token, project = given.pop("token", None), given.pop("project", None)
         return cls(token, project, tuple(given))
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Return the settings of Hadoop's client, for all buckets: key file and project."""
+        """Create the settings from the key file and project of Hadoop's client, for all buckets."""
         given = {name: value.strip() for name, value in settings.items()}
         token = given.get(f"fs.gs.{_KEY_FILE}") or given.get(f"google.cloud.{_KEY_FILE}")
         if given.get("fs.gs.auth.type", "").upper() == "UNAUTHENTICATED":
@@ -294,12 +298,12 @@ class GcsSettings:
         return {"gs": cls(token, given.get("fs.gs.project.id"))}
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return options of gcsfs, for settings of Hadoop."""
+        """Return the gcsfs options for settings that come from Hadoop."""
         options = {"token": self.token, "project": self.project}
         return {name: value for name, value in options.items() if value}
 
     def stores(self) -> StoreOf:
-        """Return a function that creates stores of obstore which list as gcsfs does.
+        """Return a function that creates obstore stores, which list as gcsfs does.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -315,7 +319,7 @@ class GcsSettings:
 
 
 def _credentials(token: Any) -> Callable[[], Any]:
-    """Return a function that gets the same credentials as gcsfs."""
+    """Return a function that gets the credentials that gcsfs would use."""
     from google.auth import default
     from google.auth.credentials import Credentials
     from google.auth.exceptions import GoogleAuthError
@@ -345,7 +349,7 @@ def _credentials(token: Any) -> Callable[[], Any]:
 
 
 def _of_account(token: Any) -> Any:
-    """Return the credentials in the description of an account, a mapping or the path of a file."""
+    """Return the credentials of an account that is described by a mapping or a JSON file's path."""
     from google.oauth2.credentials import Credentials as UserCredentials
     from google.oauth2.service_account import Credentials as ServiceCredentials
 

@@ -1,4 +1,4 @@
-"""Files and directories in a listing, and the rules for names that Spark ignores."""
+"""The files and directories in a listing, and the rules for names that Spark ignores."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ class StoredFile(NamedTuple):
 
     path: str
     size: int
-    """Size of the file, in bytes."""
+    """File size in bytes."""
     modified: int
     """Modification time in milliseconds since the epoch; 0 means unknown."""
 
 
 class Level(NamedTuple):
-    """The files and subdirectories directly in a directory, without those that Spark ignores."""
+    """The files and subdirectories directly in a directory, except those that Spark ignores."""
 
     files: list[StoredFile]
     directories: list[str]
     """Names of the subdirectories, sorted."""
     requests: int
-    """Number of requests, or pages, that the listing took."""
+    """Number of list requests (pages) that were sent."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored subdirectories, such as ``_delta_log``. They show which system manages the
-    table."""
+    """Names of ignored subdirectories, such as ``_delta_log``. They reveal the table format."""
 
 
 def is_data(name: str) -> bool:
@@ -45,13 +44,13 @@ def is_data(name: str) -> bool:
 
 
 def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """Return the files with row ``i`` of column ``partition`` replaced by ``rows[i]``."""
+    """Return the files with each value ``i`` in column ``partition`` replaced by ``rows[i]``."""
     at = files.schema.get_field_index("partition")
     return files.set_column(at, FILE_SCHEMA.field(at), rows.cast(pa.int64()).take(files[at]))
 
 
 def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
-    """Convert pairs of partition row and file to a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    """Convert (partition index, file) pairs to a batch of :data:`splitlib.model.FILE_SCHEMA`."""
     rows = [(f.path, f.size, f.modified, partition) for partition, f in files]
     columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, FILE_SCHEMA, strict=True)]
@@ -61,13 +60,14 @@ def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
 def of_directories(
     files: pa.Table, rows: Mapping[str, int], locations: Sequence[str], below: bool
 ) -> pa.RecordBatch:
-    """Return the listed files that are in the given directories.
+    """Return the listed files that are in the directories ``rows``.
 
     Args:
-        files: Columns ``path``, ``size`` and ``modified``. Files in other directories are ignored.
-        rows: Index of each directory in ``locations``, by the directory's path in the bucket with
-            a slash at the end.
-        locations: Locations of the directories. The resulting paths start with these.
+        files: Listed files, with columns ``path``, ``size`` and ``modified``. Files in other
+            directories are ignored.
+        rows: Index in ``locations`` for each directory, such as ``{"sales/day=1/": 0}``. Keys are
+            paths in the bucket, with a slash at the end.
+        locations: Directory locations. The returned paths start with these.
         below: Whether to include files in subdirectories.
     """
     prefixes = sorted(rows)
@@ -84,7 +84,7 @@ def of_directories(
 def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Return the index of the directory that contains each file, and the file's path in it.
+    """Return each file's directory, as an index into ``prefixes``, and its path in the directory.
 
     The index is null for files in other directories, and for files that Spark ignores.
     """
@@ -96,7 +96,7 @@ def _placed(
     if not below or place.null_count == 0:
         return directly, names
     places, rests = directly.to_pylist(), names.to_pylist()
-    # These files are in subdirectories, or in other directories.
+    # The remaining files are in subdirectories of ``prefixes``, or in other directories.
     others = pc.indices_nonzero(pc.is_null(place))
     for row, path in zip(others.to_pylist(), paths.take(others).to_pylist(), strict=True):
         found = bisect_right(prefixes, path) - 1

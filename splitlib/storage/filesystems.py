@@ -27,7 +27,8 @@ from splitlib.storage.received import (
     within_limits,
 )
 
-# Maximum number of symbolic links to the same directory in one listing. Each path is listed again.
+# Maximum number of symbolic links to one directory in a listing. The directory is listed once for
+# each link.
 _MOST_LINKS = 100
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
@@ -36,10 +37,10 @@ class OptionsByProtocol(dict[str, Mapping[str, Any]]):
     """Filesystem options by fsspec protocol. Protocols without an entry have no options.
 
     Args:
-        options: Options by protocol such as ``s3``. A bucket or account with its own options has an
-            entry for its :attr:`splitlib.storage.locations.Location.store`.
-        filesystem: An fsspec filesystem for Hadoop's schemes and other schemes that fsspec does not
-            support. Its paths are complete URIs.
+        options: Options by protocol, such as ``s3``. A bucket or account with its own options has
+            an entry under its :attr:`splitlib.storage.locations.Location.store`.
+        filesystem: An fsspec filesystem for Hadoop's schemes, and for other schemes that fsspec
+            does not support. Its paths are complete URIs.
     """
 
     def __init__(
@@ -63,12 +64,17 @@ class Filesystems:
         in_forks_of_this(self, Filesystems._forget)
 
     def _forget(self) -> None:
-        # A forked process does not have the filesystem's threads, and may inherit a locked lock.
+        # A forked process does not have the filesystems' threads, and its copy of the lock may stay
+        # locked forever.
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
     def group_of(self, place: Location) -> str:
-        """Return the store or protocol of a location: the key of the options that apply to it."""
+        """Return the key of the options that apply to a location.
+
+        This is the location's store, such as ``s3://bucket``, if the store has its own options.
+        Otherwise it is the protocol, such as ``s3``.
+        """
         has_own = isinstance(self._options, OptionsByProtocol) and place.store in self._options
         return place.store if has_own else place.protocol
 
@@ -79,7 +85,7 @@ class Filesystems:
         return self._options
 
     def of(self, location: str) -> tuple[Any, str]:
-        """Return the filesystem of a location, and the location's path in this filesystem.
+        """Return the filesystem for a location, and the location's path in this filesystem.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
@@ -90,12 +96,12 @@ class Filesystems:
             return given, place.path
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
-            # Some options, such as account or host, may be a part of the URL.
+            # The URL may contain some of the options, such as the account or the host.
             own_options = self.options_of(self.group_of(place))
             options = {**kind._get_kwargs_from_urls(place.path), **own_options}
             if not kind.__module__.startswith("obstore."):
-                # fsspec shares filesystem objects within the process. Without this option, a
-                # listing that other code has cached might be returned, although it is outdated.
+                # fsspec shares filesystem objects within the process. Without this option, it might
+                # return an outdated listing that other code has cached.
                 options.setdefault("use_listings_cache", False)
                 options = within_limits(kind, options)
             key = (place.protocol, repr(options))
@@ -108,7 +114,7 @@ class Filesystems:
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise
             scheme = local_path(location).partition(":")[0]
-            reason = (str(error).splitlines() or [""])[0]  # errors for libjvm list many paths
+            reason = (str(error).splitlines() or [""])[0]  # an error about libjvm lists many paths
             raise ConnectorNotInstalled(
                 f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
             ) from error
@@ -124,13 +130,13 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     """Return the files and subdirectories directly in a directory.
 
     Args:
-        fs: Filesystem of the directory.
-        path: Path of the directory in the filesystem.
-        location: Location of the directory. The paths of the returned files start with it.
+        fs: Filesystem that contains the directory.
+        path: The directory's path in the filesystem.
+        location: The directory's location. The returned file paths start with it.
 
     Raises:
         MissingPartition: if the directory does not exist.
-        SourceUnavailable: if the response lists another directory.
+        SourceUnavailable: if the storage listed another directory.
     """
     base = local_path(location).rstrip("/")
     itself = fs._strip_protocol(path)
@@ -155,11 +161,11 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     children = [
         (_name_in(itself, info["name"]), info)
         for info in (_followed(fs, info) for info in infos)
-        # An object store may list the directory's own marker among its entries.
+        # An object store may list the directory's own marker object as one of its entries.
         if info["name"].rstrip("/") != itself
     ]
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
-    # A store may list a name twice. The same name may be a file and a directory.
+    # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
     children = sorted(once.values(), key=itemgetter(0))
     files = [
@@ -173,7 +179,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
 
 
 class Links:
-    """Counts symbolic links during a listing, because links can form an endless number of paths."""
+    """Counts symbolic links during a listing, because links can create endlessly many paths."""
 
     def __init__(self) -> None:
         self._followed: Counter[str] = Counter()
@@ -199,7 +205,7 @@ class Links:
 
 
 def modified(info: Mapping[str, Any]) -> int:
-    """Return the modification time in fsspec's file info, in milliseconds since the epoch.
+    """Return a file's modification time from fsspec's file info, in milliseconds since the epoch.
 
     0 means unknown.
     """
@@ -213,9 +219,9 @@ def modified(info: Mapping[str, Any]) -> int:
 
 
 def _name_in(directory: str, path: str) -> str:
-    """Return the name of a listed path in its directory.
+    """Return the last part of a listed path, after a check that it is in ``directory``.
 
-    Some filesystems add a prefix to paths and others do not, so only the ends are compared.
+    Some filesystems add a prefix to paths and others do not, so only the paths' ends are compared.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")
@@ -225,10 +231,10 @@ def _name_in(directory: str, path: str) -> str:
 
 
 def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
-    """Return the target of a symbolic link in a listing. Return other entries unchanged.
+    """Return the file info of a symbolic link's target. Return other entries unchanged.
 
-    A broken link is also returned unchanged. It counts as neither file nor directory, so it is not
-    listed, as in Hadoop's local filesystem.
+    A broken link is also returned unchanged. It counts as neither a file nor a directory. So it is
+    not listed, as in Hadoop's local filesystem.
     """
     if not info.get("islink") and info["type"] != "link":
         return info

@@ -15,7 +15,7 @@ from splitlib.redaction import without_login
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-# For each scheme, fsspec's protocol, and the extra of splitlib that installs the client.
+# For each URI scheme: fsspec's protocol, and the splitlib extra that installs the client.
 _OBJECT_STORES = {
     **dict.fromkeys(("s3", "s3a", "s3n"), ("s3", "s3")),
     **dict.fromkeys(("gs", "gcs"), ("gs", "gcs")),
@@ -29,20 +29,20 @@ _WITH_HOSTS: Final = frozenset(
     {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
 )
 _HDFS_PORT: Final = ":8020"  # default port
-# Some URI parsers drop these characters and others keep them. So a client could open a different
-# location from the one that was checked.
+# Some URI parsers drop these characters, others keep them. So a client could open a location that
+# differs from the one that was checked.
 _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# Without a name before the last slash, a location has no directory that could be checked for it.
+# Matches path parts for which a check of the parent directory is not enough, such as `..` or `a?b`.
 _SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*:|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class Location(NamedTuple):
-    """The location of a directory or file, as fsspec needs it."""
+    """The location of a directory or file, in the form that fsspec expects."""
 
     protocol: str
-    """Name of the protocol in fsspec, such as ``s3``."""
+    """fsspec's name for the protocol, such as ``s3``."""
     path: str
-    """Path with the protocol, such as ``s3://bucket/a``; on the local disk, without it."""
+    """Path with the protocol, such as ``s3://bucket/a``. A local path has no protocol."""
 
     @property
     def is_on_object_store(self) -> bool:
@@ -51,7 +51,7 @@ class Location(NamedTuple):
 
     @property
     def store(self) -> str:
-        """The bucket on S3 or Google, or the account on Azure, as ``protocol://name``."""
+        """The bucket on S3 or Google, or the account on Azure, such as ``s3://bucket``."""
         authority = self.path.partition("://")[2].partition("/")[0]
         _, of_azure, host = authority.rpartition("@")
         return f"{self.protocol}://{host.partition('.')[0] if of_azure else host}"
@@ -110,7 +110,7 @@ def local_path(location: str) -> str:
 
 
 class _Place(NamedTuple):
-    """One possible meaning of a location, split into parts; see :class:`AllowedLocations`."""
+    """One possible meaning of a location, split into parts. See :class:`AllowedLocations`."""
 
     scheme: str
     authority: str
@@ -122,10 +122,10 @@ class _Place(NamedTuple):
 
 
 class AllowedLocations:
-    """Locations that may be accessed, with everything below them.
+    """Locations that may be accessed, including everything below them.
 
     Whole directory names are compared, so ``s3://b/sales`` does not allow ``s3://b/sales2``.
-    Schemes of the same store (``s3``, ``s3a``, ``s3n``) are equal. Case matters for bucket names,
+    Schemes for the same store (``s3``, ``s3a``, ``s3n``) are equal. Case matters for bucket names,
     but not for host names. A percent sign has no special meaning.
 
     Storage clients do not agree on the meaning of some locations: ``..`` may be the parent
@@ -143,10 +143,10 @@ class AllowedLocations:
         self._places = [_readings(prefix)[0] for prefix in prefixes]
 
     def refuse_outside(self, locations: Iterable[str]) -> None:
-        """Check that all locations are allowed, with one check per directory where possible.
+        """Check that all locations are allowed. Files in the same directory share one check.
 
         Raises:
-            LocationNotAllowed: if a location is not allowed; the error names it.
+            LocationNotAllowed: if a location is not allowed. The error names it.
         """
         known: set[str] = set()
         for location in locations:
@@ -166,7 +166,7 @@ class AllowedLocations:
                 raise LocationNotAllowed(
                     f"{location!r} is outside of allowed_locations.", hint=f"allowed: {allowed}."
                 )
-            # An allowed location may be a single file, so check whether its directory is allowed.
+            # An allowed location may be a single file, so its directory is checked separately.
             if plain and directory not in known and self._is_inside(directory):
                 known.add(directory)
 
@@ -184,10 +184,11 @@ def only_within(*allowed: Sequence[str] | None) -> Iterator[None]:
     """Restrict access to these locations within the ``with`` block.
 
     Restrictions of outer blocks still apply. Threads of :class:`splitlib.remote.calls.Workers` have
-    the restrictions of the code that submits their work.
+    the restrictions of the code that submitted their work.
 
     Args:
-        allowed: Prefixes of locations. A location must have one of each; None allows all.
+        allowed: Lists of location prefixes. A location must match a prefix in each list; None
+            instead of a list allows all locations.
     """
     more = (AllowedLocations(prefixes) for prefixes in allowed if prefixes is not None)
     token = _in_force.set((*_in_force.get(), *more))
@@ -206,10 +207,10 @@ def refuse_outside(locations: Iterable[str]) -> None:
     """Check that all current restrictions allow the locations.
 
     Args:
-        locations: The locations. They are not iterated over if there is no restriction.
+        locations: Locations to check. They are not iterated over if there is no restriction.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed; the error names it.
+        LocationNotAllowed: if a location is not allowed. The error names it.
     """
     if in_force := _in_force.get():
         locations = list(locations)
@@ -218,7 +219,7 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all possible meanings of a location. An allowed location has only the first one."""
+    """Return all possible meanings of a location. An allowed prefix uses only the first one."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:
@@ -257,7 +258,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Return the host or bucket of a URI, so that equal stores have equal texts."""
+    """Return a URI's host or bucket in a normal form, so that the same store has the same text."""
     container, at, host = authority.rpartition("@")
     if scheme == "abfss" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)

@@ -1,8 +1,8 @@
 """List object stores with obstore, which is faster than fsspec and can start a page at any key.
 
-S3 and Google Cloud Storage return up to 1,000 keys per request, in byte order, starting after any
-given key. So one request can list several adjacent directories. On Azure, a request lists one
-directory.
+S3 and Google Cloud Storage return up to 1,000 keys per request, in byte order. A request can start
+after any key. So one request can list several adjacent directories. On Azure, a request lists only
+one directory.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ FILES_PER_PAGE = 1000
 _log = get_logger(__name__)
 
 _OLDEST = (0, 9, 4)
-# The engine retries within its deadline, and sends fewer requests while a store throttles. Retries
-# in obstore would multiply the number of attempts, and the engine would not notice throttling.
+# obstore does not retry, because the engine does: it retries within its deadline, and sends fewer
+# requests while a store throttles. Retries in obstore would multiply the number of attempts and
+# hide throttling from the engine.
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _LONG_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
@@ -59,11 +60,11 @@ class OtherRegion(NotFollowed):
 
 
 class Bucket(NamedTuple):
-    """A bucket, and a directory in it."""
+    """A bucket and a directory in it."""
 
     name: str
     directory: str
-    """Path of the directory without leading and trailing slash; '' is the bucket itself."""
+    """The directory's path without leading and trailing slash; '' is the bucket's root."""
 
     @classmethod
     def of(cls, path: str) -> Self:
@@ -80,30 +81,30 @@ class Bucket(NamedTuple):
 
 
 class StoreKind(NamedTuple):
-    """How a kind of store lists its objects."""
+    """The listing behaviour of one kind of object store."""
 
     names_per_request: int = FILES_PER_PAGE
     """Maximum number of names per request."""
     is_flat: bool = True
-    """Whether the store has only keys and no directories, and can list the keys after any key.
+    """Whether the store has only keys, without directories, and can start a listing at any key.
 
     If false, empty directories can exist.
     """
 
 
 FLAT: Final = StoreKind()
-"""The kind of S3 and Google Cloud Storage."""
+"""Listing behaviour of S3 and Google Cloud Storage."""
 
 
 class StoreOf(Protocol):
-    """Function that creates an object to list a bucket: a store of obstore, or a `ShownPages`."""
+    """Function that creates the object that lists a bucket: an obstore store or a `ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store for ``bucket``."""
 
 
 class ShownPages(ABC):
-    """A bucket that is listed without obstore. It checks that its own listings are complete.
+    """Lists a bucket without obstore, and checks itself that the listings are complete.
 
     Batches have obstore's columns ``path``, ``last_modified`` and ``size``.
     """
@@ -114,11 +115,11 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return objects below a directory whose keys follow ``after``: at least 1,000, or all."""
+        """Return objects below a directory with keys after ``after``: at least 1,000, or all."""
 
 
 class Confirmation(Protocol):
-    """Confirms with another client that listings of obstore are complete."""
+    """Confirms with another client that obstore's listings are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
         """Check that a directory has no object after a key.
@@ -131,14 +132,14 @@ class Confirmation(Protocol):
 class PagedListing:
     """Lists buckets that are accessed with the same options. Thread-safe.
 
-    obstore accepts any XML as a listing. An error with status 200, or the response of a proxy,
-    looks like an empty listing. So an empty page, or a last page that is full, is confirmed with
-    another client.
+    obstore accepts any XML as a listing. An error with status 200, or a proxy's response, looks
+    like an empty listing. So if a page is empty, or the last page is full, another client confirms
+    that no keys follow.
 
     Args:
-        protocol: fsspec's protocol, for error messages.
-        store_of: Function that creates the store of a bucket.
-        kind: Kind of the stores.
+        protocol: fsspec's protocol name, for error messages.
+        store_of: Function that creates the store for a bucket.
+        kind: Listing behaviour of the stores.
         confirm: Confirms that listings are complete; None means that they are not confirmed.
 
     Raises:
@@ -156,7 +157,7 @@ class PagedListing:
         import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
         import obstore
 
-        # Users may have installed obstore without the extra of splitlib that requires this version.
+        # Users may have installed obstore without the splitlib extra that requires this version.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
             raise NotFollowed(f"obstore {obstore.__version__} misses keys that contain '%'.")
         self.kind = kind
@@ -168,13 +169,13 @@ class PagedListing:
         self._lock = threading.Lock()
 
     def level(self, at: Bucket, *, retries: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
-        """Return the files of a directory, the names of its subdirectories, and how many entries.
+        """Return a directory's files, its subdirectories' names, and the number of listed entries.
 
         Directory markers and empty files count as entries, but are not returned as files.
 
         Args:
             at: The directory.
-            retries: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether obstore retries failed requests, because the caller cannot.
 
         Raises:
             SourceError: if the bucket does not exist.
@@ -208,15 +209,15 @@ class PagedListing:
     def first_pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
     ) -> tuple[list[pa.RecordBatch], int]:
-        """Return pages of a listing that cover at least the first directory. Often one is enough.
+        """List pages until they cover at least the first directory. Often one page is enough.
 
-        A page may contain objects of several directories, of their subdirectories, and of
-        directories in between. The next page starts at the next object that may be needed.
+        A page may contain objects from several directories, from their subdirectories, and from
+        directories in between. The next page skips objects that are not needed.
 
         Args:
-            bucket: Name of the bucket.
-            prefixes: Paths of the directories with trailing slash, in byte order. No directory
-                contains another one.
+            bucket: Bucket name.
+            prefixes: Directory paths with trailing slash, in byte order. No directory contains
+                another one.
             below: Whether to include objects in subdirectories.
 
         Returns:
@@ -251,7 +252,7 @@ class PagedListing:
                 after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
-        """Return one page: the files below ``root`` after a key, and the number of all objects."""
+        """Return one page: the files below ``root`` after a key, and the page's object count."""
         if isinstance(store, ShownPages):
             objects = store.page(root.directory, after)
         else:
@@ -283,7 +284,7 @@ class PagedListing:
 
     @contextmanager
     def _translated(self, at: Bucket) -> Iterator[None]:
-        """Translate errors that obstore raises within the ``with`` block to errors of splitlib."""
+        """Translate obstore errors raised in the ``with`` block to splitlib errors."""
         from obstore.exceptions import (
             BaseError,
             InvalidPathError,
@@ -310,11 +311,11 @@ class PagedListing:
 
 
 def error_of(text: str, bucket: str, where: str) -> Exception:
-    """Return the error for an error response of a store.
+    """Return the splitlib error for a store's error response.
 
     Args:
-        text: The status code and text of the response.
-        bucket: Name of the bucket.
+        text: Status code and text of the response.
+        bucket: Bucket name.
         where: The listed directory, for the message.
     """
     if re.search(_NO_BUCKET, text):
@@ -337,11 +338,11 @@ _NONE = pa.RecordBatch.from_pydict(
 
 
 def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
-    """Return path, size and time of objects that are not empty, without the marker of ``at``.
+    """Return path, size and time of all non-empty objects except the directory marker of ``at``.
 
     A directory marker is an object whose name ends with a slash. obstore drops the slash, so the
-    marker looks like a file. Most markers are empty, and empty files are not needed, because they
-    have no rows.
+    marker looks like a file. Most markers are empty. Empty files are dropped with them, because
+    they have no rows.
     """
     modified = objects["last_modified"].cast(_MODIFIED, safe=False).cast(pa.int64())
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
@@ -353,7 +354,7 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
 
 
 def _refuse_markers(files: pa.RecordBatch) -> None:
-    """Reject a page with a directory marker that is not empty, because it looks like a file."""
+    """Reject a page that has a non-empty directory marker, because it looks like a file."""
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
             raise NotFollowed(f"{path!r} is a directory marker with content.")
@@ -366,13 +367,17 @@ def _empty(objects: pa.RecordBatch) -> set[str]:
 
 
 def _refuse_others(at: Bucket, directories: Sequence[str]) -> None:
-    """Check that a response lists the requested directory, not the one of another request."""
+    """Check that a response lists the requested directory and no other."""
     if other := set(directories).difference([at.directory]):
         raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str | None:
-    """Return the last path of a page; None means that the page has no files."""
+    """Return the last path on a page, or None if the page has no files.
+
+    Raises:
+        NotInOrder: if the paths are not in byte order, or not after ``after``.
+    """
     paths = files["path"]
     if not len(paths):
         return None

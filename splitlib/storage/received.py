@@ -1,13 +1,13 @@
-"""Limit and check the listings that clients of fsspec receive.
+"""Limit and check the listing responses that fsspec's storage clients receive.
 
 s3fs, gcsfs and adlfs accept responses of any size, and gcsfs and adlfs accept any well-formed
 response as a listing. This module limits and checks responses to list requests. It does not limit
 the size of data files.
 
-obstore accepts any XML as a listing, and botocore, which s3fs uses, any XML except errors. If a
-proxy responds with an XML page, both return an empty listing. obstore also does not show whether a
-page is the last one. So one more request of s3fs confirms the end of a listing, and its response
-must have the fields of a listing.
+obstore accepts any XML as a listing. botocore, which s3fs uses, accepts any XML except errors. If a
+proxy responds with an XML page, both return an empty listing. obstore also does not report whether
+a page is the last one. So an additional s3fs request confirms the end of a listing, and its
+response must have the fields of a listing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any, Final
 from splitlib.errors import SourceError, SourceUnavailable
 
 KEYS_PER_PAGE = 1000
-"""Maximum number of keys in a page of S3."""
+"""Maximum number of keys in one page of an S3 listing."""
 
 
 def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
     """Check that a directory has no objects after a key.
 
     Args:
-        fs: Filesystem of the bucket. Nothing is checked unless this is s3fs.
-        bucket: Name of the bucket.
-        directory: Path without trailing slash; '' is the bucket itself.
-        after: The key. By default, the key of the directory's marker object, which sorts first.
+        fs: The bucket's filesystem. Nothing is checked unless this is s3fs.
+        bucket: Bucket name.
+        directory: Directory path without trailing slash; '' is the bucket's root.
+        after: The key. The default is the directory's marker object, which sorts first.
 
     Raises:
         SourceError: if the bucket does not exist.
@@ -70,7 +70,7 @@ def no_listing(location: str) -> SourceUnavailable:
 
 
 def _answer(fs: Any, bucket: str, **parameters: Any) -> Mapping[str, Any]:
-    """Send a list request, and return the response if it has the fields of a listing."""
+    """Send a list request and return the response. Raise an error if it is not a listing."""
     try:
         answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **parameters)
     except FileNotFoundError as error:
@@ -81,8 +81,8 @@ def _answer(fs: Any, bucket: str, **parameters: Any) -> Mapping[str, Any]:
 
 
 MOST_BYTES: Final = 64 << 20
-"""Maximum size of a response in bytes. Pages with 1,000 names from Google or 5,000 names from Azure
-are below 20 MB."""
+"""Maximum response size in bytes. Pages with 1,000 names from Google or 5,000 names from Azure are
+smaller than 20 MB."""
 _SECONDS: Final = 120.0
 _PIECE: Final = 1 << 16
 
@@ -92,7 +92,7 @@ def too_large(what: str, most_bytes: int) -> SourceUnavailable:
 
     Args:
         what: The listed location.
-        most_bytes: Maximum size of a response, in bytes.
+        most_bytes: Maximum response size in bytes.
     """
     return SourceUnavailable(
         f"The response to a list request for {what!r} has more than {most_bytes} bytes.",
@@ -101,11 +101,11 @@ def too_large(what: str, most_bytes: int) -> SourceUnavailable:
 
 
 def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options`` with additions that limit the size of responses, for s3fs and gcsfs.
+    """Return a copy of ``options`` that limits the size of responses, for s3fs and gcsfs.
 
     Args:
-        kind: Class of the fsspec filesystem.
-        options: Options of the user. Additions do not replace them.
+        kind: The fsspec filesystem class. Options for other filesystems are only copied.
+        options: The user's options. They override the added options.
     """
     limited = dict(options)
     match kind.__module__.partition(".")[0]:
@@ -120,7 +120,7 @@ def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _s3_session() -> Any:
-    """Return an HTTP session class for s3fs; None if aiobotocore is too old to accept it."""
+    """Return an HTTP session class for s3fs, or None if aiobotocore is too old to accept one."""
     import aiohttp
     from aiobotocore.config import AioConfig
     from aiobotocore.httpsession import AIOHTTPSession
@@ -130,7 +130,7 @@ def _s3_session() -> Any:
         return None
 
     class LimitedSession(AIOHTTPSession):  # type: ignore[misc]  # not typed
-        """An HTTP session that limits the size of responses, except the content of files."""
+        """An HTTP session that limits the size of responses, except for file content."""
 
         async def send(self, request: Any) -> Any:
             if request.stream_output:
@@ -158,7 +158,7 @@ def _limited_response() -> Any:
     import aiohttp
 
     class LimitedResponse(aiohttp.ClientResponse):
-        """An HTTP response whose size is limited, except for the content of files."""
+        """An HTTP response whose size is limited, except for file content."""
 
         async def read(self) -> bytes:
             is_data = self.url.query.get("alt") == "media" or self.url.path.startswith("/download/")
@@ -172,10 +172,10 @@ def _limited_response() -> Any:
 
 
 def limit_adlfs(fs: Any) -> None:
-    """Limit the responses that adlfs receives, because it has no option for this.
+    """Limit the size of the responses that adlfs receives, because it has no option for this.
 
     Args:
-        fs: The filesystem. Filesystems other than adlfs are not changed.
+        fs: The filesystem, which is changed in place. Filesystems other than adlfs are ignored.
     """
     client = getattr(fs, "service_client", None)
     transport = getattr(getattr(client, "_pipeline", None), "_transport", None)
@@ -189,7 +189,7 @@ def limit_adlfs(fs: Any) -> None:
         answer = await send(request, stream=True, **more)
         behind = getattr(answer, "internal_response", None) or answer._internal_response
         behind._body = await _received(behind)
-        # azure-core has two classes of responses, with different methods.
+        # azure-core has two response classes, with different methods to load the body.
         await (answer.load_body() if hasattr(answer, "load_body") else answer.read())
         if (
             behind.method == "GET"
@@ -203,7 +203,7 @@ def limit_adlfs(fs: Any) -> None:
 
 
 def _check_google(url: Any, body: bytes) -> None:
-    """Check that a response of Google is a listing, and that its token is for another page."""
+    """Check that a Google response is a listing, and that its next-page token is a new one."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -214,7 +214,7 @@ def _check_google(url: Any, body: bytes) -> None:
 
 
 def _check_azure(url: Any, body: bytes) -> None:
-    """Check that a response of Azure is a listing, and that its marker is for another page."""
+    """Check that an Azure response is a listing, and that its next-page marker is a new one."""
     end = body.rstrip()[-1000:]
     marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
     if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):
@@ -229,13 +229,13 @@ def _check_next(url: Any, token: object, requested: str | None) -> None:
 
 
 def _place(url: Any) -> str:
-    """Return the listed location, without query parameters that may be secret."""
+    """Return the listed location for messages, without query parameters that may be secret."""
     prefix = url.query.get("prefix", "")
     return f"{url.with_query(None)} {prefix}".strip()
 
 
 async def _received(response: Any) -> bytes:
-    """Receive the body of a response from aiohttp.
+    """Receive the body of an aiohttp response, up to the size limit.
 
     Raises:
         SourceUnavailable: if the body is too large.

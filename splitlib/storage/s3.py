@@ -1,4 +1,4 @@
-"""Credentials and options of S3 clients: s3fs, obstore, botocore, Hadoop's S3A and PyIceberg."""
+"""Credentials and options for S3 clients: s3fs, obstore, botocore, Hadoop's S3A and PyIceberg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.storage.clients import listing_options, nested_options
 from splitlib.storage.pages import FLAT, NotFollowed, StoreOf
 from splitlib.storage.s3_pages import S3Pages
 
-# For each field of `S3Settings`, the options of s3fs that set it. The first one takes precedence.
+# For each `S3Settings` field, the s3fs options that set it. The first one takes precedence.
 _OPTIONS: Final = {
     "key": ("key", "username", "client_kwargs.aws_access_key_id"),
     "secret": ("secret", "password", "client_kwargs.aws_secret_access_key"),
@@ -29,7 +29,7 @@ _OPTIONS: Final = {
     "connect_timeout": ("config_kwargs.connect_timeout",),
     "read_timeout": ("config_kwargs.read_timeout",),
 }
-# Options that do not affect listings; obstore has no limit of connections.
+# Options that do not affect listings. obstore does not limit the number of connections.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
 _DEFAULT_REGION: Final = "us-east-1"
 _S3A: Final = "fs.s3a."
@@ -61,19 +61,19 @@ _PYICEBERG: Final = {
 
 @dataclass(frozen=True, repr=False)
 class S3Settings:
-    """Credentials and options of a client of S3. The fields have the names of s3fs and botocore."""
+    """Credentials and options for an S3 client. The fields are named as in s3fs and botocore."""
 
     key: str | None = None
     secret: str | None = None
     token: str | None = None
     anon: bool = False
     endpoint_url: str | None = None
-    """URL of the server; None means AWS."""
+    """Server URL; None means AWS."""
     use_ssl: bool = True
     region: str | None = None
     addressing_style: str = "auto"
     requester_pays: bool = False
-    # The defaults are those of obstore, in seconds.
+    # Both timeouts are in seconds and have obstore's defaults.
     connect_timeout: float = 5
     read_timeout: float = 30
     others: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class S3Settings:
 
     @classmethod
     def from_fsspec(cls, options: Mapping[str, Any]) -> Self:
-        """Return the settings in options of s3fs."""
+        """Create the settings from s3fs options."""
         given = listing_options(dict(_flat(options)), _WITHOUT_MEANING)
         found: dict[str, Any] = {}
         for field, names in _OPTIONS.items():
@@ -95,7 +95,11 @@ class S3Settings:
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Return the settings of S3A by store: of all buckets, and of each that has its own."""
+        """Create the settings from Hadoop's S3A settings.
+
+        The key ``s3`` applies to all buckets. Each bucket with settings of its own also has an
+        entry, such as ``s3://bucket``.
+        """
         general = {name: settings.get(_S3A + name, "").strip() for name in _S3A_NAMES}
         stores = {"s3": general}
         for name, value in settings.items():
@@ -110,8 +114,8 @@ class S3Settings:
         found: dict[str, Any] = {"anon": "Anonymous" in provider}
         if key and secret and (not provider or any(kind in provider for kind in _WITH_KEYS)):
             found = {"key": key, "secret": secret, "token": token}
-        # The global endpoint is the default. If it is set, s3fs treats it as a server other than
-        # AWS.
+        # The global endpoint is already the default. It is dropped, because s3fs would treat an
+        # explicit endpoint as a server other than AWS.
         if endpoint.rpartition("/")[2] == "s3.amazonaws.com":
             endpoint = ""
         if endpoint and "://" not in endpoint:
@@ -127,7 +131,7 @@ class S3Settings:
 
     @classmethod
     def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
-        """Return the settings in properties of PyIceberg; none if s3fs cannot express them."""
+        """Create the settings from PyIceberg properties; empty if s3fs cannot express them."""
         given = {name: value for name, value in properties.items() if value}
         if any(_NOT_BY_KEYS.fullmatch(name) for name in given):
             return cls()
@@ -141,19 +145,19 @@ class S3Settings:
 
     @classmethod
     def _of(cls, **fields: Any) -> Self:
-        """Return settings with these fields; empty text means the default."""
+        """Create settings with these fields. A field that is None or empty gets its default."""
         return cls(**{name: value for name, value in fields.items() if value})
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return options of s3fs, without those that have their default."""
+        """Return the settings as s3fs options, without the ones that have their default value."""
         fields = {name: getattr(self, name) for name in _OPTIONS}
         changed = {name: v for name, v in fields.items() if v != getattr(S3Settings, name)}
         return nested_options({_OPTIONS[name][0]: value for name, value in changed.items()})
 
     def to_hadoop(self, bucket: str) -> dict[str, str]:
-        """Return settings of S3A for one bucket.
+        """Return Hadoop's S3A settings for one bucket.
 
-        Options without a counterpart in S3A are ignored, and the session's settings apply instead.
+        Options without a counterpart in S3A are ignored. The Spark session's settings then apply.
         """
         found: dict[str, str | bool] = {}
         if self.anon:
@@ -179,7 +183,7 @@ class S3Settings:
         return {f"{_S3A}bucket.{bucket}.{name}": text for name, text in texts.items()}
 
     def stores(self) -> StoreOf:
-        """Return a function that creates stores which list as s3fs does with these settings.
+        """Return a function that creates stores, which list as s3fs does with these settings.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -201,7 +205,7 @@ class S3Settings:
         return partial(S3Store, **whole._to_obstore(session))
 
     def _to_obstore(self, session: Any) -> dict[str, Any]:
-        """Return arguments of obstore's ``S3Store`` for AWS."""
+        """Return the arguments for obstore's ``S3Store`` on AWS."""
         seconds = {"connect_timeout": self.connect_timeout, "timeout": self.read_timeout}
         timeouts = {name: timedelta(seconds=float(value)) for name, value in seconds.items()}
         settings = {
@@ -220,14 +224,15 @@ class S3Settings:
                 "access_key_id": now.access_key,
                 "secret_access_key": now.secret_key,
                 "token": now.token,
-                # obstore calls this again when credentials expire. botocore renews them before.
+                # obstore calls this function again when the credentials expire. botocore has
+                # renewed them by then.
                 "expires_at": getattr(credentials, "_expiry_time", None),
             }
 
         return settings | {"credential_provider": give}
 
     def _shown_pages(self, session: Any) -> StoreOf:
-        """Return a function that creates stores on servers other than AWS, without obstore."""
+        """Return a function that creates stores without obstore, for servers other than AWS."""
         get = self._sender(session)
         endpoint = urlsplit((self.endpoint_url or "").rstrip("/"))
 
@@ -241,7 +246,7 @@ class S3Settings:
         return store
 
     def _sender(self, session: Any) -> Callable[[str], Any]:
-        """Return a function that sends a signed GET request for a URL, and reuses connections."""
+        """Return a function that sends a signed GET request to a URL, and reuses connections."""
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.httpsession import URLLib3Session
@@ -268,7 +273,7 @@ class S3Settings:
         return get
 
     def _credentials(self, session: Any) -> Any:
-        """Return credentials of botocore; None for anonymous access."""
+        """Return botocore credentials, or None for anonymous access."""
         from botocore.credentials import Credentials
 
         if self.anon:
@@ -292,7 +297,7 @@ def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
 
 
 def _endpoint(session: Any) -> str | None:
-    """Return the URL of the endpoint from environment variables, as botocore; None means AWS."""
+    """Return the endpoint URL that botocore reads from the environment, or None for AWS."""
     if {"endpoint_url", "services", "s3"} & set(session.get_scoped_config()):
         raise NotFollowed("the profile sets endpoint_url, services or s3")
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

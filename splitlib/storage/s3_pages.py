@@ -1,8 +1,8 @@
-"""List buckets on servers with the API of S3, other than AWS, and limit the size of responses.
+"""List buckets on S3-compatible servers other than AWS, and limit the size of responses.
 
-obstore accepts responses of any size. It does not show whether a response is a listing, or whether
-it is truncated. So obstore is used only for S3 on AWS, and this module for other servers. botocore
-signs and sends the requests. Responses are parsed while they are received.
+obstore accepts responses of any size. It does not report whether a response is a listing, or
+whether it is truncated. So obstore is used only for S3 on AWS, and this module for other servers.
+botocore signs and sends the requests. Responses are parsed while they are received.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, erro
 from splitlib.storage.received import no_listing, no_next_page, too_large
 
 _MOST_BYTES: Final = 16 << 20
-"""Maximum size of a response in bytes: 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""
+"""Maximum response size in bytes. 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""
 _MOST_OF_AN_ERROR: Final = 1 << 16
 _MOST_PAGES: Final = 10_000
-"""Maximum number of pages of one directory, enough for ten million names."""
+"""Maximum number of pages for one directory. This is enough for ten million names."""
 _MOST_EMPTY_PAGES: Final = 100
 _MOST_DEPTH: Final = 16
 _WANTED: Final = frozenset(
@@ -41,7 +41,8 @@ _WANTED: Final = frozenset(
     }
 )
 _PIECE: Final = 1 << 16
-# Matches keys that obstore cannot represent either, such as keys with an empty part.
+# Matches keys that cannot be represented as a path, such as keys with an empty part. obstore cannot
+# represent them either.
 _UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 
 
@@ -49,11 +50,11 @@ class S3Pages(ShownPages):
     """Lists the keys of one bucket. Thread-safe.
 
     Args:
-        bucket: Name of the bucket.
-        url: URL of the bucket.
-        get: Function that sends a signed GET request for a URL, and returns the response.
+        bucket: Bucket name.
+        url: Bucket URL.
+        get: Function that sends a signed GET request to a URL and returns the response.
         seconds: Maximum duration of a request, in seconds.
-        retries: Maximum number of retries of a request.
+        retries: Maximum number of retries per request.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return objects below a directory whose keys follow ``after``: at least 1,000, or all."""
+        """Return objects below a directory with keys after ``after``: at least 1,000, or all."""
         keys = _Keys()
         # A server may return fewer keys than requested even if more keys follow.
         for page in self._pages(directory, **{"start-after": after}):
@@ -84,7 +85,7 @@ class S3Pages(ShownPages):
         return keys.batch()
 
     def _pages(self, directory: str, **parameters: str) -> Iterator[_Page]:
-        """Yield the pages of a directory. Each page is requested when it is needed."""
+        """Yield the pages of a directory's listing. Each page is requested lazily."""
         prefix = f"{directory}/" if directory else ""
         where = f"s3://{self._bucket}/{directory}"
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **parameters}
@@ -146,7 +147,7 @@ class S3Pages(ShownPages):
 
 
 class _Keys:
-    """Keys of objects with their sizes and modification times, as columns."""
+    """Object keys with their sizes and modification times, as columns."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -163,7 +164,7 @@ class _Keys:
         self.times += others.times
 
     def batch(self) -> pa.RecordBatch:
-        """Return the keys as an Arrow batch, with the columns of obstore.
+        """Return the keys as an Arrow batch with obstore's columns.
 
         Raises:
             NotFollowed: if a time has an unknown format.
@@ -177,7 +178,7 @@ class _Keys:
 
 
 class _Page:
-    """One page of a listing, with the handlers of an XML parser that fill it."""
+    """One page of a listing. Its XML parser handlers fill it from the response."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -260,7 +261,7 @@ class _Page:
 
 
 def _named(name: str, is_encoded: bool) -> str:
-    """Decode a key or directory, and remove a slash at its end."""
+    """Decode a key or directory name, and remove its trailing slash."""
     if is_encoded:
         try:
             name = unquote_plus(name, errors="strict")
@@ -298,8 +299,8 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
 
 def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
-    """Yield the body of a response in pieces."""
-    # urllib3 before version 2 does not have read1; its read waits until a piece is full.
+    """Yield a response's body in pieces. Raise an error if it is too large or takes too long."""
+    # urllib3 before version 2 does not have read1. Its read waits until a piece is full.
     read = getattr(raw, "read1", raw.read)
     received = 0
     while piece := read(_PIECE, decode_content=False):

@@ -1,4 +1,4 @@
-"""``Storage``: lists directories and opens files, with obstore if possible, else with fsspec."""
+"""``Storage``: lists directories with obstore or fsspec, and reads files with fsspec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
-# End of the names of S3's directory buckets, which list keys in no order, and only from the start.
+# Name suffix of S3's directory buckets. These list keys in no order, and only from the first key.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in one call that lists several directories per page.
 _BUCKETS = 4
@@ -40,16 +40,16 @@ CLOUDS: Final[Mapping[str, type[S3Settings | GcsSettings | AzureSettings]]] = {
     "abfss": AzureSettings,
     "az": AzureSettings,
 }
-"""Settings of the clients of each cloud, by fsspec's protocol."""
+"""Class of each cloud's client settings, by fsspec's protocol name."""
 
 
 class Storage:
-    """Access to the files of a table, on any filesystem or object store. Thread-safe.
+    """Access to a table's files, on any filesystem or object store. Thread-safe.
 
     Args:
-        options: Options of the fsspec filesystem, as in ``fsspec.filesystem(protocol, **options)``.
-            obstore is not used if it does not support one of them. An :class:`OptionsByProtocol`
-            has separate options per protocol.
+        options: fsspec filesystem options, as in ``fsspec.filesystem(protocol, **options)``. If
+            obstore does not support one of them, fsspec lists instead. An
+            :class:`OptionsByProtocol` has separate options per protocol.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -57,10 +57,10 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """The obstore listing for each group of options; None means that fsspec lists instead."""
+        """The obstore listing for each options key; None means that fsspec lists instead."""
         self._is_in_order = True
         self._buckets: set[str] = set()
-        """Buckets that are known to exist."""
+        """Buckets that earlier requests have shown to exist."""
         in_forks_of_this(self, Storage._fork)
 
     def _fork(self) -> None:
@@ -69,7 +69,7 @@ class Storage:
         self._listings = {}
 
     def filesystem(self, location: str) -> tuple[Any, str]:
-        """Return the filesystem of ``location``, and its path in this filesystem.
+        """Return the filesystem for ``location``, and the location's path in this filesystem.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
@@ -80,7 +80,7 @@ class Storage:
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """Return how many files of several directories one request can list.
+        """Return how many files from several directories one request can list.
 
         0 means that one request lists a single directory. See
         :attr:`splitlib.spi.Connector.files_per_page`.
@@ -94,18 +94,18 @@ class Storage:
     def list_files(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int]:
-        """Return the data files in some directories, and the number of requests.
+        """Return the data files in the directories ``locations``, and the number of requests.
 
         On an object store, a directory without files is not an error, because directories do not
         exist there.
 
         Args:
-            locations: Locations of the directories.
+            locations: Directory locations.
             below: Whether to include files in subdirectories.
 
         Returns:
-            Files as in :data:`splitlib.model.FILE_SCHEMA`, where ``partition`` is the index of the
-            directory in ``locations``, and the number of requests.
+            Files as in :data:`splitlib.model.FILE_SCHEMA`, where ``partition`` is the directory's
+            index in ``locations``, and the number of requests.
 
         Raises:
             MissingPartition: if a directory does not exist.
@@ -128,8 +128,8 @@ class Storage:
         One page of an object store can cover several directories.
 
         Returns:
-            Files and number of requests, as :meth:`list_files` returns them, and the number of
-            directories that are listed completely, counted from the first.
+            Files and number of requests, as in :meth:`list_files`, and the number of directories
+            that are listed completely, counted from the first.
         """
         if len(locations) > 1 and self._is_in_order:
             try:
@@ -154,10 +154,10 @@ class Storage:
         )
 
     def levels_below(self, location: str, *, retries: bool = False) -> Iterator[Level]:
-        """Yield the content of a directory, then of each subdirectory, in order of names.
+        """Yield the content of a directory, then of each subdirectory, ordered by name.
 
         Args:
-            location: Location of the directory.
+            location: Directory location.
             retries: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
@@ -185,7 +185,7 @@ class Storage:
         """Return the files and subdirectories directly in a directory.
 
         Args:
-            location: Location of the directory.
+            location: Directory location.
             retries: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
@@ -203,7 +203,7 @@ class Storage:
                 )
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
-                if isinstance(reason, OtherRegion):  # botocore finds the region
+                if isinstance(reason, OtherRegion):  # s3fs can find the bucket's region
                     self._listings[self._filesystems.group_of(place)] = None
             else:
                 if not entries:
@@ -223,12 +223,12 @@ class Storage:
         """Return the last bytes of a listed file, with one request.
 
         Args:
-            file: The file, as it was listed.
-            length: Number of bytes, at most the size of the file.
+            file: The file's entry in a listing.
+            length: Number of bytes, at most the file size.
 
         Raises:
-            FileChanged: if the file on a local disk has another size or time than when it was
-                listed. Object stores do not report them with the bytes.
+            FileChanged: if a local file's size or modification time has changed since the listing.
+                Object stores do not return these with the bytes.
             LocationNotAllowed: if the location is not allowed.
         """
         fs, path = self.filesystem(file.path)
@@ -241,7 +241,7 @@ class Storage:
 
     @property
     def given_options(self) -> Mapping[str, Any]:
-        """Options that the user passed; empty if they come from a Spark session."""
+        """Options that the user passed. Empty if the options come from a Spark session."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
 
     def _listing(self, place: Location) -> PagedListing | None:
@@ -266,7 +266,7 @@ class Storage:
     def _listed_first(
         self, locations: Sequence[str], below: bool
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List directories with pages that may cover several of them, as for :meth:`list_first`."""
+        """Implement :meth:`list_first` with pages that may cover several directories."""
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
             raise NotFollowed("The directories are in too many buckets.")
@@ -285,7 +285,10 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return the listing for all directories, and their indexes by bucket and prefix."""
+        """Return the listing for all directories, and their indexes by bucket and path.
+
+        An example of the indexes is ``{"bucket": {"sales/day=1/": 0}}``.
+        """
         roots: dict[tuple[str, str], dict[str, int]] = {}
         for row, location in enumerate(locations):
             parts = location.split("/", 3)
@@ -330,23 +333,23 @@ class Storage:
         return level.files, level.requests
 
     def _check_bucket(self, location: str) -> None:
-        """Check that the bucket of a directory without files exists."""
+        """Check that the bucket exists, after a directory in it turned out to have no files."""
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        # The bucket itself may be outside of the allowed locations, so do not check this here.
+        # This skips the check of allowed locations, because they may not include the whole bucket.
         fs, path = self._filesystems.of(bucket)
         try:
             fs.ls(path)
         except FileNotFoundError as error:
             raise SourceError(f"There is no bucket {bucket!r}.") from error
         except PermissionError:
-            pass  # no permission to list the bucket: assume that it exists
+            pass  # without permission to list the bucket, assume that it exists
         self._buckets.add(bucket)
 
 
 class _Confirmed:
-    """Confirms with s3fs that listings of obstore on S3 are complete."""
+    """Confirms with s3fs that obstore's listings on S3 are complete."""
 
     def __init__(self, filesystems: Filesystems, protocol: str) -> None:
         self._filesystems = filesystems
