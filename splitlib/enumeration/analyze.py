@@ -35,10 +35,10 @@ class Analysis:
     Attributes:
         columns: The columns whose statistics were read from footers.
         files: Number of files in the table, or in the partitions that the filters keep.
-        learned: Number of files with statistics in memory after the analysis.
+        learned: Number of files that have statistics after the analysis.
         young: Number of files that were written a moment ago. Another file with the same size and
             time could still replace them, so their statistics are not kept.
-        footers_read: Number of footers read. The other files already had statistics in memory.
+        footers_read: Number of footers read. The other files already had statistics.
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
     """

@@ -133,7 +133,7 @@ class ScanTally:
 
     @property
     def partitions_were_dropped(self) -> bool:
-        """Whether the table lost partitions after they were listed, or listed none at all."""
+        """Whether the table lost partitions after they were listed, or no partition was listed."""
         with self._lock:
             return bool(self._gone) or not self._counts.get("partitions_total")
 

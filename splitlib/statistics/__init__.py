@@ -1,6 +1,6 @@
-"""Learned statistics: bounds of data columns in row groups, read from the footers of Parquet files.
+"""Learned statistics: bounds of data columns per row group, read from Parquet file footers.
 
-Catalogs such as Iceberg have statistics of files. For all other tables, this package decodes
-footers, and keeps the result for files that have not changed. ``footers`` decodes them,
-``row_groups`` holds the bounds, ``store`` keeps them in memory, and ``known`` also on disk.
+Catalogs such as Iceberg have file statistics. For all other tables, this package decodes footers,
+and keeps the result until the files change. ``footers`` decodes the bounds, ``row_groups`` matches
+them with filters, ``store`` keeps them in memory, and ``known`` also on disk.
 """

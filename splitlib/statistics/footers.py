@@ -1,7 +1,7 @@
-"""Decode the bounds of columns from the footer of a Parquet file.
+"""Decode column bounds from the footer of a Parquet file.
 
-Only bounds that hold for the values that Spark reads are returned. All others are unknown: other
-types, an order of values that the file does not declare, dates that readers may convert.
+Only bounds that hold for the values that Spark reads are returned. All others are unknown: those of
+other types, those in an order that the file does not declare, and dates that readers may convert.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 if TYPE_CHECKING:
     from pyarrow.parquet import ColumnSchema, FileMetaData, RowGroupMetaData
 
-# Maximum length of a text bound, in characters or bytes. Longer bounds become wider, and shorter.
+# Maximum length of a text bound, in characters or bytes. Longer bounds are shortened, which makes
+# them less tight.
 _LONGEST: Final = 64
-# Readers may convert dates and timestamps before these from the Julian calendar. Settings of the
-# session decide it, so such bounds are unknown for every writer.
+# Readers may convert earlier dates and timestamps from the Julian calendar. This depends on session
+# settings, so such bounds are unknown for every writer.
 _SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
 _SAME_INSTANTS: Final = -2_208_988_800  # 1900-01-01, in seconds since the epoch
-# The file declares that the order of each column is that of its type: a list of empty structs.
+# Thrift bytes by which a file declares, for one column, that its values are in the type's order.
 _TYPE_ORDER: Final = b"\x1c\x00\x00"
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 Bound = Any
-"""A bound as a Python value that ``pa.array`` accepts for its type; None means unknown."""
+"""A bound, as a Python value that ``pa.array`` accepts for its type; None means unknown."""
 Decode = Callable[[Any, Any], tuple[Bound, Bound]]
-"""Function from raw bounds to bounds of a type."""
+"""Function that converts a raw lower and upper bound to bounds of a table column's type."""
 
 
 class GroupRow(NamedTuple):
-    """Statistics of one column in one row group; None means unknown."""
+    """Statistics of one column in one row group. None means unknown."""
 
     lower: Bound
     upper: Bound
     has_null: bool | None
     has_value: bool | None
     start: int
-    """Position of the first byte of the row group in the file."""
+    """Start offset of the row group in the file, in bytes."""
     end: int
-    """Position after its last byte."""
+    """Exclusive end offset of the row group in the file, in bytes."""
 
 
 class Footer(NamedTuple):
@@ -54,8 +55,8 @@ class Footer(NamedTuple):
 
     metadata: FileMetaData
     declares_order: bool
-    """Whether the file declares the order of its columns. Old writers did not, and compared
-    unsigned values and text as signed numbers."""
+    """Whether the file declares the order of its column values. Old writers did not declare it, and
+    compared unsigned values and text as signed numbers."""
 
 
 def parse_footer(end: bytes) -> Footer:
@@ -67,16 +68,16 @@ def parse_footer(end: bytes) -> Footer:
     from pyarrow import parquet  # slow to import
 
     metadata = parquet.read_metadata(pa.BufferReader(end))
-    # The declaration is the last field of a footer that is neither encrypted nor signed.
+    # This declaration is the last field in footers that are neither encrypted nor signed.
     orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
     return Footer(metadata, end[:-8].endswith(orders))
 
 
 def can_learn(column: pa.Field) -> bool:
-    """Return whether bounds in a footer can be trusted for a column of a table.
+    """Return whether bounds in a footer can be trusted for a table column.
 
-    False for collated columns, whose equal values may have different bytes, for columns with a
-    default, and for columns that readers may look up by id.
+    They cannot be trusted for collated columns, whose equal values may have different bytes, for
+    columns with a default, and for columns that readers may look up by id.
     """
     known, of = column.metadata or {}, pa.types
     if any(key in known for key in (FIELD_ID, INITIAL_DEFAULT, SPARK_FIELD)):
@@ -97,18 +98,18 @@ def can_learn(column: pa.Field) -> bool:
 
 
 def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
-    """Return the columns that :func:`can_learn` accepts, without names that differ only in case."""
+    """Return the columns that :func:`can_learn` accepts, except names that differ only in case."""
     columns = list(columns)
     names = [column.name.lower() for column in columns]
     return pa.schema([c for c in columns if names.count(c.name.lower()) == 1 and can_learn(c)])
 
 
 def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[GroupRow]]:
-    """Return for each column its statistics in each row group of a file.
+    """Return for each column a list of its statistics in each row group of a file.
 
     Args:
-        footer: The footer of the file.
-        columns: Columns of the table, each accepted by :func:`can_learn`.
+        footer: The file's footer.
+        columns: Table columns that :func:`can_learn` accepts.
 
     Raises:
         pyarrow.ArrowException, ValueError, OverflowError: if the footer is damaged.
@@ -134,7 +135,7 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
 
 
 def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
-    """Return the positions of the first byte of a row group, and after its last byte."""
+    """Return a row group's byte range in the file: its start offset and exclusive end offset."""
     columns = [group.column(i) for i in range(group.num_columns)]
     if not columns:
         return 0, 0
@@ -145,10 +146,10 @@ def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
 
 
 def _place_of(metadata: FileMetaData, name: str) -> int | None:
-    """Return the position of a top-level column.
+    """Return the index of the top-level column ``name`` in the file's schema.
 
     None means that the file has several such columns, a nested one, or none. Readers return null or
-    the column's default for a column that the file does not have.
+    the column's default if the file does not have the column.
     """
     schema = metadata.schema
     stored = [schema.column(i) for i in range(metadata.num_columns)]
@@ -165,13 +166,14 @@ def _place_of(metadata: FileMetaData, name: str) -> int | None:
 def _known(
     group: RowGroupMetaData, place: int, decode: Decode | None, *, exact: bool
 ) -> tuple[Bound, Bound, bool | None, bool | None]:
-    """Return lower bound, upper bound, whether there are nulls, and whether there are values."""
+    """Return the lower bound, the upper bound, whether there are nulls, and whether values."""
     chunk = group.column(place)
     found = chunk.statistics if chunk.is_stats_set else None
     if found is None:
         return None, None, None, None
     has_null = has_value = None
-    # A session that compares names exactly reads a name in other case as missing, that is as null.
+    # In a case-sensitive session, a column whose name has another case is missing and reads as
+    # null. So the counts of nulls and values are used only if the name matches exactly.
     if found.has_null_count and exact:
         has_null, has_value = found.null_count > 0, found.null_count < group.num_rows
     if not found.has_min_max:
@@ -180,7 +182,7 @@ def _known(
     lower = upper = None
     if decode is not None:
         lower, upper = decode(found.min_raw, found.max_raw)
-    # Writers do not agree where NaN belongs.
+    # Bounds with NaN are unknown, because writers do not agree on the order of NaN.
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (lower, upper)) or (
         lower is not None and upper is not None and lower > upper
     ):
@@ -189,16 +191,16 @@ def _known(
 
 
 def _decoder(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> Decode | None:
-    """Return the function that decodes raw bounds of a stored column for a type of the table.
+    """Return the function that converts a stored column's raw bounds to the table column's type.
 
     Args:
-        column: The stored column.
+        column: The column in the file's schema.
         kind: The column's type in the table.
-        ordered: Whether the file declares the order of its columns. If not, only types are trusted
-            that every writer has compared as signed numbers.
+        ordered: Whether the file declares the order of its column values. If not, only types are
+            trusted that every writer has compared as signed numbers.
 
     Returns:
-        The function; None if no bound can be trusted.
+        The function, or None if no bound can be trusted.
     """
     of, physical = pa.types, column.physical_type
     logical = json.loads(column.logical_type.to_json())
@@ -238,8 +240,8 @@ def _integer(
     unsigned = not logical.get("isSigned", True)
     if unsigned and not ordered:
         return None
-    # A narrower type than the stored one wraps around, and unsigned values above the signed range
-    # become negative. Then neither bound holds.
+    # Values wrap around if the table's type is narrower than the stored one, and unsigned values
+    # above the signed range become negative. Then neither bound holds.
     least = 0 if unsigned else -(1 << (kind.bit_width - 1))
     most = (1 << (kind.bit_width - 1)) - 1
 
@@ -254,7 +256,7 @@ def _date(low: int, high: int) -> tuple[Bound, Bound]:
 
 
 def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
-    """Return the bounds that are not before ``first``. No value moves across it."""
+    """Return the bounds from ``first`` on. Calendar conversions move no value across ``first``."""
     return low if low >= first else None, high if high >= first else None
 
 
@@ -267,7 +269,7 @@ def _timestamp(logical: Mapping[str, Any], kind: pa.TimestampType) -> Decode | N
     def decode(low: int, high: int) -> tuple[Bound, Bound]:
         lower, upper = low * wanted // stored, -(-high * wanted // stored)
         if max(abs(lower), abs(upper)) >= 2**63:
-            return None, None  # too far away for the type
+            return None, None  # out of range for a 64-bit timestamp
         return _from(_SAME_INSTANTS * wanted, lower, upper)
 
     return decode
@@ -291,14 +293,14 @@ def _decimal(
         lower, upper = number(low), number(high)
         if max(abs(lower), abs(upper)) >= limit:
             return None, None
-        # Made from text, because arithmetic of decimals rounds.
+        # Decimals are created from text, because decimal arithmetic rounds.
         return Decimal(f"{lower}e-{kind.scale}"), Decimal(f"{upper}e-{kind.scale}")
 
     return decode
 
 
 def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
-    """Decode bounds of texts, which the writer may have cut, even within a character."""
+    """Decode text bounds, which the writer may have truncated, even within a character."""
     upper: str | None
     try:
         upper = high.decode()
@@ -309,7 +311,7 @@ def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
     try:
         lower = low.decode()
     except UnicodeDecodeError as error:
-        # What comes before the broken character is still a lower bound.
+        # The text before the truncated character is still a lower bound.
         lower = low[: error.start].decode()
     return lower[:_LONGEST], upper
 
@@ -319,7 +321,7 @@ def _after(text: str) -> str | None:
     for end in range(len(text), 0, -1):
         code = ord(text[end - 1])
         if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1  # between them are no characters
+            following = 0xE000 if code == 0xD7FF else code + 1  # skip surrogates: not characters
             return text[: end - 1] + chr(following)
     return None
 

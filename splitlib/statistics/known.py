@@ -1,9 +1,8 @@
 """The statistics of one table that are known before footers are read.
 
-Learned statistics in files below ``statistics_location``, shared by any number of processes.
-
-The files of one column of one table are in one directory. Each file is written once, as a whole,
-and then never changed. Every one of them may be deleted at any time.
+They are in memory, and in files below ``statistics_location``, which any number of processes can
+share. There is one directory for each column of each table. Each file in it is written once, as a
+whole, and then never changed. Any of these files may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 _FORMAT: Final = "v1"
 _SUFFIX: Final = ".parquet"
-# Maximum size of one file, and of all files of a column, in bytes. Others are ignored.
+# Maximum size of one file, and of all files for a column, in bytes. Files beyond it are ignored.
 MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
-# With more files, the next save merges them.
+# If a column has at least this many files, the next save merges them.
 MOST_FILES: Final = 32
 _IDENTITY: Final = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.int64())]
@@ -42,12 +41,12 @@ _SECONDS: Final = 30.0
 
 
 class SavedColumn:
-    """The saved statistics of one column of one table.
+    """The saved statistics of one column in one table.
 
     Args:
         location: The setting ``statistics_location``, a directory or URI.
-        table: Location or name of the table.
-        key: Name and type of the column.
+        table: Table location or name.
+        key: Column name and type.
     """
 
     def __init__(self, location: str, table: str, key: ColumnKey) -> None:
@@ -60,10 +59,10 @@ class SavedColumn:
         self._schema = pa.schema([*_IDENTITY, ("groups", group_type(key.kind))])
 
     def load(self, known: Collection[str] = ()) -> Iterator[tuple[str, pa.Table | None]]:
-        """Yield the path and the content of each file whose path is not in ``known``.
+        """Yield the path and the content of each saved file whose path is not in ``known``.
 
-        The content is None if splitlib has not written the file. Large files, and files that cannot
-        be read now, are left out.
+        The content is None if splitlib has not written the file. Files that are too large, or that
+        currently cannot be read, are left out.
         """
         total = 0
         for path, size in self._files():
@@ -77,8 +76,8 @@ class SavedColumn:
             try:
                 rows = self.read(path)
             except FileNotFoundError:
-                continue  # merged into another file in the meantime
-            except Exception as error:  # foreign bytes, or the storage
+                continue  # another process has merged it into a new file in the meantime
+            except Exception as error:  # not a file by splitlib, or the storage failed
                 _log.warning("Statistics in %s are ignored: %s", path, error)
                 if not isinstance(error, pa.ArrowException):
                     continue
@@ -88,7 +87,7 @@ class SavedColumn:
         """Write new files, merge small files if there are many, and return the new files' paths."""
         merged: list[str] = []
         if len(files := self._files()) >= MOST_FILES:
-            # A file that is too large is never read again, so only small files are merged.
+            # Only small files are merged, because a merged file that is too large is never read.
             of_size = sorted((size, path) for path, size in files)
             ends = accumulate(size for size, _ in of_size)
             small = {
@@ -104,7 +103,7 @@ class SavedColumn:
             try:
                 self._fs.rm_file(path)
             except FileNotFoundError:
-                continue  # another process has merged it too
+                continue  # another process has merged and deleted it too
         return paths
 
     def _files(self) -> list[tuple[str, int]]:
@@ -115,10 +114,10 @@ class SavedColumn:
         return sorted((f["name"], f["size"]) for f in found if f["name"].endswith(_SUFFIX))
 
     def read(self, path: str) -> pa.Table:
-        """Read one file.
+        """Read one file of saved statistics.
 
         Raises:
-            pyarrow.ArrowException: if splitlib has not written it.
+            pyarrow.ArrowException: if splitlib has not written the file.
         """
         from pyarrow import parquet  # slow to import
 
@@ -138,7 +137,7 @@ class SavedColumn:
         return table
 
     def _write(self, rows: pa.Table) -> Iterator[str]:
-        """Write rows to a new file, or to several if it would be too large; yield their paths."""
+        """Write rows to a new file, or to several if it would be too large. Yield their paths."""
         from pyarrow import parquet
 
         content = pa.BufferOutputStream()
@@ -150,9 +149,10 @@ class SavedColumn:
             return
         path = f"{self._directory}/{uuid.uuid4().hex}{_SUFFIX}"
         if not getattr(self._fs, "local_file", False):
-            self._fs.pipe_file(path, data)  # object stores write an object as a whole
+            self._fs.pipe_file(path, data)  # object stores never show an incomplete object
         else:
-            # Only the owner may read bounds of values, or write statistics that others believe.
+            # Only the owner may read these files, because bounds contain values from the table, and
+            # only the owner may write them, because other processes trust them.
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             hidden = f"{self._directory}/.{uuid.uuid4().hex}"
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -166,15 +166,15 @@ def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArr
 
     Args:
         files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
-        groups: Row groups of the files.
-        old: A flag per file: whether it can be kept, see :meth:`StatisticsStore.add`.
+        groups: The files' row groups.
+        old: For each file, whether it can be kept. See :meth:`StatisticsStore.add`.
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
     return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
 
 
 def _latest(rows: pa.Table) -> pa.Table:
-    """Return the rows without older versions of files, and without duplicates."""
+    """Return the rows without older versions of the same file, and without duplicates."""
     order = pc.sort_indices(rows, sort_keys=[("path", "ascending"), ("modified", "ascending")])
     paths = rows["path"].take(order).combine_chunks()
     is_last = pc.not_equal(paths[:-1], paths[1:])
@@ -183,10 +183,11 @@ def _latest(rows: pa.Table) -> pa.Table:
 
 
 class KnownStatistics:
-    """Statistics of the files of one table, in memory and in ``statistics_location``.
+    """Statistics of one table's files, in memory and in ``statistics_location``.
 
-    Failures of ``statistics_location`` are logged, and change nothing but the speed. An instance is
-    used for one plan, so it also knows files that are too young for later ones.
+    If ``statistics_location`` fails, this is logged, and affects only the speed. An instance is
+    used for one plan. So it also keeps the statistics of files that are too young to be kept for
+    later plans.
 
     Args:
         table: The table.
@@ -202,7 +203,7 @@ class KnownStatistics:
         self._new: dict[ColumnKey, list[pa.Table]] = {}
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
-        """Return the known row groups of files, as :meth:`StatisticsStore.get` does."""
+        """Return the files' row groups that are known, as :meth:`StatisticsStore.get` does."""
         found = self._in_memory(columns, files)
         if self._location is None:
             return found
@@ -228,7 +229,7 @@ class KnownStatistics:
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
-        """Keep the row groups of files, as :meth:`StatisticsStore.add` does."""
+        """Keep the files' row groups, as :meth:`StatisticsStore.add` does."""
         old = LEARNED.add(columns, files, groups)
         if old.false_count:
             self._young.add(columns, files, groups)
@@ -251,7 +252,7 @@ class KnownStatistics:
 
             try:
                 LEARNED.add_loaded(key, run_bounded(save, self._config))
-            except Exception as error:  # the storage may raise anything
+            except Exception as error:  # the storage may raise any error
                 _log.warning("Statistics of %s are not saved: %s", self._table, error)
 
     def _load(self, location: str, column: pa.Field) -> None:
@@ -262,7 +263,7 @@ class KnownStatistics:
 
         try:
             parts = run_bounded(load, self._config)
-        except Exception as error:  # the storage may raise anything
+        except Exception as error:  # the storage may raise any error
             _log.warning("Statistics of %s are not loaded: %s", self._table, error)
             return
         for _, part in parts:

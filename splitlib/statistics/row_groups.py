@@ -1,4 +1,4 @@
-"""Bounds of columns in the row groups of many files, as Arrow arrays, and which of them match."""
+"""Column bounds of the row groups in many files, as Arrow arrays, and their match with filters."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ Flags = npt.NDArray[np.bool_]
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which bounds of a column are kept: without the name of a time zone."""
+    """Return the type in which a column's bounds are kept. Instants always have the zone UTC."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind
 
 
 def group_type(kind: pa.DataType) -> pa.ListType:
-    """Return the type of :attr:`FileGroups.columns` for a column of type ``kind``."""
+    """Return the array type in :attr:`FileGroups.columns` for a column of type ``kind``."""
     bound = stored_type(kind)
     types = (bound, bound, pa.bool_(), pa.bool_(), pa.int64(), pa.int64())
     return pa.list_(pa.struct(list(zip(_PARTS, types, strict=True))))
 
 
 def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) -> pa.ListArray:
-    """Return the row groups of files as an array with one list per file.
+    """Return the files' row groups as an array with one list per file.
 
     Args:
-        files: The row groups of each file; None if they are unknown.
-        kind: Type of the column in the table.
+        files: For each file, its row groups, or None if they are unknown.
+        kind: The column's type in the table.
     """
     offsets = [0]
     known: list[bool] = []
@@ -64,35 +64,35 @@ def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) 
 
 @dataclass(frozen=True, slots=True)
 class FileGroups:
-    """The row groups of some files.
+    """The row groups of several files.
 
     Attributes:
         columns: For each column, by name in lower case, one list per file with a struct per row
             group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
-            :class:`splitlib.model.ColumnStatistics`, and the positions of its first byte,
-            ``start``, and after its last byte, ``end``. A null list means that nothing is known
-            of the file.
+            :class:`splitlib.model.ColumnStatistics`, and the row group's byte range in the file,
+            from ``start`` to ``end`` (exclusive). A null list means that the file's row groups are
+            unknown.
     """
 
     columns: Mapping[str, pa.ListArray]
 
     def take(self, rows: pa.Array) -> FileGroups:
-        """Return the row groups of the files at ``rows``."""
+        """Return the row groups of the files at the indexes ``rows``."""
         return FileGroups({name: lists.take(rows) for name, lists in self.columns.items()})
 
     def only(self, names: Iterable[str]) -> FileGroups:
-        """Return the row groups of some columns."""
+        """Return the row groups with only the columns ``names``."""
         wanted = {name.lower() for name in names}
         return FileGroups({name: one for name, one in self.columns.items() if name in wanted})
 
     @property
     def unknown(self) -> npt.NDArray[np.intp]:
-        """Rows of the files of which at least one column is unknown."""
+        """Indexes of the files for which at least one column is unknown."""
         masks = (lists.is_null() for lists in self.columns.values())
         return np.flatnonzero(np.logical_or.reduce([_flags(mask) for mask in masks]))
 
     def replaced(self, rows: npt.NDArray[np.intp], found: Mapping[str, pa.ListArray]) -> FileGroups:
-        """Return the row groups of the same files, with others for the files at ``rows``."""
+        """Return a copy where the files at the indexes ``rows`` have the row groups ``found``."""
         columns = {}
         for name, lists in self.columns.items():
             place = np.arange(len(lists))
@@ -101,7 +101,7 @@ class FileGroups:
         return FileGroups(columns)
 
     def match(self, predicate: Predicate) -> MatchedGroups:
-        """Return which row groups may have a row that matches a predicate."""
+        """Return the row groups that may have a row that matches a predicate."""
         lists = list(self.columns.values())
         files = len(lists[0])
         known = np.zeros(files, np.int64)
@@ -110,7 +110,7 @@ class FileGroups:
         keep, matched = np.ones(files, np.bool_), np.zeros(files, np.int64)
         total = np.zeros(files, np.int64)
         of_file, places = [], []
-        # Files of which the same columns are known are compared together.
+        # Files for which the same columns are known are compared together.
         for pattern in np.flatnonzero(np.bincount(known)).tolist():
             names = [name for bit, name in enumerate(self.columns) if pattern >> bit & 1]
             if not names:
@@ -119,7 +119,7 @@ class FileGroups:
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
             if not all(np.array_equal(other, parents) for other, _ in parts.values()):
-                continue  # the file has changed in between
+                continue  # a file has changed between the reads of two columns
             mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]
             matched += np.bincount(inside[mask], minlength=files)
@@ -138,23 +138,23 @@ class FileGroups:
 
 @dataclass(frozen=True, slots=True)
 class MatchedGroups:
-    """The row groups of some files that match a predicate."""
+    """The row groups in several files that match a predicate."""
 
     keeps: Flags
     """For each file, whether it may have a matching row."""
     known: Flags
     """For each file, whether its row groups are known."""
     matched: npt.NDArray[np.int64]
-    """Number of matching row groups of each file; 0 if they are unknown."""
+    """Number of matching row groups in each file; 0 if they are unknown."""
     total: npt.NDArray[np.int64]
-    """Number of row groups of each file; 0 if they are unknown."""
+    """Number of row groups in each file; 0 if they are unknown."""
     files: npt.NDArray[np.int64]
-    """File of each matching row group, ascending."""
+    """File index of each matching row group, ascending."""
     places: pa.StructArray
-    """Fields ``start`` and ``end`` of each matching row group."""
+    """Byte range of each matching row group in its file: fields ``start`` and ``end``."""
 
     def places_of_each(self) -> pa.ListArray:
-        """Return the places of the matching row groups of each file; null if unknown."""
+        """Return for each file the byte ranges of its matching row groups, or null if unknown."""
         ends = np.searchsorted(self.files, np.arange(len(self.keeps) + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(ends), self.places, mask=pa.array(~self.known))
 
@@ -178,18 +178,18 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return the least :func:`overlap_of` of all columns. Row groups without values are ignored."""
+    """Return the smallest :func:`overlap_of` any column. Row groups without values are ignored."""
     of_columns = (lists.flatten() for lists in files.columns.values())
     groups = [one.filter(pc.fill_null(one.field("has_value"), True)) for one in of_columns]
     return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)
 
 
 def overlap_of(lower: pa.Array, upper: pa.Array) -> float:
-    """Return the average share of row groups whose bounds include the least value of a row group.
+    """Return how much the row groups' bounds overlap: 1 if they are all the same, 1/n if disjoint.
 
-    It is 1 if all row groups have the same bounds, and 1/n if the bounds of n row groups do not
-    overlap. Snowflake calls the average number of such row groups "clustering depth". Row groups
-    with unknown bounds count as if they included all values.
+    This is the average share of row groups whose bounds include a row group's smallest value.
+    Snowflake calls the average number of such row groups "clustering depth". Row groups with
+    unknown bounds count as if they included all values.
     """
     known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
     unknown, groups = known.false_count, len(lower)
@@ -206,7 +206,7 @@ def overlap_of(lower: pa.Array, upper: pa.Array) -> float:
 def _joined(
     of_file: Sequence[Any], groups: Sequence[pa.StructArray]
 ) -> tuple[npt.NDArray[np.int64], pa.StructArray]:
-    """Return the file and the place of row groups, in the order of the files."""
+    """Return the file index and byte range of each row group, ordered by file."""
     files = np.concatenate([np.empty(0, np.int64), *of_file])
     order = pa.array(np.argsort(files, kind="stable"))
     places = [

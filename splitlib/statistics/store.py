@@ -1,4 +1,4 @@
-"""Learned statistics of the files that this process has seen, until they change."""
+"""Statistics from the footers that this process has read, kept until the files change."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from splitlib.statistics.row_groups import FileGroups, group_type, stored_type
 from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
-"""Maximum size of the statistics of all tables in memory, in bytes."""
-# Files younger than this are not kept. Storage may round times to seconds, so another file of the
-# same size and time could replace them.
+"""Maximum size of all tables' statistics in memory, in bytes."""
+# Statistics of younger files are not kept. Storage may round times to seconds, so another file with
+# the same size and time could replace such a file unnoticed.
 _YOUNG_MS: Final = 2_000
 
 Ints = npt.NDArray[np.int64]
 
 
 class ColumnKey(NamedTuple):
-    """Name of a column, and its type.
+    """Name and type of a column.
 
-    A file whose column has the name in other case counts as one without the column in sessions that
-    compare names exactly. So what is known of ``Item`` does not hold for ``item``.
+    In case-sensitive sessions, a file with column ``Item`` does not have the column ``item``. So
+    statistics of ``Item`` do not hold for ``item``.
     """
 
     name: str
@@ -39,12 +39,12 @@ class ColumnKey(NamedTuple):
 
     @classmethod
     def of(cls, column: pa.Field) -> ColumnKey:
-        """Return the key of a column of a table."""
+        """Return the key for a table column."""
         return cls(column.name, stored_type(column.type))
 
 
 class _Chunk(NamedTuple):
-    """Statistics of one column in some files, sorted by the hash of their paths."""
+    """Statistics of one column in several files, sorted by the hashes of the file paths."""
 
     hashes: Ints
     sizes: Ints
@@ -57,7 +57,7 @@ class _Chunk(NamedTuple):
         return int(own + self.groups.nbytes)
 
     def find(self, other: _Chunk) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return the row of each file of ``other``, and whether this chunk has it unchanged."""
+        """Return for each file in ``other`` its index here, and whether it is here unchanged."""
         rows = np.searchsorted(self.hashes, other.hashes)
         rows[rows == len(self.hashes)] = 0
         same = self.hashes[rows] == other.hashes
@@ -66,16 +66,16 @@ class _Chunk(NamedTuple):
 
 
 class StatisticsStore:
-    """Statistics by column and file. A file is known by path, size and modification time.
+    """Statistics by column and file. A file is identified by path, size and modification time.
 
-    If one of them differs, or the time is unknown, nothing is known of the file. Thread-safe; a
-    forked process continues with the same content. When the store is full, it forgets the columns
-    that were not used for the longest time.
+    If one of them differs, or the time is unknown, the store has no statistics for the file. A full
+    store drops the least recently used columns. Thread-safe. A forked process continues with the
+    same content.
 
     Args:
         most_bytes: Maximum size of the content, in bytes.
         clock: Function that returns the time in seconds since the epoch.
-        keeps_young: Whether to keep files that another file could still replace unnoticed.
+        keeps_young: Whether to keep files so young that another file could replace them unnoticed.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class StatisticsStore:
         self._most_bytes = most_bytes
         self._clock = clock
         self._keeps_young = keeps_young
-        # Nobody can construct two paths with the same hash if the hashes of the process are random.
+        # Paths get a secret prefix unless Python's hashes are random. Otherwise somebody could
+        # construct two paths with the same hash.
         is_random = os.environ.get("PYTHONHASHSEED", "random") == "random"
         self._secret = "" if is_random else secrets.token_hex(8)
         self._loaded: dict[ColumnKey, frozenset[str]] = {}
@@ -98,7 +99,7 @@ class StatisticsStore:
 
     def _renew(self) -> None:
         self.lock = threading.Lock()
-        """Guards the content."""
+        """Protects the content against concurrent changes."""
 
     @property
     def nbytes(self) -> int:
@@ -107,10 +108,10 @@ class StatisticsStore:
             return self._nbytes()
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
-        """Return the known row groups of files; a null list for each unknown file.
+        """Return the files' row groups, with a null list for each file without statistics.
 
         Args:
-            columns: Columns of the table.
+            columns: Table columns.
             files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
         """
         wanted = self._identified(files)
@@ -126,15 +127,15 @@ class StatisticsStore:
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
-        """Keep the row groups of files. Unknown ones, and files that are too young, are ignored.
+        """Keep the files' row groups. Unknown row groups and files that are too young are ignored.
 
         Args:
-            columns: Columns of the table.
+            columns: Table columns.
             files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
             groups: Row groups by column, as in :attr:`FileGroups.columns`.
 
         Returns:
-            A flag per file: whether it can be kept.
+            For each file, whether it can be kept.
         """
         newest = int(self._clock() * 1000) - _YOUNG_MS
         times = files["modified"]
@@ -157,15 +158,15 @@ class StatisticsStore:
         return old
 
     def loaded(self, column: ColumnKey) -> frozenset[str]:
-        """Return the files of saved statistics of a column that need not be added again.
+        """Return the paths of a column's saved statistics that do not have to be loaded again.
 
-        Their names are never used twice.
+        File names are never reused, so such a file cannot have changed.
         """
         with self.lock:
             return self._loaded.get(column, frozenset())
 
     def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
-        """Add to :meth:`loaded`, until the store forgets the column."""
+        """Add ``paths`` to the result of :meth:`loaded`, until the store drops the column."""
         with self.lock:
             self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
 
@@ -200,7 +201,7 @@ class StatisticsStore:
 
 
 def _taken(chunks: tuple[_Chunk, ...], wanted: _Chunk, kind: pa.DataType) -> pa.ListArray:
-    """Return the row groups of the wanted files, from the newest chunk that has them."""
+    """Return the row groups of the files in ``wanted``, from the newest chunk that has them."""
     files = len(wanted.hashes)
     source, place = np.full(files, -1, np.int64), np.zeros(files, np.int64)
     for number in reversed(range(len(chunks))):
@@ -222,7 +223,7 @@ def _taken(chunks: tuple[_Chunk, ...], wanted: _Chunk, kind: pa.DataType) -> pa.
 
 
 def _merged(older: _Chunk, newer: _Chunk) -> _Chunk:
-    """Return one chunk; of two versions of a file, it has the one that was modified later."""
+    """Merge two chunks. For two versions of a file, the one that was modified later is kept."""
     hashes, sizes, modified = (
         np.concatenate(pair) for pair in zip(older[:3], newer[:3], strict=True)
     )
@@ -239,4 +240,4 @@ def _mask(flags: pa.BooleanArray) -> npt.NDArray[np.bool_]:
 
 
 LEARNED: Final = StatisticsStore()
-"""The statistics that this process has learned."""
+"""The statistics that this process has read from footers or loaded."""
