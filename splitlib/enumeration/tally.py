@@ -152,7 +152,7 @@ class ScanTally:
             )
 
     def count(self, **counts: int) -> None:
-        """Add numbers to the counts named like fields of :class:`splitlib.ScanMetrics`."""
+        """Add ``counts`` to the fields of the same name in :class:`splitlib.ScanMetrics`."""
         with self._lock:
             for name, number in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + number

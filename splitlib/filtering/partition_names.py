@@ -133,7 +133,7 @@ def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
 
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
-    """Return ``values`` as the metastore's text, or None if they may have several spellings."""
+    """Return ``values`` as spelled in the metastore, or None if other spellings may exist."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     return plain_texts(values)

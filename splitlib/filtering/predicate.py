@@ -212,7 +212,7 @@ class Predicate:
         return together
 
     def _matchers_for(self, fields: tuple[PartitionField, ...]) -> list[list[Matcher]]:
-        """Return each filter's matchers for partition values with these fields. Cached."""
+        """Return each filter's matchers for these partition fields. The result is cached."""
         if fields not in self._derived:
             self._derived[fields] = [
                 [derived for matcher in matchers for derived in _derive(matcher, fields)]

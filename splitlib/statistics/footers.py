@@ -98,7 +98,7 @@ def can_learn(column: pa.Field) -> bool:
 
 
 def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
-    """Return the columns that :func:`can_learn` accepts, except names that differ only in case."""
+    """Return columns that :func:`can_learn` accepts and whose names are unique, ignoring case."""
     columns = list(columns)
     names = [column.name.lower() for column in columns]
     return pa.schema([c for c in columns if names.count(c.name.lower()) == 1 and can_learn(c)])
@@ -166,7 +166,7 @@ def _place_of(metadata: FileMetaData, name: str) -> int | None:
 def _known(
     group: RowGroupMetaData, place: int, decode: Decode | None, *, exact: bool
 ) -> tuple[Bound, Bound, bool | None, bool | None]:
-    """Return the lower bound, the upper bound, whether there are nulls, and whether values."""
+    """Return the lower and upper bound, and whether the column has nulls and has values."""
     chunk = group.column(place)
     found = chunk.statistics if chunk.is_stats_set else None
     if found is None:

@@ -178,7 +178,10 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return the smallest :func:`overlap_of` any column. Row groups without values are ignored."""
+    """Return the smallest overlap (:func:`overlap_of`) of all columns.
+
+    Row groups without values are ignored.
+    """
     of_columns = (lists.flatten() for lists in files.columns.values())
     groups = [one.filter(pc.fill_null(one.field("has_value"), True)) for one in of_columns]
     return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)

@@ -60,7 +60,7 @@ class AzureSettings:
 
     kind: ClassVar = StoreKind(names_per_request=5000, is_flat=False)
     hadoop_names: ClassVar = ()
-    # Prefixes are needed because these setting names end with an account, or have more parts.
+    # These settings are matched by prefix, because their names may continue with an account.
     hadoop_prefixes: ClassVar = (f"{_ABFS}account.", f"{_ABFS}sas.fixed.token")
 
     @classmethod
@@ -105,7 +105,7 @@ class AzureSettings:
 
     @classmethod
     def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
-        """Create the settings from PyIceberg properties; empty if adlfs cannot express them."""
+        """Create settings from PyIceberg properties, or empty ones if adlfs cannot express them."""
         if properties.get("adls.token") or properties.get("adls.credential"):
             return cls()
         found: dict[str, Any] = {n: properties.get(f"adls.{n.replace('_', '-')}") for n in _NAMES}
@@ -223,7 +223,7 @@ class AzureSettings:
         return store
 
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return a function that gets the credentials adlfs would use, or None if anonymous."""
+        """Return a function that gets adlfs's credentials, or None for anonymous access."""
         if self.account_key:
             return lambda: {"access_key": self.account_key, "expires_at": None}
         if self.sas_token:
@@ -349,7 +349,7 @@ def _credentials(token: Any) -> Callable[[], Any]:
 
 
 def _of_account(token: Any) -> Any:
-    """Return the credentials of an account that is described by a mapping or a JSON file's path."""
+    """Return credentials for an account description: a mapping, or the path of a JSON file."""
     from google.oauth2.credentials import Credentials as UserCredentials
     from google.oauth2.service_account import Credentials as ServiceCredentials
 
