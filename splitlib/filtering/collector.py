@@ -20,8 +20,8 @@ from splitlib.filtering.domains import (
     values_nbytes,
 )
 
-# Batches are merged only when their total size exceeds this, and also the size of the kept keys. So
-# each key is deduplicated only a few times, even if batches are small.
+# Batches are merged only when their total size exceeds this value, and also the size of the kept
+# keys. So each key is deduplicated only a few times, even if batches are small.
 WAITING_BYTES = 4 * 2**20
 
 

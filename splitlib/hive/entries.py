@@ -307,7 +307,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
     """Return a table's metadata. Call this inside a :func:`readable_metadata` block.
 
     Raises:
-        UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
+        UnsupportedTable: for a table for which splitlib might return other rows than Spark.
     """
     parameters, storage = table.storage.parameters, table.storage
     _refuse_unreadable(table)
@@ -344,7 +344,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
 
 
 def _refuse_unreadable(table: TableEntry) -> None:
-    """Reject views, transactional tables and other tables that Spark cannot read file by file."""
+    """Reject tables whose rows are not simply the rows in their files, such as views."""
     parameters = table.storage.parameters
     provider, input_format = parameters.get(_PROVIDER, ""), table.storage.input_format or ""
     refuse_unreadable(table.kind, provider, input_format, parameters)

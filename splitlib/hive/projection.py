@@ -208,7 +208,7 @@ def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Proje
         now: The current time in UTC, without a time zone.
 
     Raises:
-        UnsupportedTable: for a projection that Athena rejects, or whose values are not certain.
+        UnsupportedTable: for a projection that Athena rejects, or with ambiguous values.
     """
     name, kind = key.name, properties.get("type", "").strip().lower()
     match kind:
@@ -375,7 +375,7 @@ class Projection:
             now: The current time in UTC, without a time zone.
 
         Raises:
-            UnsupportedTable: for a projection that Athena rejects, or whose values are not certain.
+            UnsupportedTable: for a projection that Athena rejects, or with ambiguous values.
         """
         return [projected(key, self._properties[key.name.lower()], now) for key in self._keys]
 

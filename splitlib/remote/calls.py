@@ -124,7 +124,7 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls at the end. Most listings finish in it, and users do not notice it.
+# Time to wait for running calls at the end. Most listings finish by then, and users notice no wait.
 TIDY_SECONDS = 0.2
 # Means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
