@@ -1,4 +1,4 @@
-"""Dynamic partition pruning from Python: join keys in, exactly the matching files out.
+"""Dynamic partition pruning from Python: find the files of a table that match given join keys.
 
 ``__all__`` lists the most used names of the public API. The error classes of
 :mod:`splitlib.errors` and the classes of :mod:`splitlib.coordination`, which distribute splits to
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from splitlib.spark.read.reader import TableReader, analyze, read
     from splitlib.spark.sql import explain, optimize, replan, sql
 
-ScanReport = Report  # its former name
+ScanReport = Report  # the former name of Report, kept for existing code
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",

@@ -1,4 +1,4 @@
-"""Check each batch that a connector returns, and each filter for most likely mistakes.
+"""Check each batch that a connector returns, and check each filter for common mistakes.
 
 A wrong batch can lose rows. Impossible statistics therefore raise an error and are not just
 ignored: other statistics from the same source may be wrong without being impossible. A partition or
@@ -48,7 +48,7 @@ def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
-    """Reject values whose type is neither text nor the type of their column in ``columns``.
+    """Reject partition values that are neither text nor of their column's type in ``columns``.
 
     Raises:
         CorruptMetadata: if a value has another type; the error names the partition key.
@@ -91,7 +91,9 @@ def checked_files(
 
 
 def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
-    """Reject a partial listing in several batches: ``partitions_listed`` refers to a single batch.
+    """Reject a partial listing that comes in several batches.
+
+    ``partitions_listed`` makes sense only in a listing with a single batch.
 
     Raises:
         CorruptMetadata: if there are several batches and one has ``partitions_listed``.
@@ -115,7 +117,7 @@ class PartitionsOnce:
         """The handles seen so far; None while batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
-        """Return the next batch without partitions that occurred before, in it or another batch."""
+        """Return ``batch`` without partitions that occurred earlier, in this or another batch."""
         if not pa.types.is_string(batch.refs.type) or not len(batch):
             return batch
         if self._may_repeat(batch.refs):
@@ -225,7 +227,7 @@ def _checked_statistics(
 def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     try:
         reverse = pc.greater(known.lower, known.upper)
-    except pa.ArrowNotImplementedError:  # the type has no order, so its bounds prune nothing
+    except pa.ArrowNotImplementedError:  # The type has no order, so its bounds prune nothing.
         return known
     if pc.any(reverse).as_py():
         _refuse(
@@ -257,7 +259,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 class Mismatch(NamedTuple):
-    """A problem with a field of a filter, and what to do about it."""
+    """A problem with a filter field, and a hint on how to fix it."""
 
     message: str
     hint: str
@@ -270,14 +272,14 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     """Return the problems of a filter: missing columns, and types that cannot be compared.
 
     A column that exists but cannot prune, because it is not a partition key and does not have
-    statistics, is not a problem of the filter.
+    statistics, is not reported.
     """
     filterable = {field.name.lower(): field for field in metadata.filter_schema}
     columns = {name.lower() for name in metadata.schema.names}
     found = [
         _no_column(name, metadata.schema.names)
         for name in data.fields
-        # ``a.b`` is a field of the struct ``a``, or a column with a dot in its name
+        # ``a.b`` is a field of the struct ``a``, or a column with a dot in its name.
         if name.lower() not in filterable
         and columns.isdisjoint((name.lower(), name.lower().split(".")[0]))
     ]

@@ -17,7 +17,8 @@ from splitlib.errors import ConfigError, did_you_mean
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
-# Prefixes of named catalogs, which share these sources with the settings; see splitlib.registry.
+# Prefixes of the keys that define named catalogs. Catalogs are read from the same sources as the
+# settings; see splitlib.registry.
 SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
@@ -47,10 +48,10 @@ class ResolvedSetting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig:
-    """Settings of planning and reading. All have defaults; names contain the unit.
+    """Settings for planning and reading. All have defaults, and names contain the unit.
 
     Raises:
-        ConfigError: for an unknown name or a value out of range.
+        ConfigError: if a name is unknown or a value is out of range.
     """
 
     dynamic_filtering_enabled: bool = _setting(
@@ -111,13 +112,14 @@ class SplitConfig:
         30.0, "Time after which no further attempt starts, in seconds.", minimum=0
     )
     # Hive's own client waits 600 seconds. A healthy metastore returns a million partition names in
-    # a tenth of this default.
+    # a tenth of our default.
     call_deadline_seconds: float = _setting(
         300.0,
         "Deadline of one call of catalog or storage with all attempts, in seconds; 0 means none.",
         minimum=0,
     )
-    # Listing max_partitions directories at 0.1 seconds each in 32 threads takes 52 minutes.
+    # The default is just enough to list max_partitions directories, at 0.1 seconds each, in 32
+    # threads: that takes 52 minutes.
     enumeration_deadline_seconds: float = _setting(
         3600.0,
         "Maximum time that one enumeration waits for catalog and storage, in seconds; 0 means no "
@@ -180,12 +182,12 @@ class SplitConfig:
         spark_conf: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> SplitConfig:
-        """Return the settings from these sources; the module docstring gives their order."""
+        """Return the settings from these sources; see the module docstring for precedence."""
         resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
         return cls(**{setting.name: setting.value for setting in resolved})
 
 
-# help() shows the docstring of a class, but not the metadata of its fields.
+# help() shows the class docstring but not the metadata of fields, so add the field docs to it.
 SplitConfig.__doc__ = "\n        ".join(
     [
         f"{(SplitConfig.__doc__ or '').rstrip()}\n\n    Attributes:",
@@ -252,7 +254,7 @@ def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) ->
         expected = " or ".join(kind.__name__ for kind in accepted)
         raise ConfigError(f"{name} must be {expected}, not {value!r}.")
     minimum, choices = metadata["minimum"], metadata["choices"]
-    # Written with `not >=` so that NaN is rejected too.
+    # `not >=` instead of `<`, so that NaN is rejected too.
     if minimum is not None and value is not None and not value >= minimum:
         raise ConfigError(f"{name} must be at least {minimum}, not {value!r}.")
     if choices and value not in choices:

@@ -1,6 +1,6 @@
-"""Run the demo's query in three ways, without cached listings, and count what each one reads.
+"""Run the demo query in three ways, without cached listings, and count what each of them reads.
 
-DuckDB's TPC-DS extension generates the two tables, in Hive's layout.
+DuckDB's TPC-DS extension generates the two tables, in Hive's directory layout.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONDITION = "d_year = 2000 AND d_following_holiday = 'Y'"
 QUERY = f"SELECT count(*) FROM {FACT} JOIN {DIMENSION} ON {KEY} = {DIMENSION_KEY} WHERE {CONDITION}"
 _DATABASE = "tpcds"
 _WARM_UP = "warm_up"
-_WARM_UP_PARTITIONS = 64  # above 32, Spark lists files in a job
+_WARM_UP_PARTITIONS = 64  # Above 32 partitions, Spark lists files in a job.
 _WARM_UP_CONDITION = "d_year = 1998 AND d_following_holiday = 'Y'"
 _DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _CONF = {
@@ -55,24 +55,24 @@ class DemoData:
     """The generated tables, and the expected result of the query."""
 
     columns: dict[str, str]
-    """Column definitions in Spark SQL, by table, without the partition key."""
+    """Column definitions in Spark SQL, by table name, without the partition key."""
     keys: tuple[str | None, ...]
-    """Partition values of the fact table, with the null partition last."""
+    """The fact table's partition values, with the null partition last."""
     expected_count: int
     """Number of rows of the join, as counted by DuckDB."""
     expected_keys: frozenset[str]
-    """Values of the partitions that the join needs."""
+    """Values of the partitions that contain rows of the join."""
 
 
 def generate(directory: Path, scale: float) -> DemoData:
-    """Write ``store_sales`` (a directory per day) and ``date_dim`` into ``directory``.
+    """Write the tables ``store_sales`` (one directory per day) and ``date_dim``.
 
     Args:
         directory: An existing directory. Each table is written to a subdirectory.
         scale: TPC-DS scale factor; 1 is about a gigabyte of text.
 
     Raises:
-        ConnectorNotInstalled: if there is no generator for DuckDB's version.
+        ConnectorNotInstalled: if there is no TPC-DS extension for the installed DuckDB version.
     """
     with open_with_generator(directory / "duckdb") as duckdb:
         duckdb.execute("CALL dsdgen(sf = ?)", [scale])
@@ -145,7 +145,7 @@ class Steps:
         started = time.perf_counter()
         try:
             yield
-        except BaseException:  # end the line after Ctrl-C too, before other output follows
+        except BaseException:  # End the line before other output follows, even after Ctrl-C.
             print(file=sys.stderr)
             raise
         self.seconds[text] = spent = time.perf_counter() - started
@@ -154,9 +154,9 @@ class Steps:
 
 @contextmanager
 def output_to(path: Path) -> Iterator[None]:
-    """Redirect stdout and stderr to ``path`` within the block.
+    """Redirect stdout and stderr to the file ``path`` within the block.
 
-    Processes that are started in the block, such as Spark's JVM, write there until they end.
+    Processes that are started in the block, such as Spark's JVM, write to it until they end.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -182,8 +182,8 @@ class Run:
     partitions_fetched: int
     """Number of partitions whose details were fetched from the metastore."""
     directories_listed: int
-    """Number of directories listed, of both tables. Spark counts the files that it finds instead;
-    in the demo, each directory has one file."""
+    """Number of directories listed, for both tables. For Spark this is the number of files found,
+    because Spark counts only these. In the demo, each directory has one file."""
     files_read: int
     """Number of files read from the fact table, according to the executed plan."""
     bytes_read: int
@@ -195,7 +195,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that counts the rows of the join of a fact table with the selected days."""
+    """A query that joins a fact table with the selected days, and counts the rows."""
 
     spark: SparkSession
     uri: str
@@ -204,17 +204,17 @@ class Query:
     condition: str
 
     def dates(self) -> DataFrame:
-        """Return the selected rows of the dimension."""
+        """Return the dimension's rows that match the condition."""
         return self.spark.table(DIMENSION).where(self.condition)
 
     def joined(self, sales: DataFrame, dates: DataFrame) -> DataFrame:
-        """Return a DataFrame with the number of rows of the join."""
+        """Return a DataFrame with the number of joined rows."""
         from pyspark.sql import functions as F
 
         return sales.join(dates, sales[KEY] == dates[DIMENSION_KEY]).agg(F.count("*"))
 
     def measured(self, query: Callable[[], DataFrame], *, dpp: bool) -> QueryCounts:
-        """Run a query without cached listings of the tables, and return its counts.
+        """Run a query without cached file listings, and return its counts.
 
         Args:
             query: Function that builds the DataFrame.
@@ -247,10 +247,10 @@ def session(
 
 
 def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
-    """Run the query with Spark, without and with its own pruning, and then with splitlib.
+    """Run the query with Spark, first without and then with its own pruning, and with splitlib.
 
-    Before the measurement, each way runs once on a small table. Otherwise, the first measured run
-    would include the time to load Spark's classes.
+    Before the measurement, each of the three ways runs once on a small table. Otherwise, the first
+    measured run would include the time to load Spark's classes.
     """
     ways: dict[str, Callable[[str, Query], Run]] = {
         "Spark without DPP": partial(_by_spark_alone, dpp=False),
@@ -294,7 +294,7 @@ def _with_splitlib(name: str, query: Query) -> Run:
     [sales] = loaded
     metrics = splitlib.explain(sales).metrics
     days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
-    # Spark's own counts do not include the requests of splitlib, so add these.
+    # Spark's own counts do not include splitlib's requests, so add these.
     return _run(
         name,
         counts,
@@ -348,7 +348,7 @@ def _create(
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """Return a table of the runs. For runs that list their partitions, add a strip of them."""
+    """Return a text table of the runs, and a strip of partitions for each run that has a list."""
     head = ("", "partitions", "listed", "files", "bytes", "seconds")
     rows = [
         (

@@ -3,11 +3,11 @@
 ::
 
     SplitlibError
-    ├── ConfigError            (ValueError)         a setting that is unknown or out of range
+    ├── ConfigError            (ValueError)         an unknown setting, or a value out of range
     ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
     ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or one of another scan
     ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time
-    ├── ConnectorNotFound      (LookupError)        no connector of that name
+    ├── ConnectorNotFound      (LookupError)        no connector has that name
     ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
     ├── TableNotFound          (LookupError)        the catalog has no such table
     ├── SnapshotNotFound       (LookupError)        the table has no such snapshot, branch or tag
@@ -53,8 +53,8 @@ __all__ = [
     "TooManyPartitions",
     "UnsupportedTable",
 ]
-# Status codes, error codes and classes by which failures of storage clients are classified. Classes
-# are matched by name, because the packages that define them may not be installed.
+# Status codes, error codes and classes that classify the errors of storage clients. Classes are
+# matched by name, because the packages that define them may not be installed.
 _REFUSED_STATUS = frozenset({401, 403})
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 _THROTTLED = frozenset(
@@ -98,7 +98,7 @@ _TRANSIENT_ERRNO = frozenset(
 
 
 def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
-    """Return the known name most similar to ``name``, ignoring case; None if none is close.
+    """Return the known name most similar to ``name``, ignoring case, or None if none is close.
 
     Args:
         name: The name as the user wrote it.
@@ -114,21 +114,21 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str 
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "available:") -> str:
-    """Return a hint for an unknown name: the nearest known one, or a list of all."""
+    """Return a hint for an unknown name: the nearest known name, or a list of all known names."""
     known = list(known)
     close = nearest(name, known)
     return f"did you mean {close!r}?" if close else f"{otherwise} {', '.join(known)}."
 
 
 class SplitlibError(Exception):
-    """Base class of all errors of splitlib.
+    """Base class of all splitlib errors.
 
     Args:
-        message: One sentence that says what is wrong.
-        hint: What to do about it.
-        connector: Name of the connector in use.
-        table: Name of the table in use.
-        partition: Name of the partition in use, as ``k1=v1/k2=v2``.
+        message: One sentence that describes the problem.
+        hint: What the user can do about it.
+        connector: Name of the connector that was used.
+        table: Name of the table that was used.
+        partition: Name of the partition that was used, as ``k1=v1/k2=v2``.
     """
 
     def __init__(
@@ -171,19 +171,19 @@ def _rebuild(cls: type[SplitlibError], message: str, state: dict[str, object]) -
 
 
 class ConfigError(SplitlibError, ValueError):
-    """A setting that is unknown, malformed or out of range."""
+    """A setting's name is unknown, or its value is malformed or out of range."""
 
 
 class InvalidFilter(SplitlibError, ValueError):
-    """Filtering data that cannot be used: corrupt bytes, wrong fields, unsupported values."""
+    """Filtering data is unusable: corrupt bytes, wrong fields or unsupported values."""
 
 
 class InvalidCheckpoint(SplitlibError, ValueError):
-    """A checkpoint that is damaged, belongs to another scan, or cannot be made."""
+    """A checkpoint is damaged, belongs to another scan, or cannot be created."""
 
 
 class NonDeterministicDimension(SplitlibError, ValueError):
-    """A dimension that may give different rows when the join computes it again."""
+    """A dimension (small side of a join) that may return other rows when computed again."""
 
 
 class ConnectorNotFound(SplitlibError, LookupError):
@@ -203,7 +203,7 @@ class SnapshotNotFound(SplitlibError, LookupError):
 
 
 class UnsupportedTable(SplitlibError, ValueError):
-    """A table that cannot be read with exactly the right rows. Opening it raises this error."""
+    """Reading the table could give wrong rows, so opening it raises this error."""
 
 
 class CorruptMetadata(SplitlibError, ValueError):
@@ -227,7 +227,7 @@ class AccessDenied(SplitlibError, PermissionError):
 
 
 class LocationNotAllowed(AccessDenied):
-    """A location outside of ``allowed_locations``. No request was sent to it."""
+    """A location is outside of ``allowed_locations``. No request was sent to it."""
 
 
 class SourceUnavailable(SplitlibError, OSError):
@@ -265,7 +265,7 @@ def error_context(
 def in_context(
     error: BaseException, connector: str, table: str | None = None, partition: str | None = None
 ) -> BaseException:
-    """Return any exception as a :class:`SplitlibError` with this context.
+    """Return ``error`` as a :class:`SplitlibError` with this context.
 
     KeyboardInterrupt and SystemExit are returned unchanged.
     """
@@ -295,13 +295,13 @@ def in_context(
 
 def _is_cancellation(error: BaseException) -> bool:
     """Return whether the error is asyncio's cancellation of a call inside the connector."""
-    # Looked up in sys.modules, because importing asyncio would slow down ``import splitlib``.
+    # The class is looked up in sys.modules, because importing asyncio is slow.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Return whether a retry may succeed, judging by the error or its cause."""
+    """Return whether the error or its cause is temporary, so that a retry may succeed."""
     codes = _codes(error)
     return (
         isinstance(error, ConnectionError | TimeoutError)

@@ -1,7 +1,7 @@
-"""The data that passes from a catalog to a reader: tables, partitions, files and splits.
+"""Data classes for tables, partitions, files and splits, as passed from catalog to reader.
 
 Partitions and files are rows of Arrow batches, because a table may have millions of them. Splits
-are Python objects, which are created lazily from the files that match.
+are Python objects, which are created lazily from the matching files.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import pyarrow.compute as pc
 
 from splitlib.redaction import show
 
-# Metadata key of a string field that is CHAR(n) or VARCHAR(n), for which Arrow has no type. The
-# value is b"char(5)" or b"varchar(7)".
+# Metadata key of string fields for types that Arrow lacks: CHAR(n) and VARCHAR(n). The value is,
+# for example, b"char(5)" or b"varchar(7)".
 LOGICAL_TYPE = b"splitlib.logical_type"
 
-# Prefix of a LOGICAL_TYPE value for strings with a collation; the name of the collation follows.
+# Prefix of a LOGICAL_TYPE value for strings with a collation. The collation's name follows it.
 COLLATED = "string collate"
 
-# Metadata key for a field's definition as Spark's JSON, if its Spark type cannot be derived from
-# its Arrow type.
+# Metadata key of a field's definition in Spark's JSON format. It is set if the field's Spark type
+# cannot be derived from its Arrow type.
 SPARK_FIELD = b"splitlib.spark_field"
 
-# Metadata key of a field's id, for tables that match columns by id. Nested fields have one too.
-# It is the key that Arrow uses for Parquet field ids.
+# Metadata key of a field's id, for tables that match columns by id. Nested fields have ids too.
+# Arrow uses this key for Parquet field ids.
 FIELD_ID = b"PARQUET:field_id"
 
-# Metadata key of the value, as JSON, that a column has in files written before it was added. If the
-# key is missing, the value is null.
+# Metadata key of a column's initial default, as JSON: its value in files that were written before
+# the column was added. Without this key, the value is null.
 INITIAL_DEFAULT = b"splitlib.initial_default"
 
-# Default of a field that ``__post_init__`` computes. Connectors may omit the field or pass None.
+# Default of fields that ``__post_init__`` computes. Connectors may omit these fields or pass None.
 _FILLED_IN: Any = None
 
 # Columns of ``FileBatch.files``; the docstring of FileBatch describes them.
@@ -50,7 +50,7 @@ FILE_SCHEMA = pa.schema(
 
 
 class Requests(NamedTuple):
-    """Number of requests that an operation took.
+    """Number of requests that an operation made.
 
     Attributes:
         catalog: Requests to the catalog.
@@ -88,10 +88,9 @@ class Transform(Protocol):
         """Return partition values, in the type of their :attr:`PartitionBatch.values` column."""
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return the wrong results that known faulty writers stored instead of ``results``.
+        """Return the wrong results that some buggy writers store instead of ``results``.
 
-        A wrong result is never less than the right one. None means that no writer is known to be
-        faulty.
+        A wrong result is never less than the right one. None means that no buggy writer is known.
         """
 
 
@@ -111,16 +110,16 @@ class PartitionField:
 
     @classmethod
     def identities(cls, columns: Iterable[str]) -> tuple[PartitionField, ...]:
-        """Return fields for columns of the table that are used unchanged, under the same names."""
+        """Return fields for table columns that are partition keys without a transform."""
         return tuple(cls(name, name) for name in columns)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Statistics of one column in some files, one row per file; null means unknown.
+    """Statistics of one column, with one row per file; null means unknown.
 
     The engine raises ``CorruptMetadata`` for impossible statistics: arrays whose length is not the
-    number of files, wrong types, a column that is not filterable, a lower bound above the upper
+    number of files, wrong types, a column that is not filterable, or a lower bound above the upper
     one. It ignores bounds that are NaN, and ``has_value=False`` for a file with bounds.
 
     Attributes:
@@ -155,16 +154,16 @@ class DeleteFile:
     Attributes:
         kind: How the deleted rows are listed: by ``position``, as a deletion ``vector``, or by the
             values of some columns (``equality``).
-        path: Path, spelled as in :attr:`FileBatch.files`.
+        path: Path, in the same form as in :attr:`FileBatch.files`.
         size: Size of the file in bytes.
-        format: ``parquet``, ``orc``, ``avro`` or, for a vector, a name of the connector's own, such
-            as ``puffin``. Only the connector reads vectors.
+        format: ``parquet``, ``orc``, ``avro`` or, for a vector, a name that the connector defines,
+            such as ``puffin``. Only the connector reads vectors.
         offset: Position of the vector in the file, in bytes.
         length: Length of the vector, in bytes.
         field_ids: Ids of the columns that an equality delete compares.
         records: Number of positions or rows in the file; None if the catalog does not record it.
-        inline: The vector as text, if the catalog stores it instead of a file; otherwise empty.
-            ``path`` is then the data file.
+        inline: The vector as text, if the catalog stores the vector itself and there is no delete
+            file; ``path`` is then the data file. Otherwise empty.
     """
 
     kind: Literal["position", "vector", "equality"]
@@ -189,8 +188,8 @@ class ReadFormat:
             ``hive-csv``.
         options: Sorted pairs: Spark's data source options, or the SerDe's properties for
             ``hive-…``.
-        columns: How columns are found in the file: ``name``, ``id`` (by :data:`FIELD_ID`), or
-            sorted pairs of field id and name in the file, nested fields included. A field without
+        columns: How columns are found in the file: by ``name``, by ``id`` (:data:`FIELD_ID`), or by
+            sorted pairs of field id and name in the file, including nested fields. A field without
             a pair is not in the file.
     """
 
@@ -205,7 +204,7 @@ class ReadFormat:
         options: Mapping[str, str] | None = None,
         columns: Literal["name", "id"] | Mapping[int, str] = "name",
     ) -> ReadFormat:
-        """Make a format with sorted pairs, so that equal formats compare equal."""
+        """Return a format whose options and columns are sorted, so that equal formats are equal."""
         pairs = columns if isinstance(columns, str) else tuple(sorted(columns.items()))
         return cls(name, tuple(sorted((options or {}).items())), pairs)
 
@@ -220,10 +219,10 @@ class TableMetadata:
         partition_keys: The partition columns, or the columns that partition values derive from.
         read_format: How to read the files, unless a batch of files has a format of its own.
         location: Directory of the table; None if the table does not have one.
-        snapshot_id: Version that the table is pinned to; later changes are not visible. None for
+        snapshot_id: Version of the table that is read; later changes are not visible. None for
             tables without versions.
-        spark_schema: The schema as Spark's JSON; None if the catalog does not store it. It has
-            properties that Arrow lacks: column defaults, collations, intervals.
+        spark_schema: The schema in Spark's JSON format; None if the catalog does not store it. It
+            has properties that Arrow lacks: column defaults, collations, intervals.
         filter_schema: Columns that join keys can prune on; by default the partition columns. A
             field of a struct is named ``a.b``.
         dropped_schema: Columns that were dropped from the table, in their last types, with their
@@ -232,8 +231,8 @@ class TableMetadata:
             column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
             and :attr:`filter_schema` contains only those. By default true if
             :attr:`filter_schema` is given.
-        requests: Number of requests that loaded the snapshot when the table was opened, in place of
-            those of listings. Zero if listings send requests of their own.
+        requests: Number of requests that loaded the snapshot when the table was opened, if listings
+            then need no requests. Zero if listings send requests themselves.
     """
 
     schema: pa.Schema
@@ -257,7 +256,7 @@ class TableMetadata:
 
     @property
     def partition_schema(self) -> pa.Schema:
-        """The partition columns alone, including those inside structs."""
+        """Only the partition columns, including those inside structs."""
         return pa.schema([self.filter_schema.field(key) for key in self.partition_keys])
 
     @property
@@ -274,20 +273,20 @@ class PartitionBatch:
 
     Attributes:
         values: One column per partition key, in the table's order. Values have the key's type, or
-            are the catalog's text, which the engine parses (unescaped; null for the null
+            are text from the catalog, which the engine parses (unescaped; null for the null
             partition).
-        refs: The connector's handle of each partition, of any Arrow type. Only the connector
+        refs: The connector's handle for each partition, of any Arrow type. Only the connector
             interprets it.
-        requests: Number of requests that listing these partitions took.
+        requests: Number of requests made to list these partitions.
         fields: How the columns of :attr:`values` derive from the table's columns; by default each
             column is a partition key.
-        file_counts: Number of files of each partition; None if unknown before listing.
+        file_counts: Number of files in each partition; None if unknown before listing.
         manifests: Number of manifests that were opened or skipped.
-        files_each: Average number of files of a partition, from the catalog's statistics. Used
+        files_each: Average number of files per partition, from the catalog's statistics. Used
             only to choose how many partitions to list together. 0 means unknown.
         asked_for: How the catalog was queried: for ``all`` partitions, by ``names``, or by a
             ``prefix`` of names. The latter two request only partitions that the predicate may keep,
-            so the table may have other partitions in between, and their number is unknown.
+            so the table may have other partitions between these, and their number is unknown.
     """
 
     values: pa.RecordBatch
@@ -306,7 +305,7 @@ class PartitionBatch:
             object.__setattr__(self, "fields", PartitionField.identities(names))
 
     def __len__(self) -> int:
-        # values.num_rows would be 0 for a batch without columns.
+        # Not values.num_rows, which is 0 for a batch without columns.
         return len(self.refs)
 
     @property
@@ -328,7 +327,7 @@ class PartitionBatch:
         return self._with(values, refs, counts)
 
     def joined(self, other: PartitionBatch) -> PartitionBatch:
-        """Return one batch with these partitions, followed by another batch of the same table."""
+        """Return one batch with these partitions, followed by those of ``other``, same table."""
         values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
         refs = pa.concat_arrays([self.refs, other.refs])
         (batch,) = values.to_batches() if values.num_columns else [self.values]
@@ -341,7 +340,7 @@ class PartitionBatch:
     def _with(
         self, values: pa.RecordBatch, refs: pa.Array, file_counts: pa.Array | None
     ) -> PartitionBatch:
-        """Return a batch of other partitions of the same table, with request counts set to 0."""
+        """Return a copy of this batch with other partitions, and with request counts set to 0."""
         return PartitionBatch(
             values,
             refs,
@@ -357,12 +356,12 @@ class FileBatch:
     """Files of some partitions, all read in the same way.
 
     Attributes:
-        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is plain and absolute on the local disk,
-            otherwise a URI spelled as Hadoop's ``Path`` does, not percent-encoded; ``size`` is the
-            exact length in bytes; ``modified`` is in milliseconds since the epoch, 0 = unknown;
-            ``partition`` is the row of the file's partition in the batch that was listed.
+        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is a plain absolute path on the local
+            disk, otherwise a URI as Hadoop's ``Path`` writes it, not percent-encoded. ``size`` is
+            the exact length in bytes. ``modified`` is in milliseconds since the epoch; 0 means
+            unknown. ``partition`` is the row of the file's partition in the batch that was listed.
         read_format: How to read all of these files.
-        requests: Number of requests that listing these files took.
+        requests: Number of requests made to list these files.
         statistics: Statistics by column name, as in :attr:`TableMetadata.filter_schema`, with one
             row per file.
         deletes: For each file, the index of its set in :attr:`delete_sets`; null means no deletes.
@@ -395,7 +394,7 @@ class FileBatch:
         )
 
     def deletes_of_each(self) -> list[tuple[DeleteFile, ...]]:
-        """Return the delete files of each file."""
+        """Return a tuple of delete files for each data file, in the order of :attr:`files`."""
         if self.deletes is None:
             return [()] * len(self)
         sets = self.deletes.to_pylist()
@@ -408,17 +407,17 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """A byte range of one file: the unit of work of a reader. Can be pickled.
+    """A byte range of one file, which one reader reads. Can be pickled.
 
     Attributes:
         split_id: Id computed from file, partition and range only, so it is the same in every run.
-        path: Path, spelled as in :attr:`FileBatch.files`.
+        path: Path, in the same form as in :attr:`FileBatch.files`.
         start: Start of the range, in bytes.
         length: Length of the range, in bytes.
         file_size: Size of the whole file, in bytes.
         modified: Modification time in milliseconds since the epoch; 0 means unknown.
-        partition_values: Typed values by key. None for null, and for text that is not a value of
-            the key's type. Text for values that Python cannot represent, such as a date beyond
+        partition_values: Typed values by key. A value is None if it is null, or text that does not
+            parse as the key's type. It is text if Python cannot represent it, such as a date after
             the year 9999.
         read_format: How to read the file.
         deletes: Delete files that remove rows of this file. A reader that cannot apply them must

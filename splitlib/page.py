@@ -1,4 +1,4 @@
-"""HTML of reports, tables and audits: for notebooks, and as pages of their own.
+"""Format reports, tables and audits as HTML, for notebooks and as standalone pages.
 
 Nothing is loaded from elsewhere, and every text is escaped. Text has the color of the page around
 it, so it is legible in light and dark notebooks.
@@ -43,42 +43,42 @@ _PAGE: Final = (
 
 
 def text(value: str) -> str:
-    """Return a text for HTML, without the end of a very long text."""
-    from html import escape  # imported here because most programs do not need it
+    """Escape ``value`` for HTML. Very long text is truncated."""
+    from html import escape  # Imported here because most programs do not need it.
 
     return escape(value if len(value) <= _LONGEST else f"{value[:_LONGEST]} …")
 
 
 def widget(*parts: str) -> str:
-    """Return parts of HTML as an element with its style and, if there are bars, their legend."""
+    """Wrap HTML parts in one element with a stylesheet and, if there are bars, their legend."""
     body = "".join(parts)
     key = _KEY if _BAR in body else ""
     return f'<div class="splitlib"><style>{_STYLE}</style>{body}{key}</div>'
 
 
 def document(title: str, body: str) -> str:
-    """Return an element as a page of its own, which is light or dark as its reader prefers."""
+    """Return a standalone HTML page. It is light or dark, following the browser's setting."""
     return _PAGE.format(title=text(title), body=body)
 
 
 def section(title: str, *parts: str) -> str:
-    """Return parts of HTML below a title."""
+    """Return HTML parts below a title."""
     return f"<section><b>{text(title)}</b>{''.join(parts)}</section>"
 
 
 def items(lines: Iterable[str]) -> str:
-    """Return lines of text as a list; empty without lines."""
+    """Return lines of text as an HTML list, or an empty string if there are no lines."""
     found = "".join(f"<li>{text(line)}</li>" for line in lines)
     return f"<ul>{found}</ul>" if found else ""
 
 
 def paragraphs(lines: Iterable[str]) -> str:
-    """Return lines of text as paragraphs."""
+    """Return lines of text as HTML paragraphs."""
     return "".join(f"<p>{text(line)}</p>" for line in lines)
 
 
 def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
-    """Return a bar of parts: the width of each, whether it is read, and its text on hovering."""
+    """Return a bar; ``parts`` has each part's width, whether it is read, and its hover text."""
     cells = "".join(
         f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
         for width, is_read, shown in parts
@@ -88,23 +88,23 @@ def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
 
 
 def ends(first: str, last: str) -> str:
-    """Return the labels of the two ends of a bar."""
+    """Return the labels for the two ends of a bar."""
     return f'<div class="ends"><span>{text(first)}</span><span>{text(last)}</span></div>'
 
 
 def names(some: Iterable[str]) -> str:
-    """Return names that are not broken where lines end, unless they are longer than a line."""
+    """Return names as HTML. Lines break between names, or inside a name that exceeds a line."""
     return f'<p class="names">{" ".join(f"<span>{text(name)}</span>" for name in some)}</p>'
 
 
 def beside(left: str, right: str) -> str:
-    """Return two parts of HTML beside each other, or below each other where space is short."""
+    """Return two HTML parts side by side, or one below the other on narrow screens."""
     halves = "".join(f"<div>{half}</div>" for half in (left, right) if half)
     return f'<div class="two">{halves}</div>' if halves else ""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of text. Lines in a cell stay lines; rows after the first 500 are counted."""
+    """Return an HTML table of at most 500 rows, and the number of further rows."""
     names = "".join(f"<th>{text(name)}</th>" for name in head)
     body = "".join(
         f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST_ROWS]

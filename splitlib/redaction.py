@@ -1,8 +1,8 @@
 """Keep credentials out of output, errors, logs and stored data.
 
 Some credentials are recognized by their form, such as the password in a URI. Others are the values
-of options with names such as ``secret``. They are remembered, because a library may quote them in
-its error messages.
+of options with names such as ``secret``. These values are remembered, because other libraries may
+quote them in their error messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _USERINFO: Final = re.compile(
 _NO_SCHEME: Final = re.compile(
     r"(?<![^\s'\"(=,\[{])[^\s'\"/:@(=,\[{]+:(?!/|\d{1,5}/)(?:(?!//)[^\s@]){1,1024}@"
 )
-# In these URIs the user part is the container of a storage account, not a credential.
+# In these URIs, the user part is the container in a storage account, not a credential.
 _CONTAINER: Final = re.compile(r"\b(?:abfss?|wasbs?)://[^/@:\s]+@", re.IGNORECASE)
 _LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)[^/@]*:[^/@]*@")
 _NAMES: Final = r"sig|pass|pwd|token|secret|credential|key|auth"
@@ -37,7 +37,7 @@ _PARAMETER: Final = re.compile(
     r"[^&;\s\"'#]+",
     re.IGNORECASE,
 )
-# Excludes names of options that configure signing, such as "rest.signing-region" or "auth.type".
+# Excludes options that configure signing, such as "rest.signing-region" or "auth.type".
 _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,
@@ -49,23 +49,23 @@ _lock = threading.Lock()
 
 
 def without_credentials(text: str) -> str:
-    """Mask text that looks like a credential by its form, without using remembered secrets."""
+    """Mask everything that has the form of a credential, without using remembered secrets."""
     text = _USERINFO.sub(_masked_userinfo, text)
     text = _NO_SCHEME.sub(f"{_MASK}@", text)
     return _PARAMETER.sub(rf"\1{_MASK}", text)
 
 
 def without_login(path: str) -> str:
-    """Return a path without the user and password in its URI; the rest stays unchanged."""
+    """Remove the user and password from the URI ``path``, and leave the rest unchanged."""
     return _LOGIN.sub(r"\1", path, count=1)
 
 
 def redact(text: str) -> str:
-    """Mask text that looks like a credential or was passed to :func:`remember`."""
+    """Mask everything that has the form of a credential or was passed to :func:`remember`."""
     text = without_credentials(text)
     with _lock:
         known = list(_known)
-    for secret in sorted(known, key=len, reverse=True):  # a secret may be a prefix of another one
+    for secret in sorted(known, key=len, reverse=True):  # A secret may be a prefix of another.
         text = text.replace(secret, _MASK)
     return text
 
@@ -83,21 +83,21 @@ def remember(name: str, options: Mapping[str, Any]) -> None:
 
 
 def redact_causes(error: BaseException) -> None:
-    """Replace causes of ``error`` whose text contains a secret.
+    """Replace the causes of ``error`` that contain a secret in their text.
 
-    A replacement has the same class name and traceback, and the redacted text.
+    Each replacement has the same class name and traceback, and the redacted text.
     """
     _redact_links(error, {})
 
 
 def show(instance: Any) -> str:
-    """Return the representation of a dataclass, redacted."""
+    """Return the redacted ``repr`` of a dataclass instance."""
     shown = (f"{f.name}={getattr(instance, f.name)!r}" for f in fields(instance) if f.repr)
     return redact(f"{type(instance).__qualname__}({', '.join(shown)})")
 
 
 def get_logger(name: str) -> logging.Logger:
-    """Return the logger of a module's package. It redacts its records, including tracebacks.
+    """Return the logger for a module's package. It redacts log records, including tracebacks.
 
     Args:
         name: ``__name__`` of the module.
@@ -132,7 +132,7 @@ def _in_text(text: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """Return how messages may spell a secret: without a line break at its end, or with escapes."""
+    """Return the forms a secret may have in messages: stripped, escaped or percent-encoded."""
     stripped = secret.strip()
     escaped = ascii(stripped)[1:-1]
     return {secret, stripped, repr(stripped)[1:-1], escaped, quote(stripped, safe="")}
@@ -151,14 +151,14 @@ def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[st
 
 
 def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
-    """Replace causes and contexts of ``error`` whose text contains a secret.
+    """Replace causes and contexts of ``error`` that contain a secret in their text.
 
     Args:
         error: The error to change.
-        safe: Replacements so far, by the ``id`` of the original error.
+        safe: Replacements made so far, by the ``id`` of the original error.
     """
     safe[id(error)] = error
-    quiet = error.__suppress_context__  # assigning __cause__ sets this flag
+    quiet = error.__suppress_context__  # Keep this flag, because assigning __cause__ sets it.
     for link in ("__cause__", "__context__"):
         linked = getattr(error, link)
         if linked is None:
@@ -166,7 +166,7 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         if id(linked) not in safe:
             copied = safe[id(linked)] = _redacted(linked)
             _redact_links(copied, safe)
-        # thrift's error classes override __setattr__ to reject changes.
+        # Thrift's error classes override __setattr__ to reject changes.
         BaseException.__setattr__(error, link, safe[id(linked)])
     BaseException.__setattr__(error, "__suppress_context__", quiet)
 

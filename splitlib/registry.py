@@ -1,9 +1,9 @@
 """Find a connector's class by name, and open a table by name.
 
-Connectors are looked up in this order: registered in this process, built in, entry points of other
-packages.
+Connectors are looked up in this order: those registered in this process, built-in connectors, and
+entry points of other packages.
 
-A named catalog has the connector options behind the name ``lake`` in ``lake.db.table``.
+A named catalog is a set of connector options with a name, such as ``lake`` in ``lake.db.table``.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _MOST_PARTS = 100
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 ENTRY_POINT_GROUP = "splitlib.connectors"
 SESSION = "session"
-"""Connector for tables of the Spark session's own catalogs; the default if there is a session."""
+"""Connector for tables in the Spark session's catalogs; the default if there is a session."""
 _DIRECTORIES = "files"
-"""Connector for plain directories. It infers the schema as Spark does with its settings."""
+"""Connector for plain directories. It infers the schema as Spark does with the same settings."""
 _BUILT_IN = {
     "delta": "splitlib_delta:DeltaConnector",
     _DIRECTORIES: "splitlib_files:FilesConnector",
@@ -58,14 +58,14 @@ _BUILT_IN = {
     "iceberg": "splitlib_iceberg:IcebergConnector",
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
-# Connectors that list files themselves. They need the storage settings of the Spark session.
+# Connectors that list files themselves. They need the Spark session's storage settings.
 _ON_STORAGE = frozenset({"delta", _DIRECTORIES, "glue", "hive"})
 _ACTIVE_SESSION = "splitlib.spark.session:active_session"
 _CONF_OF_SESSION = "splitlib.spark.session:settings_of"
 _STORAGE_OF_SESSION = "splitlib.spark.session:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
-# Errors about the arguments of the caller, whose message is all that matters.
+# Errors about the caller's arguments. Their message is enough, so their tracebacks are shortened.
 _OF_ARGUMENTS = (
     ConfigError,
     ConnectorNotFound,
@@ -74,7 +74,7 @@ _OF_ARGUMENTS = (
     TableNotFound,
     UnsupportedTable,
 )
-# Types of options that may be used in any thread.
+# Types of option values that may be used in any thread.
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
 
@@ -87,10 +87,10 @@ def named_catalogs(
 
     1. the Spark configuration;
     2. environment variables: ``SPLITLIB_CATALOG__LAKE__URI`` sets option ``uri`` of catalog
-       ``lake``; catalog and option names are in lower case;
+       ``lake``; both names are converted to lower case;
     3. the TOML or JSON file named by ``SPLITLIB_CATALOGS_FILE``, with one table per catalog.
 
-    Spark writes its configuration to its event log, so keep secrets in one of the other two.
+    Spark writes its configuration to its event log, so keep secrets in one of the other sources.
 
     Raises:
         ConfigError: if the file cannot be read, or is not a valid catalogs file.
@@ -109,7 +109,7 @@ def named_catalogs(
 
 
 def _not_too_deep(text: str) -> str:
-    """Return ``text`` unchanged if the TOML parser can read it in reasonable time.
+    """Return ``text`` unchanged, or raise an error if the TOML parser would take too long.
 
     The parser takes minutes for a dotted key with very many parts.
     """
@@ -122,13 +122,13 @@ def _not_too_deep(text: str) -> str:
 def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
     if not file:
         return {}
-    import tomllib  # imported here because few users have such a file
+    import tomllib  # Imported here because few users have a catalogs file.
 
     try:
         text = Path(file).read_text(encoding="utf-8")
         found = json.loads(text) if file.endswith(".json") else tomllib.loads(_not_too_deep(text))
     except (OSError, ValueError, RecursionError) as error:
-        # Not chained: a parser's message may quote the file, which may hold secrets.
+        # Not chained, because a parser's message may quote the file, which may contain secrets.
         why = type(error).__name__
         raise ConfigError(
             f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}."
@@ -166,7 +166,7 @@ def connector_class(name: str) -> type[Connector]:
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     try:
         found: type[Connector] = _imported(target)
-    except Exception as error:  # importing a module may raise anything
+    except Exception as error:  # Importing a module may raise any error.
         is_missing = isinstance(error, ImportError)
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
@@ -200,22 +200,22 @@ def load_table(
 
     Args:
         name: Name of the table in the form that the connector expects: ``database.table``, a path
-            or a URI. For a catalog that the Spark configuration or the environment defines:
-            ``catalog.database.table``.
+            or a URI. Use ``catalog.database.table`` for a catalog that the Spark configuration or
+            the environment defines.
         connector: Name of the connector. May be omitted if the catalog defines it, or if
             ``spark`` has the table in its own catalogs.
-        spark: Session whose configuration defines named catalogs
-            (``spark.splitlib.catalog.NAME.*``). Other names are looked up in its own catalogs.
-            With ``connector="session"`` the default is ``SparkSession.active()``.
+        spark: Session whose configuration may define named catalogs
+            (``spark.splitlib.catalog.NAME.*``). Other names are looked up in the session's own
+            catalogs. With ``connector="session"`` the default is ``SparkSession.active()``.
         config: Settings of the table; by default those of the session and the environment.
-        options: Options of the connector, such as ``uri``. They override the catalog's.
+        options: Connector options, such as ``uri``. They override those of a named catalog.
 
     Raises:
         SplitlibError: see :mod:`splitlib.errors`.
     """
     spark_conf: Mapping[str, str] = {}
     if spark is None and connector == SESSION:
-        connector_class(connector)  # without PySpark, the error names the package to install
+        connector_class(connector)  # Without PySpark, the error names the package to install.
         # The active session depends on the thread, and another thread opens the table.
         spark = _imported(_ACTIVE_SESSION)()
     if spark is not None:
@@ -238,12 +238,12 @@ def open_table(
     Args:
         name: Name of the table.
         connector: Name of the connector.
-        spark: Spark session. The table is looked up in its own catalogs if ``connector`` is None
-            and ``name`` does not start with a named catalog.
+        spark: Spark session. The table is looked up in the session's own catalogs if ``connector``
+            is None and ``name`` does not start with a named catalog.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
-        config: Settings for methods of the table that are called without settings.
+        config: Settings for table methods that are called without settings.
         session_settings: Spark's settings for directories, if ``spark`` is not passed.
-        options: Options of the connector.
+        options: Connector options.
     """
     remember(name, options)
     spark_conf = spark_conf or {}
@@ -278,35 +278,35 @@ def open_table(
                 opened = run_bounded(make, config)
         return ReadableTable(name, connector, opened, config, storage_options=storage)
     except BaseException as error:
-        # After Ctrl-C the abandoned call may still open the connector: close it then.
+        # After Ctrl-C, the abandoned call may still open the connector. Close it when that happens.
         made.add_done_callback(lambda late: late.result().close())
         raise _shortened(error)  # noqa: B904 - it is the same error
 
 
 def _shortened(error: BaseException) -> BaseException:
-    """Drop the frames of threads and retries from an error about the caller's arguments."""
+    """Return ``error``, without its traceback if it is about the caller's arguments."""
     return error.with_traceback(None) if isinstance(error, _OF_ARGUMENTS) else error
 
 
 def _of_session(spark: object, config: SplitConfig) -> dict[str, Any]:
-    """Return the options of the connector ``session`` that are not given by the user."""
+    """Return the options that splitlib itself passes to the connector ``session``."""
     given: dict[str, Any] = {} if spark is None else {"spark": spark}
     return given | {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the connector option with the session's settings for directories; may be empty."""
+    """Return a connector option with the session's settings for directories, or an empty dict."""
     settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
     return {} if settings is None else {"session_settings": settings}
 
 
 def is_path(name: str) -> bool:
-    """Return whether a text is a path or URI, and so cannot be the name of a table."""
+    """Return whether ``name`` is a path or URI, so that it cannot be the name of a table."""
     return name.startswith(("/", "./", "../", "~", "file:/")) or "://" in name
 
 
 def _refuse_text(options: Mapping[str, Any]) -> None:
-    """Reject a text where options are needed, without showing it: it may be a secret."""
+    """Reject options that are not a mapping. The error omits the value, which may be a secret."""
     for name in ("storage_options", "read_options"):
         given = options.get(name)
         if given is not None and not isinstance(given, Mapping):
@@ -363,7 +363,7 @@ def _imported(target: str) -> Any:
 
 
 def _entry_points() -> list[EntryPoint]:
-    # Imported here because this import takes longer than importing splitlib, and few calls need it.
+    # Imported here because this takes longer than importing splitlib, and few calls need it.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=ENTRY_POINT_GROUP))

@@ -1,7 +1,7 @@
-"""The report of ``explain``: which partitions and files are read, and why not fewer.
+"""The report that ``explain`` returns: which partitions and files are read, and why not fewer.
 
 A report on a query contains a report on each of its scans. :meth:`Report.__str__` and
-:meth:`Report._repr_html_` show the same lines, so every report has the same words and units.
+:meth:`Report._repr_html_` show the same lines, so text and HTML use the same words and units.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from splitlib import page
 _KEPT: Final = "█"
 _DROPPED: Final = "·"
 _NAMED: Final = 8
-"""Number of ranges whose names are below the strip in HTML."""
+"""Maximum number of partition ranges that HTML names below the strip."""
 MISTAKE: Final = "a filter prunes nothing: "
-"""Start of a note about a filter with a wrong name or type."""
+"""First words of a note about a filter with a wrong name or type."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanMetrics:
-    """Counts of one enumeration at one moment. Immutable.
+    """Counts of one enumeration, as they were when the object was created.
 
     Attributes:
         partitions_total: Number of partitions that the catalog returned. These are all partitions
             of the table, unless they were requested by name; see
             :attr:`splitlib.Report.asked_for`.
-        partitions_matched: Number of partitions that match all filters. Filters that arrived after
-            a partition's files were returned do not count.
+        partitions_matched: Number of partitions that match all filters. A filter that arrived after
+            a partition's files were returned does not change whether that partition counts.
         files_listed: Number of data files in the listed partitions.
         files_selected: Number of files returned. Empty files are not returned.
-        splits: Number of splits made of the returned files.
+        splits: Number of splits made from the returned files.
         bytes_selected: Total size of the returned files, in bytes.
         metastore_requests: Number of requests to the catalog while enumerating.
         storage_requests: Number of pages of directory listings, including retries, plus the
@@ -44,9 +44,9 @@ class ScanMetrics:
         files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
             ``statistics``, ``footers``. Empty if there are neither manifests nor file statistics.
         footers_read: Number of Parquet footers read.
-        row_groups_matched: Number of row groups, of those known from footers, that may have a
-            matching row.
-        row_groups_total: Number of row groups that are known from footers.
+        row_groups_matched: Number of row groups that may have a matching row, according to the
+            footers that were read.
+        row_groups_total: Number of row groups in the footers that were read.
         seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
             ``load_details``, ``list_files`` (sum of all threads), ``read_footers``, and ``wait``
             for filters.
@@ -70,17 +70,17 @@ class ScanMetrics:
     seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as plain values for JSON."""
+        """Return the counts as a dict of plain values, for JSON."""
         values: dict[str, Any] = _plain(self)
         return values
 
 
 class Count(NamedTuple):
-    """How much of something is read, and of how much.
+    """How many items are read, out of how many.
 
     Attributes:
-        matched: Number that is read; None if unknown.
-        total: Number that exists; None if unknown.
+        matched: Number of items that are read; None if unknown.
+        total: Number of items that exist; None if unknown.
     """
 
     matched: int | None = None
@@ -91,9 +91,9 @@ class PartitionRange(NamedTuple):
     """Neighbouring partitions in catalog order.
 
     Attributes:
-        first: Name of the first partition; the first that is read, if any of them is.
-        last: Name of the last partition; the last that is read, if any of them is.
-        read: Number of them that match the filters received before they were compared.
+        first: Name of the first partition that is read, or of the first one if none is read.
+        last: Name of the last partition that is read, or of the last one if none is read.
+        read: Number of partitions that match the filters received before they were compared.
         total: Number of partitions in the range.
     """
 
@@ -116,13 +116,13 @@ class FilterUse:
         description: Short description of the filter.
         nbytes: Size of the filter's values, in bytes.
         seconds: Time to collect the values, shared by all scans that use them; None if unknown.
-        used_fields: Columns of the table that the filter prunes on; empty if it does not prune
-            the table, or if it compares expressions.
-        unused_because: Why the filter, or a part of it, is not used; None if all is used.
+        used_fields: Table columns that the filter prunes on; empty if it does not prune the table,
+            or if it compares expressions.
+        unused_because: Why the filter, or a part of it, is not used; None if all of it is used.
         partitions_dropped: Number of partitions that this filter alone would drop; None if unknown.
         rows: For a filter that is tested on rows: how many rows of a sample it keeps.
-        row_groups: For keys of a data column: how many row groups of a sample of files may have
-            such values.
+        row_groups: For keys of a data column: how many row groups, in a sample of files, may
+            contain the keys.
     """
 
     fields: tuple[str, ...]
@@ -144,7 +144,7 @@ class FilterUse:
         return self._text("partitions")
 
     def _text(self, partitions: str) -> str:
-        """Return the filter as text. ``partitions`` says of which partitions it drops some."""
+        """Return the filter as text. ``partitions`` follows a count: ``of 100 partitions``."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
         fields = f" {', '.join(self.fields)}" if self.fields else ""
@@ -174,16 +174,15 @@ class Report:
         filters: Filters on the table, and how they were used.
         partitions: Number of partitions to read; unknown if joins do not prune the scan. The
             total is unknown if only some partitions were requested.
-        without_joins: Number of partitions to read if joins do not prune the scan: those that the
-            conditions of the query keep. Unknown for other scans, and if Spark evaluates the
-            conditions.
+        without_joins: Number of partitions that the query's conditions keep, if joins do not prune
+            the scan. Unknown for other scans, and if Spark evaluates the conditions.
         files: Number of files to read; unknown if Spark or the data source selects them at run
             time.
         nbytes: Total size of the files to read, in bytes.
         reasons: Reasons why joins do not prune the scan, or why splitlib leaves the query to Spark.
         notes: Other facts, one sentence each.
-        condition: Join keys as an SQL condition, for a table that splitlib does not list; None if
-            there is no condition.
+        condition: SQL condition with the join keys, for a table that splitlib does not list; None
+            if there is no condition.
         asked_for: How partitions were requested, such as ``by name``; empty if all partitions
             were requested.
         scans: Reports on the scans of a query.
@@ -191,11 +190,11 @@ class Report:
         storage_requests: Number of requests to the storage: one per directory or manifest, or on
             S3 one per page of a listing that covers many directories.
         seconds: Time to plan a query, including the collection of keys; 0 for a table.
-        connector: Name of the connector that enumerated the table; empty for a scan of a query.
+        connector: Name of the connector that enumerated the table; empty for a scan in a query.
         partition_keys: Names of the partition columns, if there is a connector.
         metrics: All counts of the enumeration; zeros if there is no connector.
-        row_groups: Number of row groups that may match, and of row groups that are known from
-            footers of Parquet files.
+        row_groups: Number of row groups that may match, out of those in the Parquet footers that
+            were read.
         ranges: All partitions in catalog order, as ranges that are read and ranges that are not;
             at most 120. Empty if only some partitions were requested.
     """
@@ -231,7 +230,10 @@ class Report:
         return self.partitions == (0, None) and not self.asked_for
 
     def because(self, reason: str, *, if_first: bool = False) -> Self:
-        """Return the report with one more reason; with ``if_first``, only if there is none yet."""
+        """Return a copy of the report with one more reason.
+
+        With ``if_first``, return the report unchanged if it already has a reason.
+        """
         if if_first and self.reasons:
             return self
         return replace(self, reasons=(*self.reasons, reason))
@@ -246,14 +248,14 @@ class Report:
         return "\n".join(self._tree())
 
     def to_html(self) -> str:
-        """Return the report as an HTML page, which needs no other file."""
+        """Return the report as a standalone HTML page."""
         return page.document(self._title(), self._repr_html_())
 
     def _repr_html_(self) -> str:
         return page.widget(self._html())
 
     def _html(self) -> str:
-        """Return the lines of the text, with pictures: what is read, and why beside it."""
+        """Return the lines as HTML: bars of what is read, with the reasons beside them."""
         partitions, files = list(self._partitions()), list(self._files())
         others = [line for line in self._lines() if line not in (*partitions, *files)]
         read = page.paragraphs(partitions) + self._strip()
@@ -265,7 +267,7 @@ class Report:
         return page.section(self._title(), both, *scans)
 
     def _tree(self) -> list[str]:
-        """Return the lines of the text, with the scans of a query as branches."""
+        """Return the lines of the text as a tree, with a query's scans as branches."""
         lines = [self._title()]
         branches = [*([line] for line in self._lines()), *(scan._tree() for scan in self.scans)]
         for branch in branches:
@@ -282,7 +284,7 @@ class Report:
         return f"{title} ({_seconds(self.seconds)})" if self.seconds else title
 
     def _lines(self) -> Iterator[str]:
-        # A filter that prunes nothing is most likely a mistake of the caller, so it comes first.
+        # A filter that prunes nothing is most likely the caller's mistake, so it comes first.
         mistakes = tuple(note for note in self.notes if note.startswith(MISTAKE))
         yield from mistakes
         total, of = self.partitions.total, "partitions"
@@ -342,7 +344,7 @@ class Report:
             yield f"bytes {size}"
 
     def _strip(self) -> str:
-        """Return the partitions as a bar, with the names of its ends and of ranges below it."""
+        """Return the partitions as a bar, with names of the end partitions and of ranges below."""
         if not self.ranges:
             alone = Count(self.without_joins, self.partitions.total)
             return _bar("partitions", alone if self.partitions.matched is None else self.partitions)
@@ -356,8 +358,8 @@ class Report:
 def strip(kept: Sequence[bool], width: int = 120) -> str:
     """Return a picture of partitions: ``█`` for a kept one, ``·`` for a pruned one.
 
-    If there are more than ``width``, one character stands for several, and is ``█`` if any of them
-    is kept.
+    With more than ``width`` partitions, each character stands for several, and is ``█`` if any of
+    them is kept.
     """
     cells = min(width, len(kept))
     marked = {i * cells // len(kept) for i, is_kept in enumerate(kept) if is_kept}
@@ -365,7 +367,7 @@ def strip(kept: Sequence[bool], width: int = 120) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return a report as one line, for logs: how much of each table is read, or why all of it."""
+    """Return a report as one log line: how much of each table is read, or why all of it is."""
     scans = "; ".join(map(_of_scan, report.scans))
     own = f"{report._title()}: {scans or 'no scan to prune'}" if not report.table else ""
     left = f", left to Spark: {' '.join(report.reasons)}" if report.reasons else ""
@@ -379,7 +381,7 @@ def _of_scan(report: Report) -> str:
 
 
 def size_text(nbytes: int) -> str:
-    """Return a number of bytes in the largest unit in which it is at least 1."""
+    """Return a size as text, in the largest unit in which it is at least 1."""
     size = float(nbytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -397,7 +399,7 @@ def _count(count: Count) -> str:
 
 
 def _bar(name: str, count: Count) -> str:
-    """Return how much of something is read as a bar; empty if that is unknown."""
+    """Return a count as a bar, or an empty string if it is unknown."""
     matched, total = count
     if matched is None or not total:
         return ""
@@ -407,7 +409,7 @@ def _bar(name: str, count: Count) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a report as a value that JSON has."""
+    """Convert a report's value to a JSON type."""
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Count | PartitionRange):

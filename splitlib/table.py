@@ -1,6 +1,6 @@
-"""``Table``, the calls to the connector of an open table.
+"""``Table``, an open table. It calls the table's connector.
 
-It adds retries, deadlines, checks and error context to the calls to a connector.
+It adds retries, deadlines, checks and error context to these calls.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ T = TypeVar("T")
 
 # Maximum number of files that one call opens, because one deadline covers the whole call.
 _FILES_PER_CALL: Final = 500
-# Maximum size of a footer that is read for statistics, in bytes. A footer has about 100 bytes for
-# each column of each row group.
+# Maximum size of a footer that is read for statistics, in bytes. A footer needs about 100 bytes per
+# column and row group.
 _MOST_FOOTER: Final = 32 << 20
 
 
 @runtime_checkable
 class ReadsFooters(Protocol):
-    """A connector with its own access to files, which storage options cannot describe."""
+    """A connector that reads files itself, because no storage options give access to them."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
-        """Return the last ``length`` bytes of a file that has ``size`` bytes, in any thread."""
+        """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""
 
 
 class Table:
     """One open table, as it was when it was opened. All calls to its connector use this class.
 
-    A call is retried while its source is unavailable, until the call's deadline. Errors name the
+    Calls are retried while the source is unavailable, until the call's deadline. Errors name the
     connector and the table. Results are checked, and an incomplete result raises an error.
 
     Args:
@@ -75,10 +75,10 @@ class Table:
             environment variables. Its ``allowed_locations`` apply to every call, in addition to
             those of the settings passed to a method.
         storage_options: Options of the fsspec filesystem with which the table was opened; None to
-            use those of the connector.
+            use the connector's options.
 
     Raises:
-        LocationNotAllowed: if the table lies outside of ``allowed_locations``.
+        LocationNotAllowed: if the table is outside of ``allowed_locations``.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class Table:
         return tuple(self.metadata.filter_schema.names)
 
     def in_time_zone(self, zone: str) -> Self:
-        """Return the same table with time zone ``zone`` for its timestamps.
+        """Return a copy of this table that uses the time zone ``zone`` for timestamps.
 
         Hive stores a partition's timestamp as wall-clock text, so the instant depends on the
-        reader's time zone. Comparing dates or local times with instants depends on it too, for
-        partition columns and data columns.
+        reader's time zone. For all columns, comparing dates or local times with instants depends
+        on it too.
 
         Raises:
             ConfigError: if the time zone is unknown.
@@ -171,7 +171,10 @@ class Table:
 
     @property
     def partitions_per_details(self) -> int | None:
-        """Maximum number of partitions per call to :meth:`load_details`; None without details."""
+        """Maximum number of partitions per call to :meth:`load_details`.
+
+        None if the connector does not load details.
+        """
         if isinstance(self.connector, SupportsPartitionDetails):
             return self.connector.partitions_per_details
         return None
@@ -179,7 +182,7 @@ class Table:
     def load_details(
         self, partitions: PartitionBatch, config: SplitConfig | None = None
     ) -> PartitionBatch:
-        """Return the same partitions with the details that listing their files needs.
+        """Return the partitions with the details that are required to list their files.
 
         See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`.
         """
@@ -203,7 +206,7 @@ class Table:
     def list_files(
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """Return all data files of some partitions.
+        """Return all data files of ``partitions``.
 
         See :meth:`splitlib.spi.Connector.list_files`. An incomplete listing raises an error.
 
@@ -217,7 +220,7 @@ class Table:
             check_listed_in_part(batches)
             refuse_outside(_paths(batches))
             if self.metadata.snapshot_id is not None:
-                return batches  # a file that manifests contain twice has its rows twice
+                return batches  # If manifests list a file twice, its rows count twice.
             return files_once(batches)
 
         return self._call(find, config)
@@ -225,7 +228,7 @@ class Table:
     def hosts(
         self, paths: Sequence[str], config: SplitConfig | None = None
     ) -> list[Sequence[str]] | None:
-        """Return the hosts that store each file; None if the connector does not report hosts."""
+        """Return the hosts that store each file, or None if the connector does not report hosts."""
         connector = self.connector
         if not isinstance(connector, SupportsHosts):
             return None
@@ -244,9 +247,9 @@ class Table:
         return self._call(request, config)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return fsspec options that give access to the files.
+        """Return the fsspec options to open the table's files, or an empty mapping.
 
-        See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`. The result is empty if the
+        See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`. The mapping is empty if the
         connector does not provide options.
         """
         if not isinstance(connector := self.connector, SupportsStorageOptions):
@@ -259,8 +262,8 @@ class Table:
     def read_footer(self, file: StoredFile, config: SplitConfig | None = None) -> bytes:
         """Return the last bytes of a listed Parquet file, which include its footer.
 
-        The connector reads them if it can, otherwise the options of the table's storage are used.
-        One attempt is made.
+        The connector reads them if it can; otherwise they are read with the table's storage
+        options. There are no retries.
 
         Raises:
             SplitlibError: if the file cannot be read, or has changed.
@@ -277,8 +280,8 @@ class Table:
             return footer(file.size, last, _MOST_FOOTER)
 
     def _storage(self, path: str) -> Storage:
-        """Return the access to a file of the table. Without options of its own, it is shared."""
-        from splitlib.storage import Storage  # imports fsspec, which is slow
+        """Return the storage client for a path. Clients are cached, one per protocol."""
+        from splitlib.storage import Storage  # Imported here because it imports fsspec (slow).
 
         protocol = located(path).protocol
         if protocol not in self._storages:
@@ -295,7 +298,7 @@ class Table:
     def with_physical_names(
         self, files: FileBatch, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """Return the same files with the column names that each file uses.
+        """Return the files with the column names that each file uses.
 
         See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`. Files with the same
         column names may be in several batches.
@@ -316,7 +319,7 @@ class Table:
         return [one for piece in pieces for one in self._call(partial(named, piece), config)]
 
     def read_vector(self, delete: DeleteFile, config: SplitConfig | None = None) -> pa.Int64Array:
-        """Return the positions of the rows that a deletion vector deletes, ascending.
+        """Return the row positions that a deletion vector deletes, in ascending order.
 
         Raises:
             UnsupportedTable: if the connector does not decode deletion vectors.
@@ -348,22 +351,22 @@ class Table:
             with self._only_allowed(config):
                 return source_call(work, config, connector=self.connector_name, table=self.name)
 
-        if current_call() is not None:  # the caller of the outer call enforces the deadline
+        if current_call() is not None:  # The outer call enforces the deadline.
             return call()
         with self._context():
             return run_bounded(call, config)
 
     def refuse_outside(self, paths: Iterable[str], config: SplitConfig | None = None) -> None:
-        """Check that files of the table that the connector did not list may be read.
+        """Check the locations of table files that were not listed by the connector.
 
         Raises:
-            LocationNotAllowed: for a path outside of ``allowed_locations``.
+            LocationNotAllowed: if a path is outside of ``allowed_locations``.
         """
         with self._context(), self._only_allowed(self._settings(config)):
             refuse_outside(paths)
 
     def _only_allowed(self, config: SplitConfig) -> AbstractContextManager[None]:
-        """Restrict locations to those that the settings of both the table and the call allow."""
+        """Allow only locations that both the table's settings and ``config`` allow."""
         own = None if self._config is None else self._config.allowed_locations
         if own is None and config.allowed_locations is None:
             return nullcontext()
@@ -390,14 +393,14 @@ class Table:
 
 
 def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
-    """Yield the paths of data files and of their delete files."""
+    """Yield the paths of all data files and their delete files."""
     for batch in batches:
         yield from batch.files["path"].to_pylist()
         yield from (file.path for deletes in batch.delete_sets for file in deletes)
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Reject ``found`` unless it has exactly the given files: a missing file would lose rows."""
+    """Raise an error unless ``found`` has exactly ``files``: a missing file would lose rows."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")

@@ -1,8 +1,8 @@
-"""Progress, reports and spans of planning, for users and for programs that monitor it.
+"""Show progress, and pass reports and tracing spans to users and monitoring programs.
 
 Progress is one line for calls longer than a second, on a terminal or below a notebook's cell. Spans
-need the extra ``opentelemetry``. It is never imported here, because a program that
-has set up tracing has imported it already.
+need the extra ``opentelemetry``. OpenTelemetry is never imported here, because a program that has
+set up tracing has already imported it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _callbacks: list[Callable[[Report], None]] = []
 
 
 def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
-    """Call a function with each report that splitlib makes while it plans.
+    """Call ``callback`` with each planning report.
 
     There is one report for each result of :func:`splitlib.sql`, :func:`splitlib.optimize`,
     :func:`splitlib.replan` and ``load()``, and one for each finished enumeration without Spark or
-    by ``format("splitlib")``. The function is called in the thread that plans. If it raises an
-    error, the error is logged as a warning, and planning goes on.
+    by ``format("splitlib")``. The callback runs in the planning thread. If it raises an error, the
+    error is logged as a warning, and planning continues.
 
     Args:
         callback: Function that receives the report.
 
     Returns:
-        A function that ends the calls. It may be called several times.
+        A function that removes the callback. It may be called several times.
     """
-    registered = partial(callback)  # another object for each call, even with the same callback
+    registered = partial(callback)  # A new object, so the same callback can be registered twice.
     _callbacks.append(registered)
 
     def remove() -> None:
@@ -48,10 +48,10 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
 
 
 def reported(make: Callable[[], Report]) -> None:
-    """Pass on the report of a finished plan: to the log, the current span, and the callbacks.
+    """Pass the report on a finished plan to the log, the current span, and the callbacks.
 
     Args:
-        make: Function that returns the report. It is only called if something receives the report.
+        make: Function that returns the report. It is called only if something receives the report.
     """
     span = _current_span()
     if not (_callbacks or span is not None or _log.isEnabledFor(logging.INFO)):
@@ -86,8 +86,7 @@ def traced(name: str, *, table: str | None = None, is_current: bool = True) -> I
     tracer = trace.get_tracer("splitlib", __version__)
     span = tracer.start_span(f"splitlib.{name}", attributes=attributes)
     try:
-        # The message of an error may contain credentials of other libraries, so only its class is
-        # recorded.
+        # Another library's error message may contain credentials, so record only the error's class.
         quiet = {"record_exception": False, "set_status_on_exception": False}
         with trace.use_span(span, **quiet) if is_current else nullcontext():
             yield
@@ -104,14 +103,14 @@ def _trace() -> Any:
 
 
 def _current_span() -> Any:
-    """Return the current span of the program; None if nothing is recorded."""
+    """Return the program's current span, or None if spans are not recorded."""
     trace = _trace()
     span = None if trace is None else trace.get_current_span()
     return span if span is not None and span.is_recording() else None
 
 
 def _attributes(report: Report) -> dict[str, int | str]:
-    """Return the counts of a report and of its scans as attributes of a span."""
+    """Return the counts in a report and in its scans as span attributes."""
     scans = report.scans or (report,)
     found: dict[str, int | str] = {
         "splitlib.tables": redact(", ".join(scan.table for scan in scans)),
@@ -130,7 +129,7 @@ def _attributes(report: Report) -> dict[str, int | str]:
 WAIT_SECONDS = 1.0
 _EVERY_SECONDS = 0.2
 _showing = threading.Lock()
-"""Held by the progress that is shown, because several would overwrite each other."""
+"""Held while a progress line is shown, because several lines would overwrite each other."""
 
 
 class Progress:
@@ -138,8 +137,8 @@ class Progress:
 
     Args:
         describe: Function that returns the text to show. It is called in another thread.
-        show: Function that shows a text in place of the one before. None shows nothing, and nothing
-            is shown either while another progress is.
+        show: Function that shows a text in place of the previous one. If it is None, or while
+            another progress is shown, nothing is shown.
         wait: Function that waits for a number of seconds or until the block ends, and returns
             whether the block has ended.
     """
@@ -198,9 +197,9 @@ class Progress:
 
 
 def progress_of(describe: Callable[[], str], *, enabled: bool) -> Progress:
-    """Return the progress of a function that was called from Python.
+    """Return the progress line for a function that was called from Python.
 
-    It is silent if standard error is no terminal and the program is no notebook.
+    Nothing is shown unless standard error is a terminal or the program is a notebook.
 
     Args:
         describe: As for :class:`Progress`.
@@ -225,13 +224,13 @@ def on_terminal(stream: TextIO) -> Callable[[str], None]:
 
 
 def _is_notebook() -> bool:
-    """Whether the program runs in a kernel of Jupyter. Nothing is imported to find out."""
+    """Return whether the program runs in a Jupyter kernel, without importing IPython."""
     running = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(running, "kernel", None) is not None
 
 
 def _below_the_cell() -> Callable[[str], None]:
-    """Return a function that shows a text below the running cell, in one output that changes."""
+    """Return a function that shows text below the running cell, in place of its previous text."""
     shown: list[Any] = []
 
     def show(text: str) -> None:
