@@ -44,9 +44,9 @@ class ScanMetrics:
         files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
             ``statistics``, ``footers``. Empty if there are neither manifests nor file statistics.
         footers_read: Number of Parquet footers read.
-        row_groups_matched: Number of row groups that may have a matching row, according to the
-            footers that were read.
-        row_groups_total: Number of row groups in the footers that were read.
+        row_groups_matched: Number of row groups that may have a matching row, out of
+            ``row_groups_total``.
+        row_groups_total: Number of row groups whose statistics are known from footers.
         seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
             ``load_details``, ``list_files`` (sum of all threads), ``read_footers``, and ``wait``
             for filters.
@@ -193,8 +193,8 @@ class Report:
         connector: Name of the connector that enumerated the table; empty for a scan in a query.
         partition_keys: Names of the partition columns, if there is a connector.
         metrics: All counts of the enumeration; zeros if there is no connector.
-        row_groups: Number of row groups that may match, out of those in the Parquet footers that
-            were read.
+        row_groups: Number of row groups that may match, out of those whose statistics are known
+            from Parquet footers.
         ranges: All partitions in catalog order, as ranges that are read and ranges that are not;
             at most 120. Empty if only some partitions were requested.
     """

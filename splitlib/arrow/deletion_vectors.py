@@ -1,8 +1,8 @@
 """Decode deletion vectors: bitmaps of deleted row positions, as Iceberg and Delta store them.
 
-In a file, both formats store four bytes of length, four magic bytes, the bitmap, and a CRC-32 of
-magic bytes and bitmap. The length counts the magic bytes and the bitmap. Length and checksum are
-big-endian.
+In a file, both formats store a four-byte length, four magic bytes, the bitmap, and a CRC-32 of the
+magic bytes and the bitmap. The length counts the magic bytes and the bitmap. Length and checksum
+are big-endian.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 FRAME_BYTES: Final = 8
-"""Bytes of length and checksum around the magic bytes and the bitmap."""
+"""Number of bytes that length and checksum take, before and after the magic bytes and bitmap."""
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _LENGTH = _CHECKSUM = 4
-# Maximum number of rows in a vector, and the lower maximum if the catalog does not contain their
-# number. Four bytes can stand for 65,536 rows, and each row takes eight bytes in memory.
+# Maximum number of rows in a vector, and a lower maximum if the catalog does not record the number
+# of rows. They limit memory: four bytes can stand for 65,536 rows, at eight bytes of memory each.
 _MOST: Final = 1 << 27
 _MOST_UNKNOWN: Final = 1 << 23
 
 
 def bitmap_in_frame(data: bytes) -> bytes | None:
-    """Return the bitmap of a vector as stored in a file; None if it is not such a vector."""
+    """Return the bitmap of a vector that was read from a file, or None if the vector is invalid."""
     body = data[_LENGTH:-_CHECKSUM]
     if int.from_bytes(data[:_LENGTH], "big") != len(body) or zlib.crc32(body) != int.from_bytes(
         data[-_CHECKSUM:], "big"
@@ -35,14 +35,14 @@ def bitmap_in_frame(data: bytes) -> bytes | None:
 
 
 def bitmap_in(body: bytes) -> bytes | None:
-    """Return the bitmap after the magic bytes; None if the magic bytes are missing."""
+    """Return the bitmap after the magic bytes, or None if the magic bytes are missing."""
     return body[len(_MAGIC) :] if body.startswith(_MAGIC) else None
 
 
 def positions_of(data: bytes, expected: int | None) -> npt.NDArray[np.int64]:
-    """Return the numbers in a 64-bit roaring bitmap, ascending.
+    """Return the numbers in a 64-bit roaring bitmap, in ascending order.
 
-    pyroaring checks untrusted bytes. A bitmap is unpacked only after its size is known.
+    pyroaring checks untrusted bytes. The number of values is checked before a bitmap is unpacked.
 
     Args:
         data: The bitmap in roaring's portable format.
@@ -52,7 +52,7 @@ def positions_of(data: bytes, expected: int | None) -> npt.NDArray[np.int64]:
         ValueError: if the bytes are not a valid bitmap, or do not have the expected number of
             values.
     """
-    if not data:  # pyroaring raises IndexError
+    if not data:  # pyroaring would raise an IndexError.
         raise ValueError("The bitmap is empty.")
     bitmap = BitMap64.deserialize(data)
     total = len(bitmap)

@@ -1,7 +1,7 @@
 """Read untrusted bytes: checksums, and Arrow batches that are validated before use.
 
-A checksum detects only accidental damage. Anybody can compute one for bytes with false lengths and
-offsets, and most Arrow functions crash on such data. So this module returns a batch only after full
+A checksum detects only accidental damage: anybody can compute one for bytes with false lengths and
+offsets. Most Arrow functions crash on such data. So this module returns a batch only after full
 validation.
 """
 
@@ -41,11 +41,11 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """Raised for bytes that this module did not write. Callers embed its message in their own."""
+    """The bytes were not written by this module. Callers use the message in their own errors."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:
-    """Append the four-byte name of the format and a checksum to ``body``."""
+    """Append a four-byte format name and a checksum to ``body``."""
     return body + _TRAILER.pack(name, zlib.crc32(body))
 
 
@@ -77,8 +77,8 @@ def read_batch(data: bytes) -> pa.RecordBatch:
     """Read and validate the batch that :func:`write_batch` wrote.
 
     Raises:
-        Unreadable: if the bytes are not such a stream, or the batch is invalid or claims more rows
-            than the bytes can hold.
+        Unreadable: if the bytes are not such a stream, or if the batch is invalid or declares more
+            rows than the bytes can contain.
     """
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -88,7 +88,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
         raise Unreadable(f"not an Arrow stream: {error}") from error
-    # A column without buffers, such as one of type null, can claim any number of rows.
+    # A column without buffers, such as one of type null, can declare any number of rows.
     for column in batch.columns:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
             raise Unreadable(f"{_most_rows(column)} rows claimed in {len(data)} bytes")
@@ -96,9 +96,9 @@ def read_batch(data: bytes) -> pa.RecordBatch:
 
 
 def _refuse_compressed(data: bytes) -> None:
-    """Reject a stream with compressed bodies, before anything is decompressed.
+    """Reject a stream with compressed data, before anything is decompressed.
 
-    :func:`write_batch` does not compress, and a few bytes could decompress to gigabytes.
+    :func:`write_batch` never compresses, and a few bytes could decompress to gigabytes.
     """
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         flat = _FlatBuffer(message.metadata.to_pybytes())
@@ -116,17 +116,17 @@ def _refuse_compressed(data: bytes) -> None:
 
 
 class _FlatBuffer:
-    """Minimal reader of the FlatBuffers header of an Arrow message."""
+    """Minimal reader for the FlatBuffers header of an Arrow message."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     def table_at(self, place: int) -> int:
-        """Return the position of the table whose offset is stored at ``place``."""
+        """Return the position of a table. Its offset is stored at the position ``place``."""
         return place + self._number(_OFFSET, place)
 
     def field(self, table: int, number: int) -> int | None:
-        """Return the position of a field of a table; None if the field is not set."""
+        """Return the position of a table's field, or None if the field is not set."""
         fields = table - self._number(_SIGNED, table)
         slot = 4 + 2 * number
         if slot + 2 > self._number(_SHORT, fields):
@@ -170,7 +170,7 @@ def check_types(schema: pa.Schema) -> None:
 
 
 def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield name and storage type of a field, and of all fields nested in it."""
+    """Yield the name and storage type of a field and of all fields nested in it."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type

@@ -1,7 +1,7 @@
 """Read the footer of a Parquet file. Python reads the bytes, and Arrow parses them.
 
-Arrow does not get the file itself. If Arrow called back into Python to read, and the storage hung,
-the blocked thread would abort the process at exit.
+Arrow does not get the file object itself. If it read through Python and the storage did not
+respond, the blocked Arrow thread would abort the process at exit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from splitlib.model import FIELD_ID
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES: Final = 8
-# Number of bytes to read first, as Arrow does; most footers are smaller.
+# Number of bytes to read first, the same as in Arrow. Most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
 
 
@@ -25,12 +25,12 @@ def read_schema(file: Any) -> pa.Schema:
     """Read the Arrow schema from the footer of a Parquet file, with the file's metadata.
 
     Args:
-        file: File open for reading, with ``seek`` and ``read``.
+        file: File object that is open for reading, with ``seek`` and ``read``.
 
     Raises:
         pyarrow.ArrowInvalid: if the file is not a Parquet file.
     """
-    from pyarrow import parquet  # slow to import, and needed only for tables without a schema
+    from pyarrow import parquet  # Slow to import, and used only for tables without a schema.
 
     return parquet.read_schema(pa.BufferReader(_footer_of(file)))
 
@@ -43,7 +43,7 @@ def read_metadata(file: Any) -> Any:
 
 
 def names_by_id(schema: pa.Schema) -> dict[int, str]:
-    """Return the names of a file's columns by field id, nested ones included."""
+    """Return the names of a file's columns by field id, including nested columns."""
     return dict(_by_field_id(schema))
 
 
@@ -66,12 +66,12 @@ def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = Non
 
     Args:
         size: Size of the file, in bytes.
-        last: Function that returns this many bytes from the end of the file. It is called once or,
-            for a large footer, twice.
+        last: Function that returns a number of bytes from the end of the file. It is called once
+            or, for a large footer, twice.
         most_bytes: Maximum size of the footer, in bytes; None means no limit.
 
     Raises:
-        pyarrow.ArrowInvalid: if the footer is larger than that.
+        pyarrow.ArrowInvalid: if the footer is larger than ``most_bytes``.
     """
     end = last(min(size, _FIRST_BYTES))
     wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES

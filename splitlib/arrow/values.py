@@ -1,6 +1,6 @@
-"""Functions on Arrow values: casts that do not raise, search in text, sortable numbers, floats.
+"""Functions on Arrow values: casts that do not raise, text search, sortable numbers, floats.
 
-They also translate the names of time zones that Java and Spark accept to Arrow's names.
+They also translate Java's and Spark's time zone names to Arrow's names.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _DAY = (
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
-# Maximum number of casts of text that a regular expression cannot check, such as 29 February.
+# Maximum number of casts for text that a regular expression cannot check, such as 29 February.
 ATTEMPTS = 20_000
 # Number of bytes compared at a time, small enough for the processor's cache.
 _BLOCK: Final = 1 << 18
 
 
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast ``values`` to ``kind``; values that fail or would lose information become null.
+    """Cast ``values`` to ``kind``. Values that cannot be cast without loss become null.
 
     The time is about linear in the number of values, no matter how many fail. If very many texts
-    cannot be checked by a regular expression, some that would convert become null. Hexadecimal
-    numbers always become null: Arrow parses them, but Spark does not.
+    cannot be checked by a regular expression, some valid ones become null too. Hexadecimal numbers
+    always become null: Arrow parses them, but Spark does not.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
         return _of_others(values, kind)  # Arrow's own cast misses some overflows
@@ -70,7 +70,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """Return a regular expression that matches all text of the type, and hardly any other text."""
+    """Return a regular expression for a type's values as text. It matches hardly any other text."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -106,7 +106,7 @@ def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None:
-    """Return whether each decimal fits ``kind``; None if ``kind`` is not decimal or integer."""
+    """Return whether each decimal fits ``kind``, or None if ``kind`` is no decimal or integer."""
     if pa.types.is_decimal(kind):
         scale, limit = kind.scale, 10 ** (kind.precision - kind.scale)
         least, most = 1 - limit, limit - 1
@@ -117,7 +117,7 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
         most = 2 ** (kind.bit_width - signed) - 1
     else:
         return None
-    # Wide enough for the limits of any type and all digits after the point.
+    # This type is wide enough for the limits of any type and for all decimal places.
     wide = values.cast(pa.decimal256(76, values.type.scale))
     whole = pc.trunc(wide)
     inside = pc.and_(
@@ -133,7 +133,8 @@ def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) ->
     Args:
         values: Values to cast.
         kind: Target type.
-        attempts: Maximum number of casts; values left after that become null. None = no limit.
+        attempts: Maximum number of casts. Values that are not cast by then become null. None means
+            no limit.
     """
     found = []
     waiting = [values]
@@ -156,7 +157,7 @@ def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) ->
 
 
 def ordinals(values: pa.Array) -> npt.NDArray[Any]:
-    """Return numbers or objects that sort like the values. Nulls become an arbitrary value."""
+    """Return numbers or objects in the same order as the values. Nulls get an arbitrary value."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -171,7 +172,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to Arrow; dates are days, and timestamps are units, since 1970."""
+    """Convert Python values to Arrow. Dates and timestamps are numbers of units since 1970."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -180,7 +181,7 @@ def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether the :func:`ordinals` of values of two types compare like the values."""
+    """Return whether :func:`ordinals` of two types can be compared in place of the values."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit)
     return bool(one == other)
@@ -198,14 +199,14 @@ def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
 
 
 def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
-    """Return every position of an ASCII character in the buffer that the texts share, in bytes."""
+    """Return the byte positions of an ASCII character in the buffer that the texts share."""
     [code] = character
     found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Return the start of each text in the shared buffer, in bytes, and the end of the last one."""
+    """Return each text's start in the shared buffer, in bytes, and the end of the last text."""
     offsets = texts.buffers()[1]
     if not len(texts) or offsets is None:
         return np.zeros(1, np.int32)
@@ -215,16 +216,16 @@ def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 def between(
     texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
 ) -> pa.StringArray:
-    """Cut substrings out of the shared buffer of some texts.
+    """Cut substrings out of the buffer that ``texts`` share.
 
     Args:
         texts: Texts without nulls.
-        begins: Start of each substring, counted as in :func:`bounds`, ascending.
-        ends: End of each substring, not after the start of the next one.
+        begins: Start of each substring, as a position like those of :func:`bounds`; ascending.
+        ends: End of each substring, at or before the start of the next one.
     """
     if not len(begins):
         return pa.array([], pa.string())
-    # Arrow texts have no gaps in their buffer. So build an array that also contains the text
+    # An Arrow text array has no gaps in its buffer. So build an array that also contains the text
     # between the substrings, and then take every second element.
     offsets = np.empty(2 * len(begins), np.int32)
     offsets[::2] = begins
@@ -244,9 +245,9 @@ def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]
 
 
 def normal_floats(values: Any) -> Any:
-    """Normalize floats so that values that Spark's join treats as equal have the same bits.
+    """Normalize floats, so that values have the same bits if a join in Spark treats them as equal.
 
-    -0.0 becomes 0.0, and all NaN become the same NaN.
+    -0.0 becomes 0.0, and all NaNs become the same NaN.
 
     Args:
         values: An array, a column or a scalar; other types are returned unchanged.
@@ -259,14 +260,14 @@ def normal_floats(values: Any) -> Any:
 
 
 def python_value(value: pa.Scalar) -> Any:
-    """Return the Python value, or text where Python has none (year 10000, nanoseconds)."""
+    """Return the Python value, or text if Python cannot represent it (year 10000, nanoseconds)."""
     try:
         return value.as_py()
     except (OverflowError, ValueError):
         pass
     try:
         return str(pc.cast(value, pa.string(), safe=False).as_py())
-    except pa.ArrowInvalid:  # a year after 32767
+    except pa.ArrowInvalid:  # The year is after 32767.
         return f"<value out of range: {value.cast(pa.int64())}>"
 
 
@@ -280,7 +281,7 @@ def python_values(values: pa.Array) -> list[Any]:
 
 
 def shown(value: pa.Scalar) -> str:
-    """Return a value as text for people."""
+    """Return a value as text for messages."""
     return str(python_value(value))
 
 
@@ -315,14 +316,14 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-# Arrow ignores the rule at the end of a time zone file, which applies from 2038 on.
+# Arrow ignores the last rule in a time zone file, which applies from 2038 on.
 _LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 
 
 @lru_cache
 def arrow_zone(zone: str) -> str:
-    """Return Arrow's name for the time zone ``zone``, a name as in Spark's settings.
+    """Return Arrow's name for a time zone that is named as in Spark's settings.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -345,8 +346,8 @@ def arrow_zone(zone: str) -> str:
 
 @lru_cache
 def is_known(zone: str) -> bool:
-    """Return whether Arrow has the time zone ``zone``, a name as in Arrow or Java."""
-    if zone in ("UTC", "Z"):  # available without a time zone database
+    """Return whether Arrow has the time zone ``zone``, which is named as in Arrow or Java."""
+    if zone in ("UTC", "Z"):  # These two need no time zone database.
         return True
     try:
         arrow_zone(zone)
@@ -356,7 +357,7 @@ def is_known(zone: str) -> bool:
 
 
 def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
-    """Return the fields with ``zone`` as the time zone of all instants.
+    """Return a schema of ``fields`` in which all instants have the time zone ``zone``.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -370,19 +371,19 @@ def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
 
 
 def is_instant(kind: pa.DataType) -> bool:
-    """Return whether a type is a timestamp with a time zone: a point in time, not a local time."""
+    """Return whether a type is a timestamp with a time zone (an instant, not a local time)."""
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
 
 
 def is_east(zone: str) -> bool:
-    """Return whether the clocks of ``zone`` are ahead of UTC in the last winter that Arrow has."""
+    """Return whether ``zone`` is ahead of UTC in the last winter that Arrow's rules cover."""
     instant = pa.array([_LAST_KNOWN_DAY], pa.timestamp("s", arrow_zone(zone)))
     ahead = pc.greater(pc.local_timestamp(instant), instant.cast(pa.timestamp("s")))
     return bool(ahead[0].as_py())
 
 
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
-    """Convert wall-clock times of the time zone ``kind.tz`` to instants.
+    """Convert wall-clock times in the time zone ``kind.tz`` to instants.
 
     A time that daylight saving skips becomes null, as does one after 2037 (see
     :func:`has_unknown_clock`). A time that occurs twice becomes the earlier instant, as in
@@ -395,7 +396,7 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Return for each time whether Arrow's wall clock of ``zone`` may be an hour off.
+    """Return for each time whether Arrow's wall-clock time in ``zone`` may be an hour off.
 
     Arrow does not apply daylight saving after the year 2037.
     """
@@ -406,7 +407,7 @@ def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
 
 @lru_cache
 def _has_daylight_saving(zone: str) -> bool:
-    """Return whether ``zone`` still changes its clocks in the last year that Arrow covers."""
+    """Return whether ``zone`` has daylight saving in the last year that Arrow's rules cover."""
     months = [_LAST_KNOWN_DAY.replace(month=month) for month in range(1, 13)]
     instants = pa.array(months, pa.timestamp("s", zone))
     offsets = pc.subtract(pc.local_timestamp(instants), instants.cast(pa.timestamp("s")))

@@ -1,7 +1,7 @@
 """The command line: ``splitlib tables|partitions|plan|explain|audit|config|doctor|demo``.
 
-``app`` parses and runs a command, rewrites hints, and completes commands in shells. ``plan``,
-``tables``, ``audit`` and ``setup`` have the commands. ``arguments`` has the options that commands
+``app`` parses and runs a command, rewrites hints, and sets up shell completion. ``plan``,
+``tables``, ``audit`` and ``setup`` define the commands. ``arguments`` has the options that commands
 share, parses filters from text and files, shows progress and writes JSON.
 """
 

@@ -20,7 +20,7 @@ from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
 
 _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
-# The arguments of Python's functions that are options of connectors.
+# Arguments of Python functions, named in hints, that are connector options on the command line.
 _OPTION: Final = re.compile(
     r"(?<![\w.\-])(as_of|catalog|format|partition_schema|percent_escapes|read_options|ref|schema"
     r"|snapshot_id|storage_options)=(\S*)"
@@ -32,10 +32,10 @@ _SETTING: Final = re.compile(
 
 
 def as_typed(hint: str) -> str:
-    """Return a hint with the spelling of the command line.
+    """Rewrite an error's hint, which names Python arguments, for users of the command line.
 
-    Settings become ``--set NAME=VALUE``, options of connectors ``-o NAME=VALUE``, the connector
-    ``-c NAME``, and settings of named catalogs environment variables.
+    Settings become ``--set NAME=VALUE``, connector options ``-o NAME=VALUE``, the connector
+    ``-c NAME``, and settings of named catalogs become environment variables.
     """
     hint = _CATALOG.sub(lambda found: f"SPLITLIB_CATALOG__{found[1]}__{found[2]}".upper(), hint)
     hint = _CONNECTOR.sub(lambda found: f"-c {found[1] or 'NAME'}", hint)
@@ -73,7 +73,7 @@ complete -o default -F _splitlib splitlib
 
 
 def add_completion(commands: Any) -> None:
-    """Add the command to the parser, after all other commands."""
+    """Add the command ``completion`` to the parser, after all other commands were added."""
     parser = commands.add_parser(
         "completion",
         help="print a script that completes commands and options in bash or zsh",
@@ -96,11 +96,11 @@ def _printing(choices: dict[str, argparse.ArgumentParser]) -> Callable[[argparse
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the long options of a command, in the order of its usage."""
+    """Return a command's long options, such as ``--json``, in the order of its usage text."""
     return list(dict.fromkeys(_LONG_OPTION.findall(parser.format_usage())))
 
 
-_FAILED = 2  # argparse uses the same code for invalid arguments
+_FAILED = 2  # argparse uses the same code for invalid arguments.
 _INTERRUPTED = 128 + 2  # SIGINT
 _READER_GONE = 128 + 13  # SIGPIPE
 
@@ -108,13 +108,13 @@ _READER_GONE = 128 + 13  # SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    It is 0 for success, 1 if a command that checks something has found a problem, 2 for an error or
-    invalid arguments, 130 after an interrupt, and 141 if the reader of the output has ended.
+    The code is 0 for success, 1 if a checking command finds a problem, 2 for an error or invalid
+    arguments, 130 after an interrupt, and 141 if the program that reads the output has ended.
     """
     args = _parser().parse_args(argv)
     try:
         code = int(args.run(args))
-        if sys.stdout:  # None if the standard output is closed
+        if sys.stdout:  # It is None if the standard output is closed.
             sys.stdout.flush()
     except SplitlibError as error:
         if error.hint:
@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return _READER_GONE
-    except OSError as error:  # such as a full disk behind the standard output
+    except OSError as error:  # For example, the output goes to a file and the disk is full.
         _drop_output()
         print(f"error: {redact(str(error))}", file=sys.stderr)
         return _FAILED
@@ -163,6 +163,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drop_output() -> None:
-    """Discard buffered output: flushing it at exit would fail or block again."""
+    """Discard buffered output, because flushing it at exit would fail or block again."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,7 +36,7 @@ def dump(value: Mapping[str, Any]) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` with NaN and infinity, which JSON does not have, as text."""
+    """Return ``values`` with NaN and infinity as text, because JSON does not have them."""
     return {
         key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in values.items()
@@ -48,18 +48,18 @@ def _as_text(value: Any) -> str:
 
 
 def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool) -> Progress:
-    """Return a progress line on stderr, for a command.
+    """Return a command's progress line, which is written to stderr.
 
-    It is shown if ``show_progress`` is set and stderr is a terminal, unless ``json`` is written to
-    a file or another program.
+    It is shown if ``show_progress`` is set and stderr is a terminal, unless the command writes JSON
+    to a file or another program.
     """
     enabled = config.show_progress and sys.stderr.isatty() and (sys.stdout.isatty() or not json)
     return Progress(describe, on_terminal(sys.stderr) if enabled else None)
 
 
-# Matches each position of `..`; `...` contains two of them.
+# Matches at each position where `..` starts. In `...`, there are two such positions.
 _DOTS = r"(?=\.\.)"
-# An end of a range: quoted as in CSV, or not starting with a quote.
+# One end of a range: text that is quoted as in CSV, or that does not start with a quote.
 _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 STDIN: Final = "-"
 _MOST_BYTES: Final = 1 << 30
@@ -87,7 +87,7 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
     """Parse ``key=1..9``, ``key=1..`` or ``key=..9``, a filter that allows a range of values.
 
-    A range includes both of its ends. An end with dots is quoted, as in ``key="a..b".."c"``.
+    A range includes both ends. An end that contains ``..`` must be quoted: ``key="a..b".."c"``.
 
     Raises:
         ConfigError: if ``text`` does not have this form.
@@ -101,7 +101,7 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def _bounds(ends: str, text: str) -> list[str | None]:
-    """Split the text of a range into its lower and upper end; None means an open end."""
+    """Split a range's text into its lower and upper end. None means an open end."""
     divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
     found = [pair for pair in divided if all(map(_END.fullmatch, pair))]
     if not found:
@@ -128,10 +128,10 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
-    """Parse texts to a column's type; None and ``__HIVE_DEFAULT_PARTITION__`` are null.
+    """Parse texts to a column's type. None and ``__HIVE_DEFAULT_PARTITION__`` become null.
 
     Raises:
-        InvalidFilter: for a text that is invalid for the column's type.
+        InvalidFilter: if a text is invalid for the column's type.
     """
     values = [None if text == NULL_PARTITION else text for text in texts]
     typed = parse(pa.array(values, pa.string()), field)
@@ -142,11 +142,11 @@ def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
 
 
 def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilteringData:
-    """Read the keys in a file, or in standard input if ``source`` is ``-``.
+    """Read join keys from a file, or from standard input if ``source`` is ``-``.
 
-    The first bytes show the format: Parquet, Arrow (file or stream), the bytes of
-    :meth:`splitlib.DynamicFilteringData.to_bytes`, JSON with an object per line, or CSV with a
-    header. The columns have names of the table's columns, and each row is one key.
+    The format is detected by the first bytes: Parquet, Arrow (file or stream), the bytes of
+    :meth:`splitlib.DynamicFilteringData.to_bytes`, JSON with one object per line, or CSV with a
+    header. The columns must have names of table columns. Each row is one key.
 
     Args:
         source: Path of the file, or ``-``.
@@ -154,7 +154,7 @@ def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilte
         config: Settings that limit the size of the filter.
 
     Raises:
-        ConfigError: if the input cannot be read, is too large, or has no keys' names.
+        ConfigError: if the input cannot be read, is too large, or has no column names.
         InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
     """
     data = _read(source)
@@ -197,7 +197,7 @@ def _read(source: str) -> bytes:
 
 def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
     if data.startswith(_PARQUET):
-        from pyarrow import parquet  # imported here because few commands read keys
+        from pyarrow import parquet  # Imported here because few commands read keys.
 
         return _renamed(parquet.read_table(pa.BufferReader(data)), schema)
     if data.startswith(_ARROW_FILE):
@@ -212,12 +212,12 @@ def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return keys with the names of the table's columns; text is parsed to the columns' types."""
+    """Return the keys with the table's column names. Text is parsed to the columns' types."""
     found = {}
     fields = _named(table.column_names, schema)
     for field, column in zip(fields, table.columns, strict=True):
         if pa.types.is_dictionary(column.type):
-            # Arrow itself cannot decode dictionaries of views of text, which Polars writes.
+            # Polars writes dictionaries of string views, which Arrow cannot decode.
             column = pa.array(column.to_pylist(), column.type.value_type)  # noqa: PLW2901
         if any(is_kind(column.type) for is_kind in _TEXTS) and not pa.types.is_string(field.type):
             column = typed(column.to_pylist(), field)  # noqa: PLW2901
@@ -246,8 +246,8 @@ def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
 
 
 def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
-    # Numbers remain text, because a float does not have all digits of a decimal. In JSON, only a
-    # line feed ends a line: strings may contain the other characters at which Python splits.
+    # Numbers remain text, because a float does not have all digits of a decimal. Only a line feed
+    # ends a line: JSON strings may contain the other characters at which str.splitlines() splits.
     lines = [line for line in text.split("\n") if line.strip()]
     objects = [json.loads(line, parse_int=str, parse_float=str) for line in lines]
     for one in objects:
@@ -263,7 +263,7 @@ def _json_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-# Connector options that are mappings, given as storage_options.key=value.
+# Connector options that are mappings. On the command line: storage_options.key=value.
 _NESTED = ("storage_options", "read_options")
 _NO_OPTIONS = ("name", "connector", "spark", "config")
 
@@ -339,12 +339,12 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
     """Parse ``NAME=VALUE`` arguments into a dict.
 
     Raises:
-        ConfigError: for an argument without a name or ``=``.
+        ConfigError: if an argument has no name or no ``=``.
     """
     found = {}
     for number, text in enumerate(given, 1):
         name, equals, value = text.partition("=")
-        if not name or not equals:  # the message omits the argument, which may be a secret
+        if not name or not equals:  # The message omits the argument, which may be a secret.
             raise ConfigError(
                 f"Argument number {number} of --{option} does not have the form NAME=VALUE.",
                 hint=f"write --{option} NAME=VALUE.",
@@ -354,10 +354,10 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
 
 
 def nested(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return connector options, with ``storage_options.key`` and the like as mappings.
+    """Return connector options in which names such as ``storage_options.key`` become mappings.
 
     Raises:
-        ConfigError: for a name that is no option of a connector, or given twice.
+        ConfigError: if a name is not a connector option, or occurs twice.
     """
     options: dict[str, Any] = {}
     for name, value in given.items():
@@ -395,8 +395,8 @@ def catalog_of(args: argparse.Namespace) -> tuple[str | None, dict[str, Any]]:
 def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
     """Open the table that the arguments name.
 
-    A path or URI, or the name of a directory, is a table of the connector ``files``, unless another
-    connector is given.
+    A path, a URI or the name of a directory is opened with the connector ``files``, unless the
+    arguments name another connector.
     """
     connector, options = catalog_of(args)
     if connector is None and is_directory(args.table):
@@ -405,7 +405,7 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
 
 
 def is_directory(name: str) -> bool:
-    """Return whether the name on a command line is a directory, not the name of a table."""
+    """Return whether a name on the command line is that of a directory, not of a table."""
     if is_path(name) or "/" in name:
         return True
     catalog = name.partition(".")[0]
@@ -426,7 +426,7 @@ def filters_of(
 def enumerator_of(
     args: argparse.Namespace, table: Table, config: SplitConfig
 ) -> DynamicFileEnumerator:
-    """Return an enumerator of the table with the filters in the arguments."""
+    """Return an enumerator for the table, with the filters in the arguments."""
     enumerator = DynamicFileEnumerator(table, config)
     for data in filters_of(args, table, config):
         enumerator.set_dynamic_filtering_data(data)

@@ -1,4 +1,4 @@
-"""``splitlib audit``: which joins of queries can be pruned, and what would fix the others."""
+"""``splitlib audit``: find out which joins can prune, and what would fix the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "fa
 
 
 def add_audit(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``audit`` to the parser."""
     parser = commands.add_parser(
         "audit",
         parents=[output_options()],
@@ -79,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _queries(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each query in some files."""
+    """Yield the name and the text of each query in SQL files."""
     for file in files:
         try:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ def statements(text: str) -> Iterator[str]:
 
 
 def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool) -> Audit:
-    """Start a Spark session, and audit queries in it; ``files`` says whether to list files.
+    """Start a Spark session and audit queries in it. List the tables' files only if ``files``.
 
     Raises:
         SplitlibError: see :func:`spark_session`.
@@ -123,11 +123,11 @@ def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool)
 
 @contextmanager
 def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Start a Spark session with some settings for the block, and stop it afterwards.
+    """Run the block with a new Spark session that has the settings ``conf``, and then stop it.
 
     Raises:
-        ConnectorNotInstalled: without PySpark.
-        ConfigError: if no session can be started.
+        ConnectorNotInstalled: if PySpark is not installed.
+        ConfigError: if the session cannot be started.
     """
     try:
         from pyspark.sql import SparkSession
@@ -141,7 +141,7 @@ def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSessio
     print("starting a Spark session", file=sys.stderr)
     try:
         spark = builder.getOrCreate()
-    except Exception as error:  # Spark raises errors of many classes here
+    except Exception as error:  # Spark raises errors of many classes here.
         message = str(error).strip().partition("\n")[0]
         raise ConfigError(
             f"No Spark session can be started: {message}", hint="run: splitlib doctor"

@@ -1,4 +1,4 @@
-"""Commands that list what filters select: ``plan``, ``explain``, ``export``, ``partitions``."""
+"""Commands that apply filters to a table: ``plan``, ``explain``, ``export``, ``partitions``."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _COLUMNS: Final = pa.schema(
     ]
 )
 _ROWS: Final = 10_000
-"""Number of splits in one row group of Parquet."""
+"""Number of splits per Parquet row group."""
 
 
 def lines_of(splits: Iterable[FileSplit], form: str) -> Iterator[str]:
-    """Yield the lines of a plan in a format of text: ``text``, ``paths``, ``json`` or ``csv``."""
+    """Yield a plan's lines in the format ``form``: ``text``, ``paths``, ``json`` or ``csv``."""
     if form == "paths":
         last: dict[str, None] = {}
         for split in splits:
@@ -78,7 +78,7 @@ def write_parquet(splits: Iterable[FileSplit]) -> None:
         raise ConfigError(
             "Parquet is not written to a terminal.", hint="redirect the output: > plan.parquet"
         )
-    from pyarrow import parquet  # imported here because few commands write Parquet
+    from pyarrow import parquet  # Imported here because few commands write Parquet.
 
     rows = iter(splits)
     with parquet.ParquetWriter(sys.stdout.buffer, _COLUMNS) as writer:
@@ -121,7 +121,7 @@ def _csv(values: Iterable[str]) -> str:
 
 
 def options() -> list[argparse.ArgumentParser]:
-    """Return the parent parsers of a command that enumerates a table."""
+    """Return the parent parsers for commands that enumerate a table."""
     return [table_options(), setting_options(), output_options()]
 
 
@@ -136,7 +136,7 @@ def enumerating(args: argparse.Namespace) -> Iterator[tuple[DynamicFileEnumerato
 
 
 def add_plan(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``plan`` to the parser."""
     parser = commands.add_parser(
         "plan",
         parents=options(),
@@ -157,7 +157,7 @@ def _run_plan(args: argparse.Namespace) -> int:
     if args.json and args.format not in (None, "json"):
         raise ConfigError(f"--json and --format {args.format} contradict each other.")
     form = args.format or ("json" if args.json else "text")
-    args.json = form not in ("text", "paths")  # no progress line beside output for a program
+    args.json = form not in ("text", "paths")  # No progress line if a program reads the output.
     with enumerating(args) as (enumerator, out):
         if form == "parquet":
             write_parquet(enumerator.enumerate_splits())
@@ -168,7 +168,7 @@ def _run_plan(args: argparse.Namespace) -> int:
 
 
 def add_explain(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``explain`` to the parser."""
     parser = commands.add_parser(
         "explain",
         parents=options(),
@@ -183,7 +183,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     if args.json and args.html:
         raise ConfigError("--json and --html contradict each other.")
     with enumerating(args) as (enumerator, out):
-        deque(enumerator.enumerate_splits(), maxlen=0)  # consume all splits without storing them
+        deque(enumerator.enumerate_splits(), maxlen=0)  # Consume all splits, but store none.
         report = enumerator.explain()
         text = report.to_html() if args.html else str(report)
         out.print(dump(report.to_dict()) if args.json else text)
@@ -194,7 +194,7 @@ _FORMATS = {"parquet": "parquet", "csv": "csv", "arrow": "ipc"}
 
 
 def add_export(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``export`` to the parser."""
     parser = commands.add_parser(
         "export",
         parents=options(),
@@ -208,7 +208,7 @@ def add_export(commands: Any) -> None:
 
 
 def _run_export(args: argparse.Namespace) -> int:
-    from pyarrow import dataset as ds  # slow to import, and only needed here
+    from pyarrow import dataset as ds  # Slow to import, and used only here.
 
     config = config_of(args)
     rows, files = 0, 0
@@ -258,7 +258,7 @@ class _Found(NamedTuple):
 
 
 def add_partitions(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``partitions`` to the parser."""
     parser = commands.add_parser(
         "partitions",
         parents=options(),
@@ -294,7 +294,7 @@ def _run_partitions(args: argparse.Namespace) -> int:
 
 
 def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
-    """Yield the matching partitions without loading their details from the catalog."""
+    """Yield the matching partitions, without requesting their details from the catalog."""
     if predicate.matches_nothing:
         return
     for batch in table.list_partitions(predicate):

@@ -27,7 +27,7 @@ from splitlib.testing import HiveMetastore
 
 
 def add_config(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``config`` to the parser."""
     parser = commands.add_parser(
         "config",
         parents=[setting_options(), output_options()],
@@ -51,7 +51,7 @@ def _run_config(args: argparse.Namespace) -> int:
 
 
 def add_doctor(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``doctor`` to the parser."""
     parser = commands.add_parser(
         "doctor",
         parents=[setting_options(), output_options()],
@@ -119,7 +119,7 @@ _NAME = re.compile("[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def add_new_connector(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``new-connector`` to the parser."""
     parser = commands.add_parser(
         "new-connector",
         parents=[output_options()],
@@ -140,7 +140,7 @@ def _run_new_connector(args: argparse.Namespace) -> int:
 
 
 def write_package(name: str, directory: Path) -> list[Path]:
-    """Write the package of a new connector, and return the paths of its files.
+    """Create the Python package for a new connector, and return the paths of its files.
 
     Args:
         name: Name of the connector.
@@ -191,7 +191,7 @@ _SMALLEST_SCALE = 0.01
 
 
 def add_demo(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``demo`` to the parser."""
     parser = commands.add_parser(
         "demo",
         parents=[output_options()],
@@ -254,7 +254,7 @@ def _started(directory: Path) -> HiveMetastore:
     metastore = HiveMetastore(directory)
     try:
         metastore.start()
-    except RuntimeError as error:  # its message names the missing part, such as Java
+    except RuntimeError as error:  # Its message names the missing requirement, such as Java.
         raise SplitlibError(f"The demo could not start a metastore: {error}") from error
     return metastore
 

@@ -1,4 +1,4 @@
-"""Commands on whole tables: ``splitlib tables`` lists them, ``splitlib analyze`` learns bounds."""
+"""Commands for whole tables: ``tables`` lists them, ``analyze`` reads column bounds of footers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from splitlib.storage import Storage, only_within
 
 
 class _Table(NamedTuple):
-    """A table with the name by which other commands open it."""
+    """A table, with the name that other commands use to open it."""
 
     name: str
     database: str
@@ -47,7 +47,7 @@ class _Table(NamedTuple):
 
 
 def add_tables(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``tables`` to the parser."""
     parser = commands.add_parser(
         "tables",
         parents=[output_options()],
@@ -140,7 +140,7 @@ def _names(
 
 
 def _below(directory: str, options: Mapping[str, Any]) -> Iterator[_Table]:
-    """Yield the sub-directories of a directory; the directory itself if it is a table."""
+    """Yield a directory's subdirectories as tables, or the directory itself if it is a table."""
     root = directory.rstrip("/") or "/"
     remember(root, options)
     storage = Storage(options.get("storage_options"))
@@ -159,7 +159,7 @@ def _below(directory: str, options: Mapping[str, Any]) -> Iterator[_Table]:
 
 
 def add_analyze(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the command ``analyze`` to the parser."""
     parser = commands.add_parser(
         "analyze",
         parents=options(),
