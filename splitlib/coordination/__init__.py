@@ -1,8 +1,8 @@
-"""Distribute splits to many readers while the listing runs and filters arrive.
+"""Distribute splits to many readers, while files are still listed and filters still arrive.
 
 ``prefetch`` enumerates splits in a thread, ahead of the readers. The ``coordinator`` hands these
 splits to readers, in an order that one of the ``assigners`` chooses. ``checkpoint`` serializes the
-state, so that another process can continue.
+coordinator's state, so that another process can continue.
 """
 
 from splitlib.coordination.assigners import (

@@ -1,7 +1,7 @@
-"""Choose which reader gets which split next, and group splits into tasks.
+"""Choose which split a reader gets next, and group splits into tasks.
 
 An assigner is a queue that may consider the reader's host. It contains only splits that are
-enumerated and not yet handed out, never the splits of the whole table.
+enumerated and not yet handed out, never all splits of the table.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from splitlib.model import FileSplit
 
 
 class SplitAssigner(Protocol):
-    """A queue of splits. Not thread-safe: the coordinator calls it under its lock."""
+    """A queue of splits. It need not be thread-safe: the coordinator calls it under its lock."""
 
     def add(self, splits: Iterable[FileSplit]) -> None:
         """Add splits, in the table's order."""
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Add splits that were handed out before, and that a reader gave back."""
+        """Add splits that were handed to a reader before and came back."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
         """Remove and return the next split for a reader on ``hostname``; None if empty."""
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Remove splits that no reader needs any more; unknown ids are ignored."""
+        """Remove splits that are no longer to be read; unknown ids are ignored."""
 
     def __iter__(self) -> Iterator[FileSplit]:
-        """Iterate over the waiting splits, in no particular order."""
+        """Iterate over the splits in the queue, in no particular order."""
 
     def __len__(self) -> int:
-        """Return the number of waiting splits."""
+        """Return the number of splits in the queue."""
 
 
 class FifoAssigner:
-    """Hands out splits in the table's order. Splits that a reader gave back come first.
+    """Hands out splits in the table's order. Splits that came back from a reader go first.
 
-    The order does not depend on how fast the listing is.
+    The order does not depend on how fast the files are listed.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class FifoAssigner:
         self._waiting.extend(splits)
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Put back splits of a reader that failed. They are handed out before all others."""
+        """Put back the splits of a failed reader. They are handed out before all others."""
         self._waiting.extendleft(reversed(list(splits)))
 
     def take(self, hostname: str | None) -> FileSplit | None:
@@ -69,13 +69,13 @@ class FifoAssigner:
 
 
 class LocalityAssigner:
-    """Prefers the oldest split stored on the reader's host, then splits without known hosts.
+    """Prefers the oldest split on the reader's host, then splits whose hosts are unknown.
 
     Hosts are compared by name, ignoring case. Racks are not considered.
     """
 
     def __init__(self) -> None:
-        # dicts serve as ordered sets
+        # These dicts are used as ordered sets.
         self._waiting: dict[str, FileSplit] = {}
         self._of_host: dict[str, dict[str, None]] = {}
 
@@ -136,7 +136,7 @@ class LargestFirstAssigner:
     def add(self, splits: Iterable[FileSplit]) -> None:
         """Add splits, in the table's order."""
         for split in splits:
-            self._added += 1  # breaks ties, because splits cannot be compared
+            self._added += 1  # This number breaks ties, because splits cannot be compared.
             heappush(self._heap, (-split.length, self._added, split))
 
     add_back = add
@@ -160,7 +160,7 @@ class LargestFirstAssigner:
 def pack(
     splits: Iterable[FileSplit], target_bytes: int, open_cost_bytes: int = 4 * 2**20
 ) -> list[list[FileSplit]]:
-    """Group splits into tasks of about ``target_bytes`` each; every split is in exactly one task.
+    """Group splits into tasks of about ``target_bytes``. Every split is in exactly one task.
 
     As in Spark's file sources, splits are packed in order of length, the longest first. A new task
     starts when the next split does not fit in the current one. The same splits in the same order

@@ -1,9 +1,9 @@
 """Serialize a coordinator's state to versioned, checksummed bytes, without pickle.
 
-The bytes consist of sections, each after its length in 8 bytes (little endian). The name of the
-format and a CRC-32 of all sections follow. The first section is JSON, and the second contains the
-ids of known files. The next sections are Arrow streams with one row per split: one stream for each
-layout of partition values. The last sections are the filters.
+The bytes consist of sections, each preceded by its length in 8 bytes (little-endian). After the
+sections come the format's name and a CRC-32 of all sections. The first section is JSON, and the
+second contains the ids of known files. Then there is an Arrow stream for each layout of partition
+values, with one row per split. The last sections are the filters.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split, and the selected file it was made from. Later filters are matched with this file."""
+    """A split and its file. Filters that arrive later are compared with the file."""
 
     split: FileSplit
     origin: SelectedFiles
@@ -77,18 +77,18 @@ class TrackedSplit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All state that another process needs to continue the scan."""
+    """The complete state that another process needs to continue the scan."""
 
     scan: Mapping[str, Any]
     """Identity of the scan, from
     :meth:`splitlib.enumeration.enumerator.DynamicFileEnumerator.identity`."""
     complete: bool
-    """Whether the enumeration is complete, so that nothing has to be listed again."""
+    """Whether the enumeration is complete, so that no more files have to be listed."""
     filters: Sequence[DynamicFilteringEvent]
     splits: Sequence[TrackedSplit]
-    """Splits that no reader has acknowledged. The first ones are handed out first."""
+    """Splits that no reader has acknowledged, in the order in which they are handed out."""
     known_files: bytes
-    """Ids of all files that were enumerated, even if their splits are not acknowledged."""
+    """Ids of all enumerated files, whether or not their splits are acknowledged."""
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -131,11 +131,11 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Checkpoint:
-    """Read the bytes that :func:`encode` wrote; safe for untrusted bytes.
+    """Deserialize a checkpoint that :func:`encode` wrote. Safe for untrusted bytes.
 
     Args:
         data: The bytes to read.
-        scan: Identity of the scan to continue.
+        scan: Identity of the scan that continues.
         metadata: Metadata of the scan's table.
 
     Raises:
@@ -207,7 +207,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
 
 
 def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
-    """Group the positions of splits by the schema and the fields of their partition values."""
+    """Group split positions by the schema and the fields of their partition values."""
     kinds: dict[_Kind, list[int]] = {}
     for position, tracked in enumerate(splits):
         partitions = tracked.origin.partitions
@@ -246,7 +246,7 @@ def _to_stream(
 
 
 def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
-    """Return the partition values of each split, as the connector returned them."""
+    """Return the partition values of each split, unchanged from the connector."""
     batches: dict[int, pa.RecordBatch] = {}
     rows: dict[int, list[int]] = {}
     places: list[tuple[int, int]] = []
@@ -280,7 +280,7 @@ def _from_stream(
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
     batch = ipc.read_batch(stream)
-    # Select columns by position, because a partition key may have the name of one of our columns.
+    # Select columns by position, because a partition key may have the same name as our columns.
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))
@@ -290,7 +290,7 @@ def _from_stream(
     if any(column.null_count for column in own.columns):
         raise ipc.Unreadable("a split has missing values")
     every = pa.array(range(batch.num_rows), pa.int64())
-    if fields is None:  # an older version wrote no fields if there were no transforms
+    if fields is None:  # Older versions wrote no fields if there were no transforms.
         fields = [(name, name, True) for name in values.schema.names]
     # Transforms are not serialized, so filters can no longer be applied to transformed columns.
     known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)

@@ -6,9 +6,9 @@
                                  ▲                  ▲               ▲
                                  └──── filters, which may arrive at any moment
 
-A request of a reader never waits for a listing or a filter. If no split is available, the response
-is to request again later. A blocked reader could occupy the worker that is needed to collect the
-filter.
+A reader's request never waits for a listing or a filter. If no split is available, the response
+tells the reader to request again later. A blocked reader could occupy the very worker that has to
+collect the filter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_DOUBLINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """Response with a split, which the reader must read and then acknowledge.
+    """Response with a split. The reader must read the split and then acknowledge it.
 
     Attributes:
         split: The split to read.
@@ -44,7 +44,7 @@ class AssignedSplit:
 
 @dataclass(frozen=True, slots=True)
 class WaitForSplits:
-    """Response if no split is available yet. The reader should request again after a delay.
+    """Response when no split is available yet. The reader should request again after a delay.
 
     Attributes:
         delay_seconds: Suggested delay before the next request, in seconds.
@@ -55,7 +55,7 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """Response if all splits are handed out. Splits of a failed reader may still come back."""
+    """Response when all splits are handed out. Splits of a failed reader may still come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class DynamicFileSplitEnumerator:
         self._attempts: dict[Hashable, int] = {}
         self._waiting: dict[str, TrackedSplit] = {}
         self._assigned: dict[str, tuple[TrackedSplit, Hashable]] = {}
-        self._passed = enumerator.predicate  # the predicate that all waiting splits passed
+        self._passed = enumerator.predicate  # All waiting splits match this predicate.
         self._known_files = bytearray()
         self._received = 0
         self._prefetcher = SplitPrefetcher(enumerator)
@@ -113,15 +113,16 @@ class DynamicFileSplitEnumerator:
     def restore(
         cls, state: bytes, enumerator: DynamicFileEnumerator, assigner: SplitAssigner | None = None
     ) -> Self:
-        """Make a coordinator that continues from ``state``, a snapshot of another coordinator.
+        """Create a coordinator that continues from ``state``, a snapshot of another coordinator.
 
-        Readers must register again. Splits that were handed out and not acknowledged come first.
+        Readers must register again. Splits that were handed out but not acknowledged come first.
         Filters in the snapshot are added to those that ``enumerator`` already has.
 
         Raises:
             InvalidCheckpoint: if ``state`` is damaged, or belongs to another table or snapshot.
-            InvalidFilter: if a producer has given ``enumerator`` a different filter than before.
-            LocationNotAllowed: for a file outside of ``allowed_locations``.
+            InvalidFilter: if ``enumerator`` has a filter that differs from the one of the same
+                producer in the snapshot.
+            LocationNotAllowed: if a file is outside of ``allowed_locations``.
         """
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
         splits = [tracked.split for tracked in checkpoint.splits]
@@ -143,7 +144,7 @@ class DynamicFileSplitEnumerator:
         The size is about 16 bytes per enumerated file plus 200 bytes per unacknowledged split.
 
         Raises:
-            InvalidCheckpoint: if something cannot be serialized; see
+            InvalidCheckpoint: if the state cannot be serialized; see
                 :func:`splitlib.coordination.checkpoint.encode`.
         """
         with self._lock:
@@ -171,7 +172,7 @@ class DynamicFileSplitEnumerator:
         """Add a filter at any time. Later requests do not return splits that the filter excludes.
 
         Raises:
-            InvalidFilter: if the same producer (not None) has given a different filter.
+            InvalidFilter: if the same producer (not None) delivered a different filter before.
         """
         self.enumerator.set_dynamic_filtering_data(event.data, event.producer)
 
@@ -244,9 +245,9 @@ class DynamicFileSplitEnumerator:
     def acknowledge(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Record that a reader has finished splits, so that they are never handed out again.
+        """Record that a reader has finished some splits. They are never handed out again.
 
-        Splits that were taken from the reader are ignored, because another reader gets them.
+        Splits that were taken away from the reader are ignored, because another reader gets them.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -257,9 +258,9 @@ class DynamicFileSplitEnumerator:
     def add_splits_back(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Take splits back from a failed reader; those that still match go to other readers.
+        """Take splits back from a failed reader. Those that still match go to other readers.
 
-        Splits that were taken from the reader before are ignored.
+        Splits that were taken away from the reader before are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -267,14 +268,14 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits that wait for a reader. It is limited, however large the table is."""
+        """Number of splits that wait for a reader. It is bounded, no matter how large the table."""
         with self._lock:
             self._receive()
             return len(self._assigner)
 
     @property
     def unacknowledged_splits(self) -> int:
-        """Number of splits handed out and not acknowledged."""
+        """Number of splits that are handed out but not acknowledged."""
         with self._lock:
             return len(self._assigned)
 
@@ -287,7 +288,7 @@ class DynamicFileSplitEnumerator:
     def close(self) -> None:
         """Stop listing, and ignore all further requests.
 
-        Storage calls that are running are not interrupted.
+        Storage calls in progress are not interrupted.
         """
         with self._lock:
             self._closed = True

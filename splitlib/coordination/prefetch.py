@@ -18,8 +18,8 @@ from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.telemetry import reported
 
-# Many enough to supply readers until the thread runs again. Few enough that most of the table is
-# not listed yet when a late filter arrives.
+# Enough splits to supply readers until the thread runs again, but few enough that most of the table
+# is not listed yet when a late filter arrives.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
@@ -39,13 +39,13 @@ class Arrival:
 class SplitPrefetcher:
     """Enumerates splits in its own thread, and appends them to :attr:`arrived`.
 
-    ``arrived`` needs no lock. With a lock, the enumerating thread would wait most of the time while
-    many readers request splits.
+    ``arrived`` is used without a lock. With one, the enumerating thread would wait most of the time
+    while many readers request splits.
 
     Args:
         enumerator: The enumerator that lists the splits.
-        known_files: Ids of files to leave out, joined.
-        complete: Whether there is nothing to enumerate.
+        known_files: Concatenated ids of files to skip.
+        complete: Whether the enumeration is already complete.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SplitPrefetcher:
         self.error: SplitlibError | None = None
         """Why the enumeration failed; None if it did not fail. Set before :attr:`complete`."""
         self.complete = complete
-        """Whether all splits have arrived. Read this before :attr:`arrived`, so that none is
+        """Whether all splits have arrived. Read this before :attr:`arrived`, or splits may be
         missed."""
         self._enumerator = enumerator
         self._left_out = frozenset(
@@ -74,12 +74,12 @@ class SplitPrefetcher:
         """
         if self._thread is None and not self.complete:
             finalizer = weakref.finalize(owner, self._stop_in, os.getpid())
-            finalizer.atexit = False  # the thread ends with the process
+            finalizer.atexit = False  # Not needed at exit: the thread ends with the process.
             self._thread = threading.Thread(target=self._run, name="splitlib-prefetch", daemon=True)
             self._thread.start()
 
     def taken(self, received: int, waiting: int) -> None:
-        """Report the readers' progress; the thread resumes when half of the buffer is used up.
+        """Report the readers' progress. The thread resumes when half of the buffer is used up.
 
         Args:
             received: Total number of splits taken from :attr:`arrived`.
@@ -96,9 +96,9 @@ class SplitPrefetcher:
         self._go_on.set()
 
     def _stop_in(self, process: int) -> None:
-        if os.getpid() == process:  # a forked child process does not have this thread
-            # The garbage collector may call this in a thread that holds a lock that stop() or the
-            # threading module needs. So run stop() in another thread, created without that module.
+        if os.getpid() == process:  # A forked child process does not have this thread.
+            # The garbage collector may call this in a thread that holds a lock of stop() or of the
+            # threading module. So run stop() in a new thread, created without that module.
             _thread.start_new_thread(self.stop, ())
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class SplitPrefetcher:
                     self.arrived.append(arrival)
         except SplitlibError as error:
             self.error = error
-        except BaseException as error:  # readers must learn about any failure of the thread
+        except BaseException as error:  # Readers must be told about any failure of the thread.
             self.error = SourceError(
                 f"The enumeration failed with {type(error).__name__}: {error}",
                 connector=table.connector_name,
@@ -137,8 +137,8 @@ class SplitPrefetcher:
 
     def _arrivals(self) -> Iterator[Arrival]:
         maker = self._enumerator.split_maker()
-        # The predicate is read before the files are selected. Filters are only added, so the files
-        # match at least this predicate.
+        # The predicate is read before the files are selected. Filters are added but never removed,
+        # so the files match at least this predicate.
         predicate = self._enumerator.predicate
         with closing(self._enumerator.select_files(hosts=True)) as chosen:
             for selected in chosen:

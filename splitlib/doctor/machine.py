@@ -25,7 +25,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _EXTRA: Final = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 _BOUND: Final = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*([\w.]+)\s*")
-# What each extra is for.
+# Purpose of each extra, in words for a finding.
 PURPOSES: Final = {
     "azure": "tables on Azure that the driver lists",
     "delta": "the connector delta, for deletion vectors",
@@ -40,15 +40,15 @@ PURPOSES: Final = {
     "s3": "tables on S3 that the driver lists",
     "spark": "everything that runs in Spark",
 }
-# Extras for the demo, for benchmarks and for developers, and an extra that consists of others.
+# Extras that are not reported: those for the demo, for benchmarks and for developers, and ``all``.
 _OTHER_EXTRAS: Final = frozenset({"all", "bench", "conformance", "demo", "dev", "docs"})
 _SECONDS: Final = 20.0
-"""Maximum time that another program may take to print its version."""
+"""Maximum time that another program may take to print its version, in seconds."""
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _PYSPARK_VERSION: Final = re.compile(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", re.MULTILINE)
 _SPARK_CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
-# Java versions that releases of Spark are made for, from their documentation: the first and last
-# version, by the first version of Spark.
+# Java versions that Spark supports, according to its documentation. Each entry has the first Spark
+# version that it applies to, the oldest Java version and the newest.
 _JAVA_OF_SPARK: Final = (((4, 2), 17, 25), ((4, 0), 17, 21), ((0, 0), 8, 17))
 _ASK_WORKER: Final = (
     "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], "
@@ -57,14 +57,14 @@ _ASK_WORKER: Final = (
 
 
 class Finding(NamedTuple):
-    """The result of one check, as a sentence and an advice.
+    """The result of one check: a sentence, and advice for the user.
 
     Attributes:
         check: Name of the check, such as ``java``.
         status: ``good``; ``note`` for something optional that is missing or was not checked; or
             ``problem``.
-        text: What was found, as one sentence.
-        advice: What to do, as one sentence; empty if there is nothing to do.
+        text: The result, as one sentence.
+        advice: What the user can do, as one sentence; empty if nothing has to be done.
     """
 
     check: str
@@ -82,17 +82,17 @@ class Finding(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """A package that splitlib needs, or that one of its extras needs."""
+    """A package that splitlib or one of its extras requires."""
 
     name: str
     bounds: str
-    """Versions that fit, such as ``>=22,<28``."""
+    """Supported versions, such as ``>=22,<28``."""
     extra: str
-    """Name of the extra; empty if splitlib always needs the package."""
+    """Name of the extra; empty if splitlib always requires the package."""
 
     @classmethod
     def of(cls, line: str) -> Requirement | None:
-        """Parse a line ``Requires-Dist`` of a package's metadata; None if it is not understood."""
+        """Parse a ``Requires-Dist`` line of package metadata, or return None for unknown syntax."""
         found = _REQUIREMENT.fullmatch(line.strip())
         if found is None:
             return None
@@ -100,7 +100,7 @@ class Requirement(NamedTuple):
         return cls(found[1].lower(), found[2].replace(" ", ""), extra[1] if extra else "")
 
     def fits(self, version: str) -> bool:
-        """Return whether a version is within the bounds. Bounds of other forms count as met."""
+        """Return whether a version is within the bounds. Bounds of unknown syntax are ignored."""
         return all(_is_within(version, bound) for bound in self.bounds.split(","))
 
 
@@ -125,7 +125,7 @@ def _is_within(version: str, bound: str) -> bool:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of an installed package; None if it is not installed."""
+    """Return the version of an installed package, or None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -133,7 +133,7 @@ def installed_version(name: str) -> str | None:
 
 
 def own_requirements() -> list[Requirement]:
-    """Return the packages that the installed splitlib names; empty if it is not installed."""
+    """Return the requirements in splitlib's package metadata, or an empty list without metadata."""
     try:
         lines = importlib.metadata.requires("splitlib") or []
     except importlib.metadata.PackageNotFoundError:
@@ -146,10 +146,10 @@ def package_findings(
     requirements: Iterable[Requirement],
     version_of: Callable[[str], str | None] = installed_version,
 ) -> Iterator[Finding]:
-    """Yield the findings about versions of packages, then about extras.
+    """Yield the findings about package versions, then about extras.
 
     Args:
-        requirements: Packages that splitlib and its extras need.
+        requirements: Packages that splitlib and its extras require.
         version_of: Function that returns the version of an installed package.
     """
     by_extra: dict[str, list[Requirement]] = defaultdict(list)
@@ -224,7 +224,7 @@ def output_of(command: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the checks read of this machine. Tests pass their own values."""
+    """Facts about this machine that the checks use. Tests pass their own values."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Environment variables."""
@@ -236,37 +236,37 @@ class Machine:
     """Version of the Python that runs splitlib."""
 
     def which(self, program: str) -> str | None:
-        """Return the path of a program; None if there is none."""
+        """Return the path of a program, or None if it is not found."""
         return shutil.which(program, path=self.environ.get("PATH", os.defpath))
 
     @property
     def pysparks(self) -> list[Path]:
-        """Directories of the package ``pyspark``. Python imports the first of them."""
+        """Directories with a ``pyspark`` package. Python imports the first of them."""
         places = (Path(place or ".") / "pyspark" for place in self.path)
         found = dict.fromkeys(p.resolve() for p in places if (p / "__init__.py").is_file())
         return list(found)
 
     @property
     def pyspark_version(self) -> str | None:
-        """Version of the PySpark that Python imports; None without PySpark."""
+        """Version of the PySpark that Python imports; None if PySpark is not installed."""
         return _version_in(self.pysparks[0]) if self.pysparks else None
 
     @property
     def has_jars(self) -> bool:
-        """Whether there is a Spark to start. Otherwise only Spark Connect works."""
+        """Whether Spark's jars are installed. Without them, only Spark Connect works."""
         home = self.environ.get("SPARK_HOME")
         homes = [Path(home)] if home else self.pysparks[:1]
         return any((home / "jars").is_dir() for home in homes)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: ``4.2.0.dev1`` gives ``(4, 2, 0)``."""
+    """Return the leading numbers of a version, such as ``(4, 2, 0)`` for ``4.2.0.dev1``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def machine_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield the findings about Python, PySpark, Java and the Python of Spark's workers."""
+    """Yield the findings about Python, PySpark, Java, and the Python that Spark's workers use."""
     version = ".".join(map(str, machine.python))
     where = Path(__file__).parents[1]
     yield Finding("python", GOOD, f"Python {version} runs splitlib {__version__} from {where}.")

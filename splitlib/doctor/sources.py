@@ -32,8 +32,8 @@ _CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "fa
 DEADLINE_SECONDS: Final = 20.0
 """Maximum time of one check, in seconds."""
 _MOST_SKEW: Final = 300.0
-"""Difference of clocks from which requests may be refused, in seconds. S3 refuses those that are 15
-minutes off; tokens of other clouds are valid for minutes only."""
+"""Clock difference at which servers may reject requests, in seconds. S3 rejects requests that are
+15 minutes off. Tokens of other clouds are valid for a few minutes only."""
 _NOTED_SKEW: Final = 30.0
 _CREDENTIALS: Final = {
     "s3": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
@@ -44,7 +44,10 @@ _SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "az": "a
 
 
 def path_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield what the environment decides about the path; only a session decides the rest."""
+    """Yield the finding on how Spark will read files, as far as the environment determines it.
+
+    The rest depends on the Spark session.
+    """
     if not machine.pysparks:
         return
     environ = machine.environ
@@ -65,7 +68,7 @@ def path_findings(machine: Machine) -> Iterator[Finding]:
 
 
 def session_findings() -> Iterator[Finding]:
-    """Start a Spark session with the machine's own configuration, and yield the findings in it."""
+    """Start a Spark session with the machine's own configuration, and yield findings about it."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("splitlib doctor")
@@ -73,7 +76,7 @@ def session_findings() -> Iterator[Finding]:
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
-    except Exception as error:  # Spark raises errors of many classes here
+    except Exception as error:  # Spark raises errors of many classes here.
         message = str(error).strip().partition("\n")[0]
         text = f"No session can be started: {type(error).__name__}: {message}"
         advice = "fix the problems above, and look at Spark's output."
@@ -86,7 +89,7 @@ def session_findings() -> Iterator[Finding]:
 
 
 def findings_in(spark: Any) -> Iterator[Finding]:
-    """Yield the findings in a session: its Spark, the path that splitlib takes, its catalog."""
+    """Yield findings about a session: its Spark version, how it will read files, its catalog."""
     from splitlib.config import SplitConfig
     from splitlib.spark.jvm.probe import internals_unavailable
     from splitlib.spark.session import settings_of
@@ -106,7 +109,7 @@ def findings_in(spark: Any) -> Iterator[Finding]:
         yield Finding("path", NOTE, f"{reason[:1].upper()}{reason[1:]}. {_PUBLIC}", advice)
     try:
         databases = [database.name for database in spark.catalog.listDatabases()]
-    except Exception as error:  # a catalog raises errors of many classes
+    except Exception as error:  # Catalogs raise errors of many classes.
         message = str(error).strip().partition("\n")[0]
         text = f"The session's catalog does not answer: {message}"
         yield Finding(
@@ -121,7 +124,10 @@ def findings_in(spark: Any) -> Iterator[Finding]:
 
 
 def time_of_server(url: str) -> float | None:
-    """Return the time in the ``Date`` header of a server's response, whatever its status."""
+    """Return a server's time from the ``Date`` header of its response, whatever its status.
+
+    The time is in seconds since the epoch, or None if the header is missing.
+    """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=DEADLINE_SECONDS)
@@ -134,12 +140,12 @@ def time_of_server(url: str) -> float | None:
 
 
 class Clock(NamedTuple):
-    """A clock, and the time of a server. Tests pass their own."""
+    """Functions that return local time and server time. Tests pass their own."""
 
     now: Callable[[], float] = time.time
     """Function that returns the local time, in seconds since the epoch."""
     of_server: Callable[[str], float | None] = time_of_server
-    """Function that returns the time of a server by its URL; None if it does not report any."""
+    """Function that returns a server's time by URL, or None if the server does not report it."""
 
 
 def source_findings(
@@ -154,7 +160,7 @@ def source_findings(
         arguments: Settings that take precedence over the environment.
         locations: Directories to list, as paths or URIs, each with its storage options.
         environ: Environment variables.
-        clock: The local clock and the function that asks servers for theirs.
+        clock: Functions that return local time and server time.
     """
     environ = os.environ if environ is None else environ
     try:
@@ -183,7 +189,7 @@ def source_findings(
 
 
 def catalog_finding(name: str, options: Mapping[str, Any], config: SplitConfig) -> Finding:
-    """Check that a named catalog answers, by the name of one of its tables."""
+    """Check that a named catalog responds, by requesting the name of one table."""
     check, own = f"catalog {name}", dict(options)
     connector = own.pop("connector", None)
     if connector is None:
@@ -254,7 +260,7 @@ def _endpoints(
     locations: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
 ) -> list[str]:
-    """Return the URLs of servers whose clock matters, each once."""
+    """Return the distinct URLs of servers that may reject requests if clocks differ."""
     found = [environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")]
     for options in [*catalogs.values(), *({"storage_options": o} for o in locations.values())]:
         storage = options.get("storage_options")

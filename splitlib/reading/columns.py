@@ -1,7 +1,8 @@
 """Convert columns of a file to the table's types, as Spark's own readers do.
 
-A file may be older than its table: columns may be missing, or have another case or a narrower type.
-Only the conversions of Spark's Parquet reader are supported; any other difference is an error.
+A file may be older than its table: columns may be missing, or have a name in another case or a
+narrower type. Only the conversions of Spark's Parquet reader are supported. Any other difference is
+an error.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from splitlib.model import FIELD_ID, INITIAL_DEFAULT
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
-# Old writers used the Julian calendar for early dates, Spark does not. From these dates on, both
-# agree in every time zone.
+# Old writers used the Julian calendar for early dates, but Spark does not. From these dates on,
+# both calendars agree in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
-"""Function that finds columns in a file. It gets the file's schema and the wanted columns, and
-returns the name in the file of each wanted column that the file has."""
+"""Function that finds columns in a file. It takes the file's schema and the wanted columns, and
+returns a dict from each wanted column that the file has to its name in the file."""
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
@@ -36,12 +37,12 @@ def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """Return the name in the file of each wanted column; columns that the file lacks are left out.
+    """Return a dict from wanted columns to their names in the file, without missing columns.
 
     Names are compared ignoring case.
 
     Raises:
-        UnsupportedTable: if two columns of the file match the same wanted column.
+        UnsupportedTable: if two columns in the file match the same wanted column.
     """
     times = Counter(name.lower() for name in stored)
     by_lower = {name.lower(): name for name in stored}
@@ -55,13 +56,13 @@ def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) 
     """Convert ``array`` to ``target``, with the values that Spark's reader returns.
 
     Args:
-        array: A column of a file.
+        array: A column from a file.
         target: The column's type in the table.
         hybrid_calendar: Whether the writer may have used the Julian calendar for days before
             October 1582.
 
     Raises:
-        UnsupportedTable: if Spark cannot read the column, or reads other values.
+        UnsupportedTable: if Spark cannot read the column, or would read different values.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -98,15 +99,15 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
     """Return whether Spark can read a column of type ``kind`` as ``target``.
 
-    Values that do not fit may still raise an error.
+    Even then, values that do not fit ``target`` may raise an error.
     """
     of = pa.types
     if of.is_null(kind):
         return True
     if of.is_integer(kind):
-        narrow = kind.bit_width < 64  # Parquet stores all integers below 64 bits as 32 bits
+        narrow = kind.bit_width < 64  # Parquet stores all integers below 64 bits in 32 bits.
         if of.is_signed_integer(target):
-            return narrow  # Spark does not narrow 64-bit columns
+            return narrow  # Spark does not narrow 64-bit columns.
         if kind == pa.uint64():
             return target == pa.decimal128(20, 0)
         if of.is_decimal(target):
@@ -117,10 +118,10 @@ def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
         whole = target.precision - target.scale >= kind.precision - kind.scale
         return whole and target.scale >= kind.scale
     if of.is_timestamp(kind) and of.is_timestamp(target):
-        # Spark reads a time without zone as UTC, and refuses the opposite conversion.
+        # Spark reads a local time as UTC, but rejects the conversion from UTC to local time.
         return kind.tz is None or target.tz is not None
     if of.is_duration(kind):
-        return of.is_int64(target)  # Parquet does not have durations and stores integers
+        return of.is_int64(target)  # Parquet has no durations, and stores integers instead.
     if of.is_date32(kind) and of.is_timestamp(target):
         return target.tz is None
     if of.is_float32(kind):
@@ -157,7 +158,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
     stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     names = found_columns([f.name for f in array.type], [f.name for f in target])
     if not names:
-        # Some versions of Spark return a null struct here, others a struct of null fields.
+        # Some Spark versions return a null struct here, others a struct with null fields.
         raise UnsupportedTable(f"The file's {array.type} has no field of {target}.", hint=NATIVE)
     children = [
         fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
@@ -183,7 +184,7 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Return the offsets for a new list array with the flattened values; null for a null list."""
+    """Return offsets for a list array of the flattened values. A null list has a null offset."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -211,7 +212,7 @@ class ByFieldId:
     """Finds columns by field id. An instance is a :data:`splitlib.reading.columns.Find`.
 
     Args:
-        names: Name in the file of each field id, for files without field ids; None if the file
+        names: Column names in the file, by field id, for files without field ids; None if the file
             has field ids.
     """
 
@@ -219,11 +220,11 @@ class ByFieldId:
         self._names = names
 
     def __call__(self, stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-        """Return the name in the file of each column; columns that the file lacks are left out.
+        """Return a dict from wanted columns to their names in the file, without missing columns.
 
         Raises:
-            UnsupportedTable: if the file has no field ids, or if fields inside of a column have
-                other names than in the table.
+            UnsupportedTable: if the file has no field ids, or if fields inside a column have
+                different names in the file and the table.
         """
         if self._names is None and len(stored) and all(_id(field) is None for field in stored):
             raise UnsupportedTable("The file has no field ids.", hint=NATIVE)
@@ -240,7 +241,7 @@ class ByFieldId:
         return found
 
     def _stored(self, stored: Iterable[pa.Field], field: pa.Field) -> pa.Field | None:
-        """Return the field of the file with the same id; None if the file does not have it."""
+        """Return the file's field with the same id, or None if the file does not have it."""
         identifier = _id(field)
         if identifier is None:
             raise UnsupportedTable(f"Column {field.name!r} has no field id.", hint=NATIVE)
@@ -253,7 +254,7 @@ class ByFieldId:
         return same[0] if same else None
 
     def _refuse_renamed(self, stored: pa.Field, field: pa.Field) -> None:
-        """Reject a column if reading the fields inside of it by name would be wrong."""
+        """Reject a column if finding its nested fields by name would be wrong."""
         inside, wanted = _children(stored.type), _children(field.type)
         if not pa.types.is_struct(field.type):
             for one, other in zip(inside, wanted, strict=False):

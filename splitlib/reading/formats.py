@@ -31,7 +31,7 @@ class RowGroupFilter:
 
     Args:
         schema: The data columns of the table.
-        filters: Filters of the table; fields that are not in ``schema`` are ignored.
+        filters: Filters on the table; fields that are not in ``schema`` are ignored.
     """
 
     def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
@@ -64,7 +64,7 @@ class RowGroupFilter:
 
         Args:
             metadata: The footer of the file.
-            stored: The columns of the file.
+            stored: The columns in the file.
             groups: Indexes of the row groups to check.
             fit: Function that converts bounds to the table's type.
             find: Function that finds the table's columns in the file.
@@ -82,9 +82,9 @@ class RowGroupFilter:
 
 
 def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
-    """Return whether a row group belongs to a split, that is whether its middle byte does.
+    """Return whether a split contains the middle byte of a row group, and so has to read it.
 
-    Spark uses the same rule. Each row group belongs to exactly one of the splits of a file.
+    Spark uses the same rule. Each row group belongs to exactly one split of the file.
     """
     middle = sum(place_in_file(metadata.row_group(group))) // 2
     return bool(split.start <= min(middle, split.file_size - 1) < split.start + split.length)
@@ -115,7 +115,7 @@ def _of_group(
     kind: pa.DataType,
     fit: Fit,
 ) -> tuple[Any, Any, bool | None, bool | None]:
-    """Return lower bound, upper bound, whether there are nulls, and whether there are values.
+    """Return a column's lower bound, upper bound, whether it has nulls, and whether it has values.
 
     None means unknown.
     """
@@ -130,7 +130,7 @@ def _of_group(
     try:
         lower, upper = fit(pa.array([found.min, found.max], stored), kind)
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
-        return None, None, has_null, has_value  # the bounds do not fit the type
+        return None, None, has_null, has_value  # The bounds do not fit the type.
     return lower.as_py(), upper.as_py(), has_null, has_value
 
 
@@ -145,7 +145,7 @@ def read_parquet(
     *,
     pre_buffer: bool = True,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
+    """Yield each batch: its row count, and the columns of ``fields`` that the file has, by name.
 
     Args:
         file: The file.
@@ -154,13 +154,13 @@ def read_parquet(
         row_groups: Filter that skips row groups; None means no filter.
         batch_rows: Maximum number of rows in a batch.
         find: Function that finds the columns in the file.
-        deleted: Positions in the file of the rows to leave out; None means no rows.
+        deleted: Positions of rows in the file to leave out; None means no rows.
         pre_buffer: Whether Arrow's threads may read columns in advance.
 
     Raises:
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
-    # Read INT96 timestamps as microseconds: as 64-bit nanoseconds, some would be out of range.
+    # Read INT96 timestamps as microseconds, because some are out of range for 64-bit nanoseconds.
     parquet = pq.ParquetFile(file, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
     metadata, stored = parquet.metadata, parquet.schema_arrow
     to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
@@ -190,7 +190,7 @@ def read_parquet(
 def _not_deleted(
     metadata: pq.FileMetaData, groups: Sequence[int], deleted: pa.Int64Array
 ) -> npt.NDArray[np.bool_]:
-    """Return a flag for each row of ``groups``, in their order: whether it is not deleted."""
+    """Return for each row in the row groups ``groups``, in order, whether it is not deleted."""
     keeps = np.ones(metadata.num_rows, np.bool_)
     positions = deleted.to_numpy(zero_copy_only=False)
     if len(positions) and not 0 <= positions.min() <= positions.max() < len(keeps):
@@ -205,10 +205,10 @@ def _not_deleted(
 
 
 def has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
-    """Return whether Spark would read days before October 1582 as dates of the Julian calendar.
+    """Return whether Spark would read days before October 1582 as Julian calendar dates.
 
-    Spark decides this by metadata that only Spark writes. By default, it reads the dates in files
-    of other writers unchanged.
+    Spark decides this by metadata that only Spark writes. By default, it reads the dates in other
+    writers' files unchanged.
     """
     own = metadata.metadata or {}
     version = own.get(b"org.apache.spark.version")
@@ -236,14 +236,14 @@ def _refuse_int96_without_zone(
 def read_orc(
     file: pa.NativeFile, split: FileSplit, fields: Sequence[pa.Field], batch_rows: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
+    """Yield each batch: its row count, and the columns of ``fields`` that the file has, by name.
 
     pyarrow does not expose the positions of stripes. The code assumes that they are spread evenly
-    over the file, so each stripe belongs to exactly one of the splits of a file.
+    over the file, so each stripe belongs to exactly one split of the file.
 
     Raises:
-        UnsupportedTable: for timestamps, whose instants depend on the time zone of Spark's JVM,
-            and for types that :func:`splitlib.reading.columns.fit` cannot convert.
+        UnsupportedTable: for timestamps, because their instants depend on the JVM's time zone, and
+            for types that :func:`splitlib.reading.columns.fit` cannot convert.
     """
     reader = orc.ORCFile(file)
     stored = reader.schema
@@ -276,7 +276,7 @@ def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
             f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
         )
     if not pa.types.is_nested(kind) and stored != kind:
-        # Spark's ORC reader converts almost any type to any other, with rules unlike Arrow's.
+        # Spark's ORC reader converts almost any type to any other, but not by Arrow's rules.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(

@@ -1,6 +1,6 @@
 """Read the rows of a split as Arrow batches, from any fsspec filesystem, without Spark.
 
-The rows equal those that Spark reads. A file that might be read differently raises an error.
+The rows are the same as those that Spark reads. If they might differ, an error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
-# Options of Spark's Parquet source that change values.
+# Options of Spark's Parquet source that change the values read.
 _CALENDARS = ("datetimerebasemode", "int96rebasemode")
 
 
@@ -49,19 +49,19 @@ def read_split(
         schema: The columns to return, in order: columns of the file, by name, and partition keys.
             CHAR values are returned as stored, possibly without padding. A column that the file
             does not have is null, but reading fails if the column has a default.
-        storage: Access to the file; by default without options.
+        storage: Storage client that opens the file; by default one without options.
         row_groups: Filter that skips Parquet row groups without join keys; None means no filter.
         batch_rows: Maximum number of rows in a batch.
         verify: Whether to compare the file's modification time with the listing. The size is always
             compared.
         find: Function that finds the columns in the file.
-        deleted: Positions of rows to leave out. None is an error for a split with delete files.
-        pre_buffer: Whether Arrow's input threads may read ahead. They must not if such a thread
-            calls this function, because it would wait for itself.
+        deleted: Positions of rows to leave out. Required for a split with delete files.
+        pre_buffer: Whether Arrow's I/O threads may read ahead. Must be false if such a thread calls
+            this function, because it would wait for itself.
 
     Raises:
         UnsupportedTable: if the rows might differ from those that Spark reads.
-        FileChanged: if the size differs from the listing or, with ``verify``, the time.
+        FileChanged: if the file's size or, with ``verify``, its time differs from the listing.
         SourceError: if the file is damaged.
         MissingFile: if the file does not exist.
         AccessDenied: if the storage denies access.
@@ -80,7 +80,7 @@ def read_split(
         if split.read_format.name == "orc":
             found = _orc(file, split, data, batch_rows, deleted)
         else:
-            from splitlib.reading.formats import read_parquet  # slow to import
+            from splitlib.reading.formats import read_parquet  # Slow to import.
 
             found = read_parquet(
                 file, split, data, row_groups, batch_rows, find, deleted, pre_buffer=pre_buffer
@@ -94,7 +94,7 @@ def read_split(
 def _batch(
     schema: pa.Schema, columns: Mapping[str, pa.Array], constant: Mapping[str, pa.Array], rows: int
 ) -> pa.RecordBatch:
-    """Return a batch of columns of a file, constant columns, and nulls for missing columns."""
+    """Return a batch from the file's columns and constant columns. Missing columns are null."""
     fields = [field.remove_metadata() for field in schema]
     arrays = [
         columns[field.name]
@@ -108,14 +108,14 @@ def _batch(
 
 
 def refuse_unreadable(form: ReadFormat, *, by_id: bool = False) -> None:
-    """Reject a format that this module cannot read with exactly the rows that Spark reads.
+    """Reject a format if this module might read other rows than Spark.
 
     Args:
         form: The format.
         by_id: Whether the caller finds columns by field id, which is supported for Parquet.
 
     Raises:
-        UnsupportedTable: for such a format; the hint names a reader that can read it.
+        UnsupportedTable: if the format is rejected. The hint names a reader that can read it.
     """
     if form.name not in ("parquet", "orc"):
         raise UnsupportedTable(
@@ -147,7 +147,9 @@ def _orc(
 
 
 def refuse_missing(fields: Iterable[pa.Field]) -> None:
-    """Reject columns that the file does not have, and that have a default in its old rows.
+    """Reject missing columns that have an initial default.
+
+    Spark would return the default for the file's rows, and this module would return null.
 
     Raises:
         UnsupportedTable: if there is such a column.
@@ -160,10 +162,10 @@ def refuse_missing(fields: Iterable[pa.Field]) -> None:
 
 
 def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa.NativeFile:
-    """Open the file of a split, and compare it with the listing.
+    """Open a split's file, and compare it with the listing.
 
     Raises:
-        SplitlibError: if it cannot be opened, or has changed: see :func:`read_split`.
+        SplitlibError: if the file cannot be opened, or has changed; see :func:`read_split`.
     """
     with naming(split):
         return _open(split, storage, verify)
@@ -179,7 +181,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     if path == local_path(split.path) and path.startswith("/"):
         file = pa.OSFile(path)
     else:
-        # pyarrow reads exactly the byte ranges that it needs. fsspec's cache would read more.
+        # No cache, because pyarrow reads exactly the required bytes and a cache would read more.
         file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
     if file.size() != split.file_size:
         found = file.size()
@@ -196,7 +198,7 @@ def _changed(what: str, listed: str, found: str) -> FileChanged:
 
 
 def _is_same_time(listed: int, found: int) -> bool:
-    """Return whether two times in milliseconds are equal within their precision.
+    """Return whether two times, in milliseconds, are equal within their precision.
 
     Storage clients may round up or down, and object stores may return whole seconds.
     """
@@ -212,7 +214,7 @@ def _time(milliseconds: int) -> str:
 
 @contextmanager
 def naming(split: FileSplit) -> Iterator[None]:
-    """Add the path of the file to every error."""
+    """Add the path of the split's file to every error that is raised in the block."""
     try:
         yield
     except SplitlibError as error:

@@ -1,7 +1,7 @@
-"""The rows of a table without Spark, for pyarrow, Polars and DuckDB.
+"""Read a table's rows without Spark, with pyarrow, Polars or DuckDB.
 
-``table`` has the public class, with its partitions and files. ``dataset`` makes a
+``table`` has the public class, which also lists partitions and files. ``dataset`` creates a
 ``pyarrow.dataset.Dataset`` of the matching files, and passes it to Polars and DuckDB. Arrow reads
 most files directly. ``converted`` reads those that Arrow would read differently from Spark.
-``conditions`` turns filters into a condition on rows, which the dataset applies.
+``conditions`` converts filters to a condition on rows, which the dataset applies.
 """

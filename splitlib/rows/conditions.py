@@ -1,4 +1,4 @@
-"""Convert filters to a condition on rows that Arrow evaluates, with Spark's equality."""
+"""Convert filters to a row condition that Arrow evaluates with Spark's rules of equality."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from splitlib.model import TableMetadata
 def condition_of(
     filters: Sequence[DynamicFilteringData], metadata: TableMetadata
 ) -> pc.Expression | None:
-    """Return the condition that a row meets if all filters contain its values.
+    """Return the condition that is true for rows that match all filters.
 
-    Null equals null, NaN equals NaN, and -0.0 equals 0.0. Text of CHAR columns is compared without
-    trailing spaces. Keys of another type are converted as Spark converts them for ``=``. Filters
-    without values or ranges, because there were too many keys, set no condition.
+    Null equals null, NaN equals NaN, and -0.0 equals 0.0. CHAR columns are compared without
+    trailing spaces. Keys of another type are converted as Spark converts them for ``=``. A filter
+    that had too many keys, and so has neither values nor ranges, matches all rows.
 
     Returns:
-        The condition, or None if every row meets it.
+        The condition, or None if every row matches.
 
     Raises:
-        InvalidFilter: for a filter that cannot be compared with the table's columns exactly.
+        InvalidFilter: if a filter cannot be compared with the table's columns exactly.
     """
     columns = pa.schema([f for f in metadata.schema if not pa.types.is_nested(f.type)])
     comparable = replace(metadata, filter_schema=columns, has_statistics=True)
@@ -64,7 +64,10 @@ def _refuse_ambiguous(used: Iterable[str], names: Sequence[str]) -> None:
 
 
 def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, pa.Field]) -> None:
-    """Reject ranges whose ends the column's type does not have. For pruning, they become open."""
+    """Reject ranges with an end that is not a value of the column's type.
+
+    Such an end becomes open for pruning, which would be wrong for rows.
+    """
     for domain in data.domains:
         if isinstance(domain, RangeDomain):
             kind, ends = columns[domain.field.name.lower()].type, domain.ranges.ends
@@ -83,11 +86,11 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
 
 
 def _comparable(column: pa.Field) -> pc.Expression:
-    """Return the values of a column, normalized as keys are by ``comparable``."""
+    """Return an expression for a column's values, normalized as ``comparable`` does for keys."""
     field = pc.field(column.name)
     if pa.types.is_floating(column.type):
-        # -0.0 + 0.0 is 0.0. Besides, Arrow does not skip row groups by the bounds of a sum. The
-        # bounds of a column do not include NaN.
+        # The sum turns -0.0 into 0.0. It also keeps Arrow from skipping row groups by the column's
+        # bounds, which do not include NaN.
         return pc.add(field, pa.scalar(0.0, column.type))
     return pc.utf8_rtrim(field, characters=" ") if is_char(column) else field
 
@@ -109,7 +112,7 @@ def _in_ranges(matcher: RangeMatcher, column: pa.Field) -> pc.Expression:
 
 
 def _any(conditions: Sequence[pc.Expression]) -> pc.Expression:
-    """Combine conditions by OR, as a balanced tree, because Arrow evaluates it recursively."""
+    """Combine conditions with OR, as a balanced tree, because Arrow evaluates them recursively."""
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2

@@ -1,6 +1,6 @@
-"""A filesystem of Arrow in which some files are converted while they are opened.
+"""An Arrow filesystem that converts some files when it opens them.
 
-Arrow's own readers find columns by name, cast them by Arrow's rules, and know no deleted rows. A
+Arrow's own readers find columns by name, cast them by Arrow's rules, and ignore deleted rows. A
 file that they would read differently from Spark is read by :mod:`splitlib.reading`, and appears to
 Arrow as a file in Arrow's IPC format.
 """
@@ -29,10 +29,10 @@ from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import open_file, read_split
 from splitlib.storage import Storage, located
 
-# Arrow opens a file twice: for its columns, and then for its rows. Between the two, the converted
-# file is kept, at most so many at a time.
+# Maximum number of converted files in memory. They are kept because Arrow opens each file twice:
+# first for its columns, then for its rows.
 _KEPT = 8
-# Columns of position delete files, as the Iceberg specification names them.
+# Names of the columns in position delete files, from the Iceberg specification.
 _PATH, _POSITION = "file_path", "pos"
 _PARQUET = ReadFormat("parquet")
 
@@ -44,14 +44,14 @@ class Deleted:
     path: str
     """Path of the data file."""
     files: tuple[DeleteFile, ...]
-    """Position delete files, which may contain positions in other data files too."""
+    """Position delete files. They may also contain positions in other data files."""
     positions: tuple[pa.Int64Array, ...]
     """Positions from deletion vectors."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A part of a file that :mod:`splitlib.reading` reads."""
+    """A part of a file to be read by :mod:`splitlib.reading`."""
 
     split: FileSplit
     schema: pa.Schema
@@ -65,7 +65,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
     """The files of one dataset, read-only. Thread-safe.
 
     Args:
-        storage: Access to the files.
+        storage: Storage client that opens the files.
         checked: Function that returns a context in which only allowed locations can be opened, and
             errors name the table.
         verify: Whether to compare the modification time of a file with the listing.
@@ -84,11 +84,11 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     @cached_property
     def filesystem(self) -> fs.PyFileSystem:
-        """The filesystem that gives access to the files."""
+        """The same files as a pyarrow filesystem."""
         return fs.PyFileSystem(self)
 
     def add(self, split: FileSplit) -> str:
-        """Add a file that Arrow reads as it is, and return its path in the filesystem."""
+        """Add a file that Arrow reads unchanged, and return its path in the filesystem."""
         self._plain[split.path] = split
         return split.path
 
@@ -119,7 +119,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return self.open_input_file(path)
 
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
-        """Return type and size of some files. The size of a converted file is unknown."""
+        """Return the type and size of files. The size of a converted file is unknown."""
         found = []
         for path in paths:
             size = self._plain[path].file_size if path in self._plain else None
@@ -158,7 +158,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 verify=self._verify,
                 find=part.find,
                 deleted=deleted,
-                pre_buffer=False,  # a thread of Arrow for input calls this function
+                pre_buffer=False,  # Because one of Arrow's I/O threads calls this function.
             ):
                 writer.write_batch(batch)
         return sink.getvalue()
@@ -169,7 +169,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return pa.array(np.unique(np.concatenate(found)), pa.int64())
 
     def _positions_in(self, delete: DeleteFile, path: str) -> Any:
-        """Return the positions in one data file that a position delete file contains."""
+        """Return the positions in ``path``, a data file, that a position delete file contains."""
         split = FileSplit("", delete.path, 0, delete.size, delete.size, 0, {}, _PARQUET)
         with open_file(split, self._storage) as file:
             parquet = pq.ParquetFile(file)
@@ -177,7 +177,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 raise CorruptMetadata(f"Delete file {delete.path!r} lacks {_PATH} or {_POSITION}.")
             rows = parquet.read([_PATH, _POSITION], use_threads=False)
         if rows[_PATH].null_count or rows[_POSITION].null_count:
-            # A null would match no row, so a deleted row would reappear.
+            # A null matches no row, so a deleted row would be read again.
             raise CorruptMetadata(f"Delete file {delete.path!r} has a null path or position.")
         paths = rows[_PATH].combine_chunks().dictionary_encode()
         spellings = [_spelling(text) == _spelling(path) for text in paths.dictionary.to_pylist()]
@@ -193,5 +193,5 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
 
 def _spelling(path: str) -> str:
-    """Return one spelling of a path, with or without ``file:``, and with any scheme of S3."""
+    """Normalize a path for comparison: ``file:`` and the various S3 schemes make no difference."""
     return re.sub("(?<!:)/{2,}", "/", located(path).path)

@@ -1,4 +1,4 @@
-"""The matching rows of a table as a dataset of pyarrow, and in Polars and DuckDB."""
+"""Return a table's matching rows as a pyarrow dataset, Polars lazy frame or DuckDB relation."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# DuckDB does not push conditions below a limit, but columns.
+# A limit that keeps all rows. DuckDB pushes column selections below a limit, but no conditions.
 _ALL_ROWS = 2**63 - 1
 
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
-    """Return a lazy frame of the rows, which reads only the columns of a query.
+    """Return a Polars lazy frame of the rows. It reads only the columns that a query uses.
 
-    Polars itself evaluates the conditions of a query. As conditions of Arrow, they would lose rows:
-    for Polars, NaN equals NaN and is greater than all numbers, for Arrow it is not.
+    Polars itself evaluates a query's conditions. If Arrow evaluated them, rows would be lost: in
+    Polars, NaN equals NaN and is greater than all numbers, but not in Arrow.
     """
     try:
         import polars as pl
@@ -87,10 +87,10 @@ def _frame(pl: Any, batch: pa.RecordBatch, columns: list[str] | None) -> Any:
 def relation(
     dataset: ds.Dataset, connection: duckdb.DuckDBPyConnection | None
 ) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB with the rows, which reads only the columns of a query.
+    """Return a DuckDB relation with the rows. It reads only the columns that a query uses.
 
-    DuckDB itself evaluates the conditions and joins of a query. As conditions of Arrow, they would
-    lose rows with NaN (DuckDB 1.5: ``v > 1``), and a Bloom filter of a join would raise an error.
+    DuckDB itself evaluates a query's conditions and joins. If Arrow evaluated the conditions, rows
+    with NaN would be lost (DuckDB 1.5: ``v > 1``), and a join's Bloom filter would raise an error.
     """
     try:
         import duckdb
@@ -105,8 +105,9 @@ def relation(
 class _ForDuckDB(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types
     """A dataset whose scans never block a thread that holds Python's global lock.
 
-    DuckDB calls ``to_reader`` of a scanner. PyArrow's own starts the scan with the global lock held
-    (PyArrow 26), and may wait there for a thread that needs the lock to open a file.
+    DuckDB calls a scanner's ``to_reader``. PyArrow's own ``to_reader`` holds the global lock when
+    it starts the scan (PyArrow 26). It may then wait for a thread that needs the lock to open a
+    file.
     """
 
     def __init__(self, source: ds.Dataset) -> None:
@@ -128,7 +129,7 @@ class _Scan:
 
 T = TypeVar("T")
 
-# Pairs of types that Arrow casts without a change of values.
+# Pairs of types between which Arrow casts values without changing them.
 _WIDER = {
     (pa.float32(), pa.float64()),
     (pa.large_string(), pa.string()),
@@ -141,9 +142,9 @@ class _File:
     """One selected file."""
 
     splits: tuple[FileSplit, ...]
-    """The splits of the file; none of them is empty."""
+    """The file's splits. None of them is empty."""
     constants: Mapping[str, pa.Scalar]
-    """Values of columns that are the same for the whole partition, by name."""
+    """Values by column name, for the columns that are constant within the partition."""
     deleted: Deleted | None
 
     @property
@@ -154,11 +155,11 @@ class _File:
 
 
 class DatasetMaker:
-    """Makes a dataset of the rows of a table that match filters.
+    """Creates a dataset of the table rows that match filters.
 
     Args:
         table: The table.
-        filters: The filters; a row matches if all of them contain its values.
+        filters: The filters. A row matches if it matches all of them.
         config: Settings.
         checked: Function that returns a context in which only allowed locations can be opened, and
             errors name the table.
@@ -179,7 +180,7 @@ class DatasetMaker:
             _refuse_same_names(self._schema)
             self._condition = condition_of(filters, table.metadata)
         self._filters = filters
-        # A column of a file that is named like a partition key is not read, except by field id.
+        # A file's column with the name of a partition key is read only if columns have field ids.
         by_name = table.metadata.read_format.columns == "name"
         columns = table.metadata.data_schema if by_name else table.metadata.schema
         self._row_groups = RowGroupFilter(columns, filters)
@@ -263,7 +264,7 @@ class DatasetMaker:
     def _fragments(
         self, file: _File, storage: Storage, files: ConvertedFiles
     ) -> list[ds.FileFragment]:
-        """Return the fragments of one file; none if its statistics exclude all filters."""
+        """Return a file's fragments, or an empty list if its statistics rule out a match."""
         with naming(file.whole):
             if file.whole.read_format.name != "parquet":
                 return self._converted(file, file.constants, files)
@@ -279,7 +280,8 @@ class DatasetMaker:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
         if columns != "name":
-            # Files of a migrated table may lack the columns that partitions are made of.
+            # Partition columns are read from the file if it has them. Files of a migrated table may
+            # lack them.
             own = find(stored, list(self._schema))
             constants = {n: value for n, value in constants.items() if n not in own}
         data = [field for field in self._schema if field.name not in constants]
@@ -296,7 +298,7 @@ class DatasetMaker:
     def _converted(
         self, file: _File, constants: Mapping[str, pa.Scalar], files: ConvertedFiles
     ) -> list[ds.FileFragment]:
-        """Return fragments of a file that Arrow does not read itself, one for each split."""
+        """Return one fragment per split, for a file that Arrow does not read itself."""
         data = pa.schema([f for f in self._schema if f.name not in constants])
         find = _find(file.whole.read_format.columns)
         guarantee, ipc = _expression(constants), ds.IpcFileFormat()
@@ -324,7 +326,7 @@ def _find(columns: Any) -> Find:
 
 
 def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Array]:
-    """Return the values of the table's columns that are the same within each partition."""
+    """Return values for the columns that are constant within each partition, by column name."""
     values = partitions.values
     fields = table_fields(values.schema, partitions.fields, schema)
     columns = {field.name.lower(): field for field in schema}
@@ -342,14 +344,14 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
                 hint=NATIVE,
             )
         exact = typed.values
-        if pa.types.is_floating(source.type):  # parsing replaces -0.0 by 0.0
+        if pa.types.is_floating(source.type):  # Parsing has replaced -0.0 with 0.0.
             exact = try_cast(column, source.type)
         found[source.name] = exact.cast(source.type)
     return found
 
 
 def _expression(constants: Mapping[str, pa.Scalar]) -> pc.Expression:
-    """Return the condition that all rows of a fragment meet. Arrow takes the values from it."""
+    """Return a condition that all rows of a fragment meet, so that Arrow knows the constants."""
     conditions = [
         pc.field(name) == value if value.is_valid else pc.is_null(pc.field(name))
         for name, value in constants.items()
@@ -362,7 +364,7 @@ def _arrow_reads(
 ) -> bool:
     """Return whether Arrow's own reader gives the same values as :mod:`splitlib.reading`.
 
-    Arrow takes every column of the dataset by its name, and casts it to the dataset's type.
+    Arrow finds each of the dataset's columns by name, and casts it to the dataset's type.
     """
     if has_hybrid_calendar(metadata):
         return False
@@ -373,7 +375,7 @@ def _arrow_reads(
 
 
 def _same_values(stored: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether Arrow's cast from ``stored`` to ``target`` is the one of Spark's reader."""
+    """Return whether Arrow casts ``stored`` to ``target`` in the same way as Spark's reader."""
     if stored == target:
         return True
     if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(target):

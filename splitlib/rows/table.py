@@ -1,6 +1,6 @@
-"""``ReadableTable``, the class of an open table, with its partitions, files and rows.
+"""``ReadableTable``, an open table that returns its partitions, files and rows.
 
-It is public as ``splitlib.Table``.
+Its public name is ``splitlib.Table``.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class ReadableTable(Table):
     """One open table. Its partitions, files and rows can be read without Spark.
 
     Methods that take ``filters`` combine them with AND. :meth:`partitions` and :meth:`files` may
-    return too much, because they decide by partition values and statistics. The rows of the other
-    methods match exactly: their values are among the keys of every filter, or in its range. Null
-    equals null; for a join by ``=``, pass ``data.without_nulls()``.
+    return more than the matching ones, because they decide by partition values and statistics. The
+    other methods return exactly the matching rows: those with values among the keys of every
+    filter, or in its range. Null equals null; for a join by ``=``, pass ``data.without_nulls()``.
     """
 
     def partitions(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None
     ) -> pa.Table:
-        """List the partitions that may have matching rows, also those without files.
+        """List the partitions that may have matching rows, including those without files.
 
         Returns:
             One row per partition: its name in column ``partition``, such as ``k=1/s=a`` (empty for
             an unpartitioned table), and its typed values in the struct ``values``.
 
         Raises:
-            UnsupportedTable: for text that is not clearly a value of its key's type.
+            UnsupportedTable: if a partition's text is not clearly a value of the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)
@@ -64,12 +64,12 @@ class ReadableTable(Table):
         """List the data files that may have matching rows, without empty files.
 
         Returns:
-            One row per file: ``path``, ``size`` in bytes, ``modified`` (null: unknown), ``format``,
-            ``delete_files`` (number of files that delete rows of it), and ``partition`` and
-            ``values`` as in :meth:`partitions`.
+            One row per file: ``path``, ``size`` in bytes, ``modified`` (null means unknown),
+            ``format``, ``delete_files`` (number of delete files that apply to it), and
+            ``partition`` and ``values`` as in :meth:`partitions`.
 
         Raises:
-            UnsupportedTable: for text that is not clearly a value of its key's type.
+            UnsupportedTable: if a partition's text is not clearly a value of the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)
@@ -109,40 +109,40 @@ class ReadableTable(Table):
     def to_arrow_dataset(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None
     ) -> ds.Dataset:
-        """Return the matching rows as a dataset of pyarrow, with the columns of :attr:`schema`.
+        """Return the matching rows as a pyarrow dataset, with the columns of :attr:`schema`.
 
-        The files are listed now, and their rows are read when the dataset is scanned. Footers of
-        Parquet files are read now, to leave out row groups without matching rows. Arrow reads these
-        files itself. Other files are converted when they are opened, with all columns: ORC files,
+        This method lists the files and reads Parquet footers, to leave out row groups without
+        matching rows. Rows are read later, when the dataset is scanned. Arrow itself reads most
+        Parquet files. Other files are converted when they are opened, with all columns: ORC files,
         files with deleted rows (by position or vector), and files whose columns have another name
         or case, or a type that Arrow would cast differently.
 
         Do not call ``to_reader`` of the dataset's scanners, which may block forever (PyArrow 26).
-        DuckDB calls it, so use :meth:`to_duckdb`.
+        DuckDB calls it, so use :meth:`to_duckdb` for DuckDB.
 
         Raises:
-            InvalidFilter: for a filter that cannot be compared with the columns exactly.
-            UnsupportedTable: for files whose rows might differ from those that Spark reads, such as
-                text files, equality deletes, and files older than a column with a default.
+            InvalidFilter: if a filter cannot be compared with the columns exactly.
+            UnsupportedTable: if rows might differ from those that Spark reads, such as in text
+                files, files with equality deletes, and files older than a column with a default.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`. Scans raise
-                FileChanged or MissingFile if a file is not the listed one.
+                FileChanged or MissingFile if a file has changed or is missing.
         """
         from splitlib.rows.dataset import DatasetMaker
 
         settings = self._settings(config)
-        given = [DynamicFilteringData.of(data) for data in filters]  # also dicts, as everywhere
+        given = [DynamicFilteringData.of(data) for data in filters]  # Dicts are accepted too.
         return DatasetMaker(self, given, settings, partial(self._checked, settings)).make()
 
     def to_polars(
         self, *filters: DynamicFilteringData, config: SplitConfig | None = None
     ) -> pl.LazyFrame:
-        """Return the matching rows as a lazy frame of Polars.
+        """Return the matching rows as a Polars lazy frame.
 
-        A query reads only its columns. Its conditions do not skip files or row groups: pass keys
-        and ranges as ``filters``.
+        A query reads only the columns that it uses. Its conditions do not skip files or row groups,
+        so pass keys and ranges as ``filters``.
 
         Raises:
-            ConnectorNotInstalled: without Polars; it is the extra ``polars``.
+            ConnectorNotInstalled: if Polars is missing; install the extra ``polars``.
             SplitlibError: see :meth:`to_arrow_dataset`.
         """
         from splitlib.rows.dataset import lazy_frame
@@ -155,20 +155,20 @@ class ReadableTable(Table):
         connection: duckdb.DuckDBPyConnection | None = None,
         config: SplitConfig | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """Return the matching rows as a relation of DuckDB, to query or to register as a view.
+        """Return the matching rows as a DuckDB relation, to query or to register as a view.
 
-        A query reads only its columns. Its conditions do not skip files or row groups: pass keys
-        and ranges as ``filters``. DuckDB 1.5 would lose rows with NaN if it passed conditions to
-        Arrow, and cannot pass the Bloom filter of a join. So it gets none to pass.
+        A query reads only the columns that it uses. Its conditions do not skip files or row groups,
+        so pass keys and ranges as ``filters``. Conditions are not passed to Arrow, because DuckDB
+        1.5 would then lose rows with NaN, and fail for a join's Bloom filter.
 
         Args:
             filters: The filters.
-            connection: Connection of the relation; by default a new one, in memory. Only relations
+            connection: DuckDB connection to use; by default a new one, in memory. Only relations
                 of the same connection can be joined.
             config: Settings.
 
         Raises:
-            ConnectorNotInstalled: without DuckDB; it is the extra ``duckdb``.
+            ConnectorNotInstalled: if DuckDB is missing; install the extra ``duckdb``.
             SplitlibError: see :meth:`to_arrow_dataset`.
         """
         from splitlib.rows.dataset import relation
@@ -176,7 +176,7 @@ class ReadableTable(Table):
         return relation(self.to_arrow_dataset(*filters, config=config), connection)
 
     def _repr_html_(self) -> str:
-        """Return the columns, for a notebook. Nothing is listed for it."""
+        """Return the table's columns as HTML, for notebooks. This lists no partitions or files."""
         rows = [
             (column.name, str(column.type), "partition key" * (column.name in self.partition_keys))
             for column in self.schema
@@ -194,13 +194,13 @@ class ReadableTable(Table):
 
     @contextmanager
     def _checked(self, config: SplitConfig) -> Iterator[None]:
-        """Allow only allowed locations inside the block, and name the table in errors."""
+        """Reject locations that are not allowed in the block, and name the table in errors."""
         with self._context(), self._only_allowed(config):
             yield
 
 
 def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
-    """Return names and typed values of some partitions."""
+    """Return the names and typed values of the partitions at the positions ``rows``."""
     kept = batch.take(rows)
     names = [name_of(kept, row) for row in range(len(kept))]
     fields = table_fields(kept.values.schema, kept.fields, table.metadata.filter_schema)
