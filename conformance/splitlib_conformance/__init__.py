@@ -1,8 +1,8 @@
-"""The test kit for connectors of splitlib.
+"""The test kit for splitlib connectors.
 
 A connector passes if it lists all files of a table and no others, loses no matching file under any
-filter, sends no request before it is needed, and raises clear errors. To adopt the kit, write two
-classes: a harness, which makes tables without using your connector, and a subclass of
+filter, sends no request too early, and raises clear errors. To adopt the kit, write two classes: a
+harness, which creates tables without using your connector, and a subclass of
 :class:`ConnectorConformance`. This is the complete code for a connector of local directories::
 
     import shutil
@@ -61,8 +61,8 @@ name makes a test fail::
     capabilities = frozenset({SupportsPartitionDetails})
 
 A harness that overrides more methods of :class:`Harness` enables more tests. With these methods,
-tests make the source fail, count its calls and connections, or drop tables. A test that needs a
-missing method is skipped with the reason "not tried: the harness has no way to ...".
+tests make the source fail, count calls and connections, or drop tables. A test is skipped with the
+reason "not tried: the harness has no way to ..." if a method that it uses is missing.
 ``pytest -rs`` lists the skipped tests. If your connector cannot pass a test, declare the failure
 with its reason::
 

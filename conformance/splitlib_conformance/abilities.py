@@ -1,4 +1,4 @@
-"""Tests of the optional protocols of :mod:`splitlib.spi` that a connector implements."""
+"""Tests for the optional protocols in :mod:`splitlib.spi` that a connector implements."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _ABILITIES = (
 
 
 class AbilitiesTests(KitBase):
-    """Tests of the protocols of :mod:`splitlib.spi` that the connector implements."""
+    """Tests for the :mod:`splitlib.spi` protocols that the connector implements."""
 
     def test_abilities_are_there(self, simple: Subject) -> None:
         """The connector implements every declared protocol, without a misspelled method."""
         with self.open(simple.address) as table:
             found = {each for each in _ABILITIES if isinstance(table.connector, each)}
         if issubclass(connector_class(self.connector), SupportsTableNames):
-            found.add(SupportsTableNames)  # its method is a class method
+            found.add(SupportsTableNames)  # Its method is a class method.
         missing = sorted(each.__name__ for each in self.capabilities - found)
         expect(
             not missing,
@@ -97,7 +97,7 @@ class AbilitiesTests(KitBase):
         )
 
     def test_identity_is_that_of_the_table(self, simple: Subject) -> None:
-        """``check_identity`` raises nothing while the table exists, even if partitions change."""
+        """``check_identity`` raises no error while the table exists, even if partitions change."""
         with self._able(simple, SupportsIdentityCheck) as table:
             table.check_identity()
             simple.add(partition({"k": 99}))
@@ -122,7 +122,7 @@ class AbilitiesTests(KitBase):
                 table.check_identity()
 
     def test_table_names(self, simple: Subject) -> None:
-        """``table_names`` lists the tables of one or all databases, each once, in order."""
+        """``table_names`` lists the tables in one or all databases, each once, in order."""
         names_of = self._names_of(simple)
         database, _, table = simple.address.name.rpartition(".")
         every, some = names_of(None), names_of(database)
@@ -191,7 +191,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_names_of_columns_in_files(self, simple: Subject) -> None:
-        """If ``read_format.columns`` has names by field id, they are those in the files."""
+        """If ``read_format.columns`` has names by field id, the files use the same names."""
         with self.open(simple.address) as table:
             found = [
                 batch
@@ -221,7 +221,7 @@ class AbilitiesTests(KitBase):
                 table.with_physical_names(found[0])
 
     def test_deletion_vectors(self, harness: Harness) -> None:
-        """A deletion vector has exactly the positions of its file's deleted rows, ascending."""
+        """A deletion vector has exactly the positions of the file's deleted rows, ascending."""
         subject, path, positions = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             splits = list(enumerator(table).enumerate_splits())
@@ -244,7 +244,7 @@ class AbilitiesTests(KitBase):
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)
-            # Not a vector: the bytes of a data file, or another text.
+            # This is not a vector, but the bytes of a data file, or some other text.
             other = replace(vector, path=path, inline="~" if vector.inline else "")
             with expect_error(CorruptMetadata, "by read_vector for bytes that are not a vector"):
                 table.read_vector(other)
@@ -255,7 +255,7 @@ class AbilitiesTests(KitBase):
                 table.read_vector(gone)
 
     def _able(self, subject: Subject, ability: type) -> Table:
-        """Open the table, and skip the test if the connector does not implement a protocol.
+        """Open the table, or skip the test if the connector does not implement ``ability``.
 
         Args:
             subject: The table.

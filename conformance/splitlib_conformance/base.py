@@ -1,4 +1,4 @@
-"""Fixtures and helpers shared by all tests of the kit."""
+"""Fixtures and helpers for all tests in the kit."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _ids = itertools.count()
 
 
 def some_rows(number: int = 3) -> pa.Table:
-    """Return new rows, with ids that were never used before."""
+    """Return new rows with ids that no other rows have."""
     ids = list(itertools.islice(_ids, number))
     return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
 
 
 def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
-    """Return a partition of a few small files."""
+    """Return a partition with some small files."""
     return NewPartition(values, [some_rows() for _ in range(files)])
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A table under test, and the files that the connector must find in it.
+    """A table under test, with the files that the connector must find in it.
 
     Attributes:
-        harness: The harness that made the table.
+        harness: The harness that created the table.
         address: Name and options to open the table with.
         partition_schema: Partition keys of the table.
         files: All files written into the table.
@@ -83,14 +83,14 @@ class Listed(NamedTuple):
 
 
 class KitBase:
-    """Fixtures and helpers of the kit.
+    """Base class with the kit's fixtures and helpers.
 
     Attributes:
         connector: Name under which ``splitlib.load_table`` finds the connector.
-        capabilities: Protocols of :mod:`splitlib.spi` that the connector must implement. A test
+        capabilities: Protocols in :mod:`splitlib.spi` that the connector must implement. A test
             fails if it does not. Other protocols that the connector implements are tested too.
-        time_limit_seconds: Time limit of each test. A test that takes longer fails, and shows where
-            the connector was.
+        time_limit_seconds: Time limit of each test, in seconds. A test that takes longer fails, and
+            prints the stacks of all threads.
     """
 
     connector: ClassVar[str]
@@ -104,12 +104,12 @@ class KitBase:
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """Return the author's harness. Override this fixture, with any scope."""
+        """Return the harness for the connector. Override this fixture; it may have any scope."""
         raise NotImplementedError(f"{type(self).__name__} needs a fixture named 'harness'")
 
     @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return a kind of partition keys. Each test with this fixture runs once per kind."""
+        """Return one case of partition keys. Tests with this fixture run once for each case."""
         case: KeyCase = request.param
         return case
 
@@ -126,7 +126,7 @@ class KitBase:
     def create(
         self, harness: Harness, partition_schema: pa.Schema, partitions: Sequence[NewPartition]
     ) -> Subject:
-        """Create a table with some partitions."""
+        """Create a table with the given partition keys and partitions."""
         address = harness.create_table(DATA_SCHEMA, partition_schema)
         subject = Subject(harness, address, partition_schema, [])
         subject.add(*partitions)
@@ -162,9 +162,9 @@ class KitBase:
     def files_of(
         table: Table, partitions: PartitionBatch, predicate: Predicate | None = None
     ) -> Iterator[Listed]:
-        """Yield the files of some partitions.
+        """Yield the files in ``partitions``.
 
-        The connector is called as the engine calls it: with details loaded, and with as many
+        The connector is called as the engine calls it: after loading details, and with as many
         partitions per call as the connector accepts.
         """
         connector, predicate = table.connector, predicate or everything(table)
@@ -195,7 +195,7 @@ def everything(table: Table) -> Predicate:
 def enumerator(
     table: Table, *filters: DynamicFilteringData, **settings: Any
 ) -> DynamicFileEnumerator:
-    """Return an enumerator with filters, without settings from environment variables."""
+    """Return an enumerator with filters. It ignores settings from environment variables."""
     made = DynamicFileEnumerator(table, SplitConfig(**settings))
     for data in filters:
         made.set_dynamic_filtering_data(data)
@@ -203,7 +203,7 @@ def enumerator(
 
 
 def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:
-    """Return the partition values in some batches, converted to the types of the table's keys."""
+    """Return the partition values in ``batches``, converted to the types of the table's keys."""
     schema = table.metadata.partition_schema
     found: list[FrozenValues] = []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Tests that a connector lists all partitions and files of a table, each once, and no others."""
+"""Tests that a connector lists every partition and file of a table once, and no others."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Each file belongs to the right partition, in whatever order partitions are passed."""
+        """Files belong to the right partition, no matter in which order partitions are passed."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):
@@ -168,7 +168,7 @@ class ContentTests(KitBase):
 
 
 def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the zone UTC, because the zone of a type does not affect its values."""
+    """Return a timestamp type with time zone UTC, because the zone does not affect the values."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind

@@ -1,4 +1,4 @@
-"""Tests that batches have the required form, splits can be pickled, and errors name the table."""
+"""Tests that batches are well-formed, splits can be pickled, and errors name the table."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HOUR_MILLISECONDS = 3_600_000
 
 
 class ContractTests(KitBase):
-    """Tests of the form of batches, of pickling, and of errors when a table is opened."""
+    """Tests of batches, of pickling, and of errors when a table is opened."""
 
     def test_partitions_have_a_column_for_each_key(self, subject: Subject) -> None:
-        """Partition batches have a column for each key, in order, in the key's type or as text."""
+        """Partition batches have a column per key, in order, with the key's type or with text."""
         with self.open(subject.address) as table:
             batches = list(table.connector.list_partitions(everything(table)))
             keys = table.metadata.partition_schema
@@ -136,6 +136,6 @@ def _names_place(error: SplitlibError, connector: str, table: str) -> None:
 
 
 def _parts(split: FileSplit) -> tuple[object, ...]:
-    """Return all fields of a split, with a text for NaN so that splits can be compared."""
+    """Return all fields of a split. NaN is replaced by a text, so that splits can be compared."""
     values = frozen(split.partition_values)
     return (values, *(getattr(split, f.name) for f in fields(split) if f.name != _VALUES))

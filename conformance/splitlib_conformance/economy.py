@@ -1,4 +1,4 @@
-"""Tests that a connector sends requests only when needed, counts them, and sees changed tables."""
+"""Tests that a connector sends few requests, as late as possible, counts them, and sees changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EconomyTests(KitBase):
         expect_files(splits, before if pinned else simple.files, when)
 
     def test_partitions_are_listed_when_asked_for(self, simple: Subject) -> None:
-        """Calling ``list_partitions`` sends no request until its first batch is taken."""
+        """``list_partitions`` sends no request until the caller takes its first batch."""
         with self.open(simple.address) as table:
             listing = table.connector.list_partitions(everything(table))
             simple.add(partition({"k": 99}))
@@ -82,9 +82,9 @@ class EconomyTests(KitBase):
         )
 
     def test_requests_are_counted(self, simple: Subject) -> None:
-        """Batches contain the number of requests made for them.
+        """Batches contain the number of requests that were made for them.
 
-        A table with a snapshot may be loaded when it is opened. Then its metadata contain the
+        A table with a snapshot may be loaded when it is opened. Then its metadata contains the
         number of requests, and the batches may contain none.
         """
         with self.open(simple.address) as table:
@@ -105,11 +105,11 @@ class EconomyTests(KitBase):
         )
 
     def test_requests_are_those_made(self, harness: Harness, simple: Subject) -> None:
-        """The requests in the batches are the calls that the harness counts, by kind."""
+        """Batches report exactly the requests that the harness counts, by kind."""
         calls = SourceCalls()
         with self.open(simple.address) as table, harness.watch(calls):
             whole = enumerator(table)
-            for _ in whole.select_files():  # splits may also request hosts, which is not counted
+            for _ in whole.select_files():  # Splits may request hosts too, which is not counted.
                 pass
             metrics = whole.metrics
         _expect_requests(
@@ -119,7 +119,7 @@ class EconomyTests(KitBase):
         )
 
     def test_requests_of_opening_are_those_made(self, harness: Harness, simple: Subject) -> None:
-        """If ``open`` loads a snapshot, its requests are the calls that the harness counts."""
+        """If ``open`` loads a snapshot, it reports exactly the requests that the harness counts."""
         calls = SourceCalls()
         with harness.watch(calls), self.open(simple.address) as table:
             found = table.metadata.requests
@@ -128,7 +128,7 @@ class EconomyTests(KitBase):
         _expect_requests(found, calls, "opening the table")
 
     def test_opening_again_shows_what_is_new(self, simple: Subject) -> None:
-        """A table that is opened again has the new files, so nothing old was cached."""
+        """A table that is opened again has the new files, so no old listing was cached."""
         expect_files(self.splits(simple), simple.files)
         simple.add(partition({"k": 0}), partition({"k": 99}))
         when = "after files were added and the table was opened again"
@@ -149,10 +149,10 @@ class EconomyTests(KitBase):
         )
 
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
-        """A partition that is dropped before its files are listed does not count as empty.
+        """A partition that is dropped before its files are listed is not treated as empty.
 
-        There are three right results: ``list_files`` raises ``MissingPartition``, ``load_details``
-        leaves out the partition, or the table's snapshot still has its files.
+        Three results are correct: ``list_files`` raises ``MissingPartition``, ``load_details``
+        leaves out the partition, or the table's snapshot still has the partition's files.
         """
         with self.open(simple.address) as table:
             listed = list(table.list_partitions(everything(table)))

@@ -1,4 +1,4 @@
-"""Assertions of the kit. Their messages describe the connector's behavior and the expected one."""
+"""The kit's assertions. Their messages describe the connector's and the expected behavior."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def expect(holds: object, did: str, expected: str) -> None:
     Args:
         holds: The condition.
         did: The connector's wrong behavior. The message begins with "The connector" and this text.
-        expected: The right behavior.
+        expected: The correct behavior.
     """
     __tracebackhide__ = True
     if not holds:
@@ -31,7 +31,7 @@ def expect(holds: object, did: str, expected: str) -> None:
 
 
 def frozen(values: Mapping[str, Any]) -> FrozenValues:
-    """Return partition values in a hashable form. NaN becomes a text, so that NaN equals NaN."""
+    """Return partition values in a hashable form. NaN becomes text, so that NaN equals NaN."""
     return tuple((key, "NaN" if is_nan(value) else value) for key, value in values.items())
 
 
@@ -66,9 +66,9 @@ def expect_files(
     """Fail unless there is one split for each expected file, with the values of its partition.
 
     Args:
-        splits: The splits that were found. The files are so small that each is one split.
+        splits: The splits to check. Each file is so small that it is one split.
         expected: Files that the harness has written.
-        when: The condition of the test, such as "without a filter", for the message.
+        when: Circumstances of the test for the message, such as "without a filter".
     """
     __tracebackhide__ = True
     there = Counter((split.path, frozen(split.partition_values)) for split in splits)
@@ -96,7 +96,7 @@ def expect_error(kind: type[SplitlibError], when: str) -> Iterator[list[Splitlib
 
     Args:
         kind: Class of the error.
-        when: The condition of the test, for the message.
+        when: Circumstances of the test, for the message.
 
     Yields:
         A list that is empty at first, and contains the error after the block.

@@ -1,4 +1,4 @@
-"""Tests that a failing source leads to the right error or to a retry, never to missing files.
+"""Tests that a failing source leads to a retry or the right error, but never to missing files.
 
 The source is the catalog or storage that the connector calls.
 """
@@ -33,7 +33,7 @@ _WAIT_SECONDS = 20
 
 
 def unavailable(harness: Harness) -> Callable[[Call], Any]:
-    """Return a replacement for a call. It raises the error of an unavailable source."""
+    """Return a replacement for a call, which raises the error of an unavailable source."""
 
     def fail(call: Call) -> NoReturn:
         raise harness.failure("unavailable")
@@ -56,8 +56,8 @@ class _Hang:
     """A replacement for a call that hangs until the test releases it.
 
     Attributes:
-        begun: Set as soon as a call hangs.
-        over: Set by the test to release the call.
+        begun: Event that is set as soon as a call hangs.
+        over: Event that the test sets to release the call.
     """
 
     def __init__(self) -> None:
@@ -72,15 +72,15 @@ class _Hang:
 
 @dataclass
 class Outcome:
-    """The result of reading a table while one call of its source failed.
+    """The result of reading a table while one call to its source failed.
 
     Attributes:
         at: Number of the failing call, from 1.
         subject: The table.
-        calls: Counter of the source's calls, which replaced one of them.
+        calls: Object that counted the calls to the source, and replaced one of them.
         splits: The splits; None if there was an error.
         error: The error; None if there was no error.
-        begun: Whether some partitions had been listed before the error.
+        begun: Whether some partitions were listed before the error.
     """
 
     at: int
@@ -92,7 +92,7 @@ class Outcome:
 
 
 class FaultTests(KitBase):
-    """Tests that read a table once per call to its source, with another call failing each time."""
+    """Tests that read a table several times. Each time, a different call to its source fails."""
 
     def test_unavailable_source_is_tried_again(self, harness: Harness) -> None:
         """After one failed call, the connector still works, so the engine's retry succeeds."""
@@ -123,12 +123,12 @@ class FaultTests(KitBase):
             _expect_whole_or(outcome, SplitlibError, "returned garbage")
 
     def test_hanging_call_ends_at_its_deadline(self, harness: Harness) -> None:
-        """A hanging call ends at its deadline. Once the source works again, so does the table."""
+        """A hanging call ends at its deadline. The table works again as soon as the source does."""
         for outcome in self._each_hanging_call(harness, call_deadline_seconds=_DEADLINE_SECONDS):
             _expect_whole_or(outcome, SourceUnavailable, "hung")
 
     def test_hanging_open_ends_at_its_deadline(self, harness: Harness) -> None:
-        """If a call of ``open`` hangs, opening ends at its deadline. Later it works again."""
+        """If a call in ``open`` hangs, opening ends at its deadline, and a later attempt works."""
         subject, opening = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         with harness.watch(opening):
             self.open(subject.address).close()
@@ -145,7 +145,7 @@ class FaultTests(KitBase):
             expect_files(self.splits(subject), subject.files, when)
 
     def test_cancel_in_the_middle(self, harness: Harness) -> None:
-        """After an enumeration was cancelled during a call, the table can be read and closed."""
+        """After a call is cancelled in an enumeration, the table can still be read and closed."""
         for outcome in self._each_hanging_call(harness, cancelled=True):
             _expect_whole_or(outcome, SplitlibError, "hung and the enumeration was cancelled")
 
@@ -157,10 +157,10 @@ class FaultTests(KitBase):
         from_then_on: bool = False,
         attempts: int = 3,
     ) -> Iterator[Outcome]:
-        """Open and read a new table once per call to the source, with another call failing.
+        """Open and read new tables. For each of them, a different call to the source fails.
 
         Args:
-            harness: Makes the tables.
+            harness: Harness that creates the tables.
             fault: Replacement for the failing call.
             from_then_on: Whether all later calls fail too.
             attempts: Number of attempts that the engine makes for a call.
@@ -176,12 +176,12 @@ class FaultTests(KitBase):
     def _each_hanging_call(
         self, harness: Harness, *, cancelled: bool = False, **limits: Any
     ) -> Iterator[Outcome]:
-        """Read an open table once per call to the source, with another call hanging.
+        """Read open tables. For each of them, a different call to the source hangs.
 
         After each read, the table is read again without a hanging call.
 
         Args:
-            harness: Makes the tables.
+            harness: Harness that creates the tables.
             cancelled: Whether to cancel the enumeration when the call hangs.
             limits: Settings of the enumeration.
         """
@@ -206,10 +206,10 @@ class FaultTests(KitBase):
             yield outcome
 
     def _calls(self, harness: Harness, *, opening: bool) -> int:
-        """Return the number of calls that reading a table takes, at most ``_MOST_CALLS``.
+        """Return the number of calls that reading a table requires, at most ``_MOST_CALLS``.
 
-        With ``opening``, the calls to open the table count too. Without it, a table with a
-        snapshot may take none.
+        With ``opening``, calls to open the table count too. Without it, a table with a snapshot may
+        require none.
         """
         subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         outcome = Outcome(0, subject, calls)
@@ -245,10 +245,10 @@ def _expect_end(
     """Fail unless ``read`` ends while a call hangs. Then release the call.
 
     Args:
-        hang: The replacement of the call.
+        hang: The replacement for the call.
         at: Number of the call, for the message.
-        read: Reads the table. It runs in another thread.
-        cancel: Called as soon as the call hangs; None to wait for the deadline.
+        read: Function that reads the table. It runs in another thread.
+        cancel: Function to call as soon as the call hangs; None means to wait for the deadline.
     """
     reader = threading.Thread(target=read)
     reader.start()

@@ -1,4 +1,4 @@
-"""Filters for tests. Each filter can also decide without splitlib which partitions match."""
+"""Filters for tests. Each one also decides by itself, without splitlib, which partitions match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib_conformance.key_cases import KeyCase
 
 
 class Filter(Protocol):
-    """A filter, and its own rule for the partitions that match."""
+    """A filter with its own rule for which partitions match."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """Return the filter for a table with the partition keys ``schema``."""
@@ -26,7 +26,7 @@ class Filter(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """A filter by tuples of values of some keys. Without tuples, no partition matches."""
+    """A filter by tuples of key values. Without tuples, no partition matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -45,7 +45,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """A filter by a range of one key, including both ends. None means an open end."""
+    """A filter by a range of one key's values, including both ends. None means an open end."""
 
     field: str
     low: Any
@@ -56,7 +56,7 @@ class Range:
         return DynamicFilteringData.from_range({self.field: (self.low, self.high)})
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a partition with these values matches. Null matches no bound."""
+        """Return whether a partition with these values matches. Null is outside of any bound."""
         if self.low is None and self.high is None:
             return True
         value = values[self.field]
@@ -67,7 +67,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Marker:
-    """The filter that replaces too many join keys. Every partition matches."""
+    """The filter that is used instead of too many join keys. Every partition matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """Return the filter for a table with the partition keys ``schema``."""

@@ -1,4 +1,4 @@
-"""The harness, which makes tables for the tests. A connector's author implements it."""
+"""The harness, which creates tables for the tests. A connector's author implements it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _file_numbers = itertools.count()
 
 
 def not_tried(what: str) -> NoReturn:
-    """Skip the current test, because it needs something that the harness cannot do.
+    """Skip the current test, because the harness cannot do ``what``.
 
     Args:
         what: A verb phrase that completes "the harness has no way to ...".
@@ -45,14 +45,14 @@ class TableAddress:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """Files to be added to one partition, which may exist already.
+    """Files to add to one partition, which may exist already.
 
     Attributes:
         values: Python values by key, in the table's order. None is the null partition. Empty for a
             table without partition keys.
         tables: Data columns, one table per Parquet file. Without tables the partition is empty.
         hidden: Names of additional files that readers must skip, relative to the partition's
-            directory. A harness does not write them if its storage cannot hold such files.
+            directory. A harness skips them if its storage does not support such files.
     """
 
     values: Mapping[str, Any]
@@ -67,7 +67,7 @@ class WrittenFile:
     Attributes:
         path: Path as in the connector's splits: a plain path on the local disk, or a URI.
         size: Size in bytes, as the storage reports it.
-        values: Partition values of the file.
+        values: The file's partition values, by key.
     """
 
     path: str
@@ -76,15 +76,15 @@ class WrittenFile:
 
 
 class Harness(ABC):
-    """Makes tables for one connector, without using the connector or sharing code with it.
+    """Creates tables for one connector, without using the connector or sharing code with it.
 
-    Only the four abstract methods are required. Each other method enables more tests. A test that
-    needs a missing method is skipped with the reason "not tried: the harness has no way to ...".
+    Only the four abstract methods are required. Each other method enables more tests. A test is
+    skipped with the reason "not tried: the harness has no way to ..." if its method is missing.
     """
 
     @abstractmethod
     def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
-        """Create a Parquet table without partitions and files.
+        """Create a Parquet table without partitions or files.
 
         ``partition_schema`` is empty for an unpartitioned table. If the source does not support the
         type of a column, call :func:`not_tried`. A column of type CHAR(n) is a string field with
@@ -93,7 +93,7 @@ class Harness(ABC):
 
     @abstractmethod
     def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
-        """Add files to partitions, create missing partitions, and return the files."""
+        """Add files to partitions, creating missing partitions, and return the files."""
 
     @abstractmethod
     def drop(self, table: TableAddress, values: Mapping[str, Any]) -> None:
@@ -112,8 +112,8 @@ class Harness(ABC):
         """Route every call to the source through ``calls`` until the ``with`` block ends.
 
         Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and
-        those of ``open``, but no others. This implementation is nearly always enough, with the
-        methods of your clients::
+        those in ``open``, but no others. The following implementation is nearly always enough, with
+        your clients' methods::
 
             return calls.patched(
                 catalog=[(MyClient, "list_partitions")], storage=[(LocalFileSystem, "ls")]
@@ -125,21 +125,21 @@ class Harness(ABC):
         """Return the exception that the source's client raises for a kind of failure.
 
         Args:
-            fault: ``unavailable``: the source does not respond. ``refused``: it denies access.
+            fault: ``unavailable`` if the source does not respond, ``refused`` if it denies access.
         """
         if fault == "unavailable":
             return ConnectionResetError("the source has closed the connection")
         return PermissionError("the source refuses the credentials")
 
     def garbage(self, answer: Any) -> Any:
-        """Return a malformed response that replaces the right response ``answer``."""
+        """Return a malformed response to use in place of the correct response ``answer``."""
         return None
 
     def open_connections(self) -> int:
         """Return the number of open connections to the source.
 
-        By default all open files and sockets of this process count. Override this if connections
-        are something else.
+        By default, this is the number of open files and sockets in this process. Override it if
+        your connections are neither.
         """
         try:
             return len(os.listdir("/dev/fd"))
@@ -159,7 +159,7 @@ class Harness(ABC):
         not_tried("drop a table (drop_table)")
 
     def replace_table(self, table: TableAddress) -> None:
-        """Replace the table by another with the same name and columns, without partitions."""
+        """Replace the table with a new one of the same name and columns, without partitions."""
         not_tried("replace a table by another (replace_table)")
 
     def delete_file(self, path: str) -> None:
@@ -192,8 +192,8 @@ def write_files(
     return written
 
 
-# Copied from Hive's FileUtils.escapePathName and not from splitlib, so that tests find errors in
-# splitlib's own list.
+# Characters that Hive escapes. They are copied from Hive's FileUtils.escapePathName and not from
+# splitlib, so that tests find errors in splitlib's own list.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | frozenset(map(chr, range(0x20)))
 
 
@@ -209,7 +209,7 @@ def hive_text(value: Any) -> str:
             return str(value).lower()
         case bytes():
             return value.decode()
-        case datetime():  # instants are written in UTC
+        case datetime():  # Instants are written in UTC.
             local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
             return str(local)
         case float():
@@ -218,7 +218,7 @@ def hive_text(value: Any) -> str:
 
 
 def hive_directory(values: Mapping[str, Any]) -> str:
-    """Return ``k1=v1/k2=v2`` as Hive names the directory of a partition."""
+    """Return the name that Hive gives a partition's directory, such as ``k1=v1/k2=v2``."""
     escaped = {
         key: "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in hive_text(value))
         for key, value in values.items()

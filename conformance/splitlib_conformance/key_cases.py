@@ -16,13 +16,13 @@ from splitlib.model import LOGICAL_TYPE
 
 @dataclass(frozen=True, slots=True)
 class KeyCase:
-    """The partition keys and partitions of a table for tests.
+    """Partition keys and partitions for a test table.
 
     Attributes:
         name: Name of the case.
         schema: Schema of the keys.
         partitions: Values of each partition, by key.
-        absent: Values that no partition has, by key. Filters use them too.
+        absent: Values that no partition has, by key. Filters in tests use them too.
     """
 
     name: str

@@ -24,8 +24,8 @@ class ConnectorConformance(
     LifetimeTests,
     FaultTests,
 ):
-    """All tests of the kit. :mod:`splitlib_conformance` describes how to adopt them.
+    """All tests in the kit. :mod:`splitlib_conformance` describes how to adopt them.
 
-    Make a subclass whose name begins with ``Test``. It defines :attr:`connector` and a fixture
-    ``harness``, and :attr:`capabilities` if the connector implements optional protocols.
+    Write a subclass with a name that begins with ``Test``. Define :attr:`connector` and a fixture
+    ``harness`` in it, and :attr:`capabilities` if the connector implements optional protocols.
     """

@@ -30,7 +30,7 @@ class LifetimeTests(KitBase):
                 expect_files(splits, simple.files, f"in {_THREADS} threads at once")
 
     def test_several_filters_at_once(self, simple: Subject) -> None:
-        """Concurrent enumerations with different filters do not affect one another."""
+        """Concurrent enumerations with different filters do not affect each other."""
         with self.open(simple.address) as table:
 
             def read(k: int) -> list[FileSplit]:
@@ -52,7 +52,7 @@ class LifetimeTests(KitBase):
         expect_files(splits, simple.files, "again after an unfinished listing")
 
     def test_connections_are_given_back(self, harness: Harness, simple: Subject) -> None:
-        """``close`` releases all connections, regardless of how the table was used."""
+        """``close`` releases all connections, no matter how the table was used."""
 
         def half_read(table: Table) -> None:
             listing = enumerator(table, listing_threads=1).select_files()
@@ -72,7 +72,7 @@ class LifetimeTests(KitBase):
             with self.open(simple.address) as table:
                 of(table)
 
-        for of in uses.values():  # so that pools of connections have their size
+        for of in uses.values():  # Let connection pools reach their size before counting.
             open_and_close(of)
         before = harness.open_connections()
         for use, of in uses.items():
@@ -80,14 +80,14 @@ class LifetimeTests(KitBase):
             _expect_given_back(harness, before, f"a table was opened, {use} and closed")
 
     def test_failed_opening_gives_connections_back(self, harness: Harness) -> None:
-        """If ``open`` raises an error, it first closes its connections: callers cannot."""
+        """If ``open`` raises an error, it first closes its connections, because callers cannot."""
         before = harness.open_connections()
         with suppress(SplitlibError):
             self.open(harness.missing_table())
         _expect_given_back(harness, before, "failing to open a table that does not exist")
 
     def test_broken_opening_gives_connections_back(self, harness: Harness) -> None:
-        """If any call of ``open`` to the source fails, ``open`` closes its connections."""
+        """If any call to the source fails in ``open``, then ``open`` closes its connections."""
         subject, calls = self.create_numbered(harness, 1), SourceCalls()
         with harness.watch(calls):
             self.open(subject.address).close()
@@ -112,7 +112,7 @@ def _at_once(read: Callable[[int], list[FileSplit]]) -> Iterator[list[FileSplit]
 
 
 def _expect_given_back(harness: Harness, before: int, when: str) -> None:
-    """Fail if more connections than before are still open after some seconds."""
+    """Fail if more than ``before`` connections are still open after some seconds."""
     __tracebackhide__ = True
     until = time.monotonic() + _WAIT_SECONDS
     while (now := harness.open_connections()) > before and time.monotonic() < until:

@@ -17,19 +17,20 @@ from splitlib_conformance.expectations import expect, expect_files, expect_parti
 from splitlib_conformance.harness import Harness
 
 _MANY = 64
-# Real pages are far larger. With one request per partition, pruned partitions would cost requests.
+# Real pages are far larger. With one request per partition, even pruned partitions would take
+# requests.
 _LEAST_PARTITIONS_PER_PAGE = 4
 _SMALL_PAGE = 3
-# A full page and a part of one, if a page has 1,000 partitions, as in many sources. The last
-# partition is added later: without it, the last page is full.
+# In many sources, a page has 1,000 partitions, so these are a full page and a part of another. The
+# last partition is added later, so the test also covers a table whose last page is full.
 _SEVERAL_PAGES = (1000, 1)
 
 
 class PagesTests(KitBase):
-    """Tests of the batches of partitions: their order, their number and their request counts."""
+    """Tests of partition batches: their order, their number and their request counts."""
 
     def test_order_is_the_same_every_time(self, harness: Harness) -> None:
-        """Partitions are always listed in the same order, also with a filter or after reopening."""
+        """Partitions always have the same order, even with a filter or after reopening."""
         subject = self.create_numbered(harness, _MANY)
         orders = []
         for _ in range(2):
@@ -58,7 +59,7 @@ class PagesTests(KitBase):
     def test_pages_hold_many_partitions(self, harness: Harness) -> None:
         """Pages are as large as the source allows, so one request returns many partitions.
 
-        The tables of the test are small, so pages of a few partitions are accepted.
+        The test tables are small, so pages with a few partitions are accepted.
         """
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
@@ -73,7 +74,7 @@ class PagesTests(KitBase):
         expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
 
     def test_large_pages_join_up(self, harness: Harness) -> None:
-        """No partition of a large table is lost or repeated between the pages of the source."""
+        """No partition of a large table is lost or repeated between pages."""
         subject = self.create(harness, ONE_KEY, [])
         for number in _SEVERAL_PAGES:
             there = len(subject.files)
@@ -85,7 +86,7 @@ class PagesTests(KitBase):
             expect_partitions(listed, [f.values for f in subject.files], "list_partitions")
 
     def test_small_pages_join_up(self, harness: Harness) -> None:
-        """Small pages lose or repeat no partition, and each page counts as a request."""
+        """With small pages, no partition is lost or repeated, and each page counts as a request."""
         subject = self.create_numbered(harness, 3 * _SMALL_PAGE + 1)
         paged = harness.in_pages(subject.address, _SMALL_PAGE)
         with self.open(subject.address) as table:
@@ -116,7 +117,7 @@ class PagesTests(KitBase):
         )
 
     def test_same_splits_in_the_same_order(self, subject: Subject) -> None:
-        """Splits have the same order for any number of threads, and after reopening the table."""
+        """Splits have the same order with any number of threads, and after reopening the table."""
         runs = []
         for threads in (1, 16, 16):
             with self.open(subject.address) as table:

@@ -25,7 +25,8 @@ class SourceCalls:
         struck: Number of calls that were replaced.
 
     Args:
-        instead: Function that replaces a call. It receives the original call. None: replace none.
+        instead: Function that replaces a call. It receives the original call. If None, no call is
+            replaced.
         at: Number of the call to replace, counted from 1.
         from_then_on: Whether to replace all later calls too.
     """
@@ -44,13 +45,13 @@ class SourceCalls:
 
     @property
     def requests(self) -> Requests:
-        """Number of calls of each kind."""
+        """Number of calls to the catalog and to the storage."""
         with self._lock:
             return Requests(self._made["catalog"], self._made["storage"])
 
     @property
     def made(self) -> int:
-        """Number of calls."""
+        """Total number of calls."""
         return sum(self.requests)
 
     def catalog(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -70,7 +71,7 @@ class SourceCalls:
     ) -> Iterator[None]:
         """Route functions of the source's clients through this object until the block ends.
 
-        Each pair is a class or module and the name of a function in it. If one of the functions
+        Each pair is a class or module and the name of a function in it. If one of these functions
         calls another one of them, that call is counted twice.
 
         Args:
@@ -95,7 +96,7 @@ class SourceCalls:
 
 
 def _passing(through: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
-    # A plain function, so that it becomes a method of the class that it is set in.
+    # This is a plain function, so that it becomes a method when it is set in a class.
     def passing(*args: Any, **named: Any) -> Any:
         return through(method, *args, **named)
 

@@ -1,4 +1,4 @@
-"""Tests that statistics of files are right, so that pruning by them loses no rows."""
+"""Tests that file statistics are correct, so that pruning by them loses no rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib_conformance.harness import Harness, NewPartition
 from splitlib_conformance.key_cases import ONE_KEY_CASES, KeyCase
 
 _COLUMN = "c"
-# Name of a second column of the same type. Each file has other values in it, so its bounds differ.
+# Name of a second column of the same type. Its values, and so its bounds, differ from the first's.
 _OTHER = "other"
 
 
@@ -33,7 +33,7 @@ class Column:
     Attributes:
         subject: The table.
         case: Type and values of the column.
-        rows: The values of each column, by path of the file.
+        rows: The values of each column, by file path.
     """
 
     subject: Subject
@@ -46,7 +46,7 @@ class Column:
         return self.case.schema.field(0).with_name(_COLUMN)
 
     def everything(self, table: Table) -> Predicate:
-        """Return a predicate that keeps every file and needs statistics of every column."""
+        """Return a predicate that keeps every file, but requires the statistics of every column."""
         known = table.metadata.filter_schema
         names = {name.lower() for name in known.names}
         filters = [
@@ -57,7 +57,7 @@ class Column:
         return Predicate(known, filters)
 
     def values(self) -> dict[str, list[Any]]:
-        """Return all values of each column, over all files."""
+        """Return all values of each column, from all files."""
         found: dict[str, list[Any]] = {_COLUMN: [], _OTHER: []}
         for of_file in self.rows.values():
             for name, values in of_file.items():
@@ -70,21 +70,21 @@ class StatisticsTests(KitBase):
 
     @pytest.fixture(params=ONE_KEY_CASES, ids=lambda case: case.name)
     def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return a type of columns. Each test with this fixture runs once per type."""
+        """Return one column type. Tests with this fixture run once for each type."""
         case: KeyCase = request.param
         return case
 
     @pytest.fixture
     def column(self, harness: Harness, column_case: KeyCase) -> Column:
-        """Create a table whose files have different kinds of values.
+        """Create a table with one file for each kind of values.
 
-        There are files with low values, high values, one repeated value, one value and null, only
-        nulls, and all values.
+        The files have low values, high values, one repeated value, one value and null, only nulls,
+        or all values.
         """
         field = column_case.schema.field(0)
         schema = pa.schema([field.with_name(_COLUMN), field.with_name(_OTHER)])
         given = [p["k"] for p in column_case.partitions if p["k"] is not None]
-        # Separate low and high values into different files, if the type has an order.
+        # If the type has an order, low and high values go to different files.
         plain = sorted(given) if has_range(field.type) else given
         half = (len(plain) + 1) // 2
         pieces = [plain[:half], plain[half:], plain[:1] * 3, [plain[0], None], [None] * 2, plain]
@@ -114,7 +114,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_flags_are_of_the_rows(self, column: Column) -> None:
-        """If ``has_null``, ``has_nan`` or ``has_value`` is false, the file has no such value."""
+        """A file has no value for which ``has_null``, ``has_nan`` or ``has_value`` is false."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             plain = _plain(values)
@@ -175,7 +175,7 @@ class StatisticsTests(KitBase):
         )
 
     def _described(self, column: Column) -> Table:
-        """Open the table, and skip the test if the connector has no statistics of the column."""
+        """Open the table, or skip the test if the connector has no statistics on the column."""
         table = self.open(column.subject.address)
         if _COLUMN in table.metadata.filter_schema.names and table.metadata.has_statistics:
             return table
@@ -183,7 +183,7 @@ class StatisticsTests(KitBase):
         pytest.skip("not tried: the connector's filter_schema has no data column")
 
     def _statistics(self, column: Column) -> Iterator[tuple[str, str, ColumnStatistics, int]]:
-        """Yield each file's path with each column's name, statistics, and row in the statistics."""
+        """Yield file path, column name, column statistics and the file's row in the statistics."""
         found = 0
         with self._described(column) as table:
             predicate = column.everything(table)

@@ -24,7 +24,7 @@ def time_limit(seconds: float, test: str) -> Iterator[None]:
     ``SIGALRM``, as on Windows, the stacks are printed and the process ends.
 
     Args:
-        seconds: The limit.
+        seconds: The time limit, in seconds.
         test: Name of the test, for the message.
     """
     if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
@@ -38,7 +38,7 @@ def time_limit(seconds: float, test: str) -> Iterator[None]:
     def stop(_: int, frame: FrameType | None) -> None:
         calls = {each.f_code.co_name for each, _ in traceback.walk_stack(frame)}
         if "pytest_pyfunc_call" not in calls:
-            return  # an error outside of the test function would end pytest; try again
+            return  # An error outside of the test function would end pytest, so wait for the next.
         signal.setitimer(signal.ITIMER_REAL, 0)
         for each in sys._current_frames().values():
             print("".join(traceback.format_stack(each)), file=sys.stderr)
@@ -54,5 +54,5 @@ def time_limit(seconds: float, test: str) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)  # of another plugin
+        signal.setitimer(signal.ITIMER_REAL, left, interval)  # Restore another plugin's timer.
         signal.signal(signal.SIGALRM, before)

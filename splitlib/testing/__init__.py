@@ -1,4 +1,4 @@
-"""Tools for tests, demos and benchmarks: a Hive metastore, and counters of Spark's work."""
+"""Tools for tests, demos and benchmarks: a Hive metastore, and counts of what Spark reads."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 

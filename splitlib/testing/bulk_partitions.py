@@ -1,9 +1,9 @@
-"""Add partitions directly to the Derby database of a metastore.
+"""Add partitions directly to a metastore's Derby database.
 
-With thrift, adding a partition takes 10 to 20 ms, which is too slow for 100,000 partitions. This
-module imports a CSV file into a staging table instead. Then one ``INSERT … SELECT`` per table of
-Hive's schema creates the rows that ``ObjectStore.addPartition`` creates. Each partition gets a copy
-of the table's storage descriptor.
+Adding a partition over Thrift takes 10 to 20 ms, which is too slow for 100,000 partitions. This
+module imports a CSV file into a staging table instead. Then one ``INSERT … SELECT`` per table in
+Hive's schema creates the same rows as ``ObjectStore.addPartition``. Each partition gets a copy of
+the table's storage descriptor.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 
 _MODELS = "org.apache.hadoop.hive.metastore.model."
 
-# {serde}, {descriptor} and {partition} are the first new ids; {table…} are ids of the Hive table.
-# The order of the statements matters, because of foreign keys.
+# {serde}, {descriptor} and {partition} are the first new ids; {table…} are the Hive table's ids.
+# The order of the statements matters because of foreign keys.
 _INSERTS = """
 INSERT INTO SERDES (SERDE_ID, NAME, SLIB)
   SELECT {serde} + N, NAME, SLIB FROM STAGED_PARTITIONS, SERDES WHERE SERDE_ID = {table.serde_id};
@@ -97,8 +97,8 @@ def bulk_add_partitions(
 def _message(error: BaseException) -> str:
     """Return the database's error message.
 
-    For every Java error, PySpark requests details from the JVM of its session, even if the error is
-    from another JVM. This fails with another error, so follow the causes to the original one.
+    For every Java error, PySpark requests details from its session's JVM, even if the error comes
+    from another JVM. This fails with a new error, so follow the causes to the original error.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -162,7 +162,7 @@ def _write_csv(
 
 
 def _stage(connection: Any, csv_path: Path, table: _Table) -> None:
-    _drop_staging(connection)  # an import that was killed may have left the table
+    _drop_staging(connection)  # An import that was killed may have left the table behind.
     values = ", ".join(f"VALUE{i} VARCHAR(255)" for i in range(len(table.keys)))
     _execute(
         connection,
@@ -195,10 +195,9 @@ def _insert(connection: Any, table: _Table, count: int) -> None:
 
 
 def _reserve_ids(connection: Any, model: str, count: int) -> int:
-    """Reserve `count` ids of Hive's class `model`, and return the first one.
+    """Reserve `count` ids for objects of Hive's class `model`, and return the first id.
 
-    The row of the sequence is locked until the commit, so the running metastore cannot use the same
-    ids.
+    The sequence's row is locked until the commit, so the running metastore cannot use the same ids.
     """
     sequence = _MODELS + model
     taken = _execute(
@@ -206,7 +205,7 @@ def _reserve_ids(connection: Any, model: str, count: int) -> int:
         f"UPDATE SEQUENCE_TABLE SET NEXT_VAL = NEXT_VAL + {count} WHERE SEQUENCE_NAME = ?",
         sequence,
     )
-    if not taken:  # no object of this model exists yet
+    if not taken:  # No object of this class exists yet.
         _execute(connection, f"INSERT INTO SEQUENCE_TABLE VALUES (?, {count + 1})", sequence)
     [(next_id,)] = _query(
         connection, "SELECT NEXT_VAL FROM SEQUENCE_TABLE WHERE SEQUENCE_NAME = ?", sequence

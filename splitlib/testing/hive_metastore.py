@@ -1,8 +1,8 @@
 """Run a real Hive metastore from the jars that PySpark includes.
 
-A small JVM, controlled through py4j, opens Hive's metastore handler on an embedded Derby database,
-and a thrift server for it with the configuration of ``HiveMetaStore.main``. The server listens only
-on the loopback interface. By default it uses a free port.
+A small JVM, controlled through py4j, opens Hive's metastore handler on an embedded Derby database.
+It also starts a Thrift server, configured as in ``HiveMetaStore.main``. The server listens only on
+the loopback interface. By default it uses a free port.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import IO, Any
 from splitlib.testing.bulk_partitions import bulk_add_partitions
 
 _HOST = "127.0.0.1"
-_DERBY_URL = "jdbc:derby:db"  # relative to derby.system.home
+_DERBY_URL = "jdbc:derby:db"  # The path is relative to derby.system.home.
 _STOP_TIMEOUT_SECONDS = 10
 _LOG_TAIL_BYTES = 8_000
 
@@ -30,14 +30,14 @@ class HiveMetastore:
     """A Hive metastore in its own process, which runs during the ``with`` block.
 
     All its files are in `directory`: the Derby database, the warehouse and the log. Spark connects
-    with `spark_conf`, other thrift clients with `uri`. The metastore ends with the Python process
+    with `spark_conf`, other Thrift clients with `uri`. The metastore ends with the Python process
     that started it, even if that process is killed.
 
     Args:
         directory: Directory for database and warehouse. It is not removed, so a later metastore
             with the same directory has the same tables. None means a temporary directory, which
             `stop` removes.
-        port: Port to listen on. 0 means a free port, which does not change if the metastore is
+        port: Port to listen on. 0 means a free port, which stays the same if the metastore is
             started again.
         start_timeout_seconds: Maximum time for `start`, in seconds.
         heap_megabytes: Maximum heap of the JVM, in megabytes. 512 is enough for a million
@@ -77,7 +77,7 @@ class HiveMetastore:
         return f"thrift://{_HOST}:{self._port}"
 
     def spark_conf(self) -> dict[str, str]:
-        """Return the Spark settings with which a session uses this metastore as its catalog."""
+        """Return Spark settings that make this metastore the session's catalog."""
         return {
             "spark.sql.catalogImplementation": "hive",
             "spark.hadoop.hive.metastore.uris": self.uri,
@@ -116,7 +116,7 @@ class HiveMetastore:
             self._gateway = _connect(process)
             self._serve()
         except (OSError, Py4JError) as error:
-            # str(error) requests the text from the JVM, so build the message before the JVM stops.
+            # Build the message before the JVM stops, because str(error) requests it from the JVM.
             message = (
                 f"the Hive metastore in {self.directory} did not start. The directory must be "
                 f"writable and used by no other metastore, the port ({self._port or 'any'}) free, "
@@ -130,7 +130,7 @@ class HiveMetastore:
                 watchdog.cancel()
 
     def stop(self) -> None:
-        """Stop the metastore and remove a temporary directory. Do nothing if it is not running."""
+        """Stop the metastore, if it is running, and remove its directory if it is temporary."""
         if self._process is not None:
             self._close_database()
             self._process.terminate()
@@ -152,9 +152,9 @@ class HiveMetastore:
         values: Sequence[tuple[str | None, ...]],
         locations: Sequence[str] | None = None,
     ) -> None:
-        """Add thousands of partitions per second to an existing table, without thrift.
+        """Add thousands of partitions per second to an existing table, without Thrift.
 
-        The result is the same as that of Hive's ``add_partitions``. All partitions are added in one
+        The result is the same as with Hive's ``add_partitions``. All partitions are added in one
         transaction. Directories are neither created nor checked.
 
         Args:
@@ -188,11 +188,11 @@ class HiveMetastore:
     def _launch(self, java: str, jars: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         properties = {
             "derby.system.home": str(self.directory),
-            # Skip fsync: data is lost only if the operating system crashes, not the process.
+            # Skip fsync, because data is lost only if the operating system crashes.
             "derby.system.durability": "test",
             "javax.jdo.option.ConnectionURL": f"{_DERBY_URL};create=true",
             "datanucleus.schema.autoCreateAll": "true",
-            # Retry without a pause, because no other process holds locks on the database.
+            # Do not pause before retries, because no other process holds locks on the database.
             "hive.hmshandler.retry.interval": "0",
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": str(self.warehouse),
@@ -202,7 +202,7 @@ class HiveMetastore:
             [
                 java,
                 f"-Xmx{self._heap_megabytes}m",
-                # The process does not run for long. These two options reduce its start time by 40%.
+                # The process is short-lived, so these two options reduce its start time by 40%.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 *(f"-D{key}={value}" for key, value in properties.items()),
@@ -218,11 +218,11 @@ class HiveMetastore:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # Ctrl-C must stop the user's program, but not the metastore
+            start_new_session=True,  # Ctrl-C must not stop the metastore with the user's program.
         )
 
     def _serve(self) -> None:
-        """Start a thrift server for the metastore, as ``HiveMetaStore.startMetaStore`` does."""
+        """Start a Thrift server for the metastore, as ``HiveMetaStore.startMetaStore`` does."""
         jvm = self._gateway.jvm
         hive, thrift = jvm.org.apache.hadoop.hive, jvm.org.apache.thrift
         handler = hive.metastore.HiveMetaStore.newRetryingHMSHandler(
@@ -235,9 +235,10 @@ class HiveMetastore:
             .processor(hive.metastore.TUGIBasedProcessor(handler))
             .transportFactory(hive.thrift.TUGIContainingTransport.Factory())
             .protocolFactory(thrift.protocol.TBinaryProtocol.Factory())
-            .stopTimeoutVal(0)  # do not wait for clients that stay connected
+            .stopTimeoutVal(0)  # Do not wait for clients that stay connected.
         )
-        # Use a Java thread: an open py4j call would log an error when the process is killed.
+        # Serve in a Java thread, because an open py4j call would log an error when the process is
+        # killed.
         runnable = jvm.java.beans.EventHandler.create(
             jvm.java.lang.Class.forName("java.lang.Runnable"), self._server, "serve"
         )
@@ -253,7 +254,7 @@ class HiveMetastore:
             self._server.stop()
             self._gateway.jvm.java.sql.DriverManager.getConnection(f"{_DERBY_URL};shutdown=true")
         except Py4JError:
-            pass  # Derby always raises an exception at shutdown, and the JVM may have crashed
+            pass  # Derby always raises an exception at shutdown, and the JVM may have crashed.
 
     def _forget_process(self) -> None:
         assert self._process is not None

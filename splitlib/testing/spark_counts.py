@@ -1,8 +1,8 @@
-"""Count what Spark fetches, lists and reads for one query.
+"""Count the partitions that Spark fetches, and the files that it lists and reads, for one query.
 
-The number of partitions and files found comes from counters of Spark's catalog client. The number
-of files read comes from metrics of the scans in the executed plan. The time includes the listing of
-files, which Spark's UI leaves out.
+The numbers of partitions and files found come from counters in Spark's catalog client. The number
+of files read comes from scan metrics in the executed plan. The time includes listing files, which
+Spark's UI leaves out.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class QueryCounts:
         partitions_fetched: Number of partitions whose details Spark fetched from the metastore.
         files_discovered: Number of files that Spark found by listing directories, for all tables.
         files_read: Number of files that the scans of partitioned tables opened.
-        bytes_read: Total size of these files. For columnar files, Spark reads only the columns in
-            use.
+        bytes_read: Total size of these files, in bytes. In columnar files, Spark reads only the
+            columns that it uses.
         seconds: Time to build and run the query until its last row, in seconds.
-        result: Rows of the query.
+        result: Rows that the query returned.
     """
 
     partitions_fetched: int
@@ -48,9 +48,9 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
 
     Args:
         spark: A classic session. Spark Connect provides neither counters nor plans.
-        query: Function that returns the DataFrame to collect. Queries that it runs itself, such as
-            one for join keys, count in the seconds, partitions and files found, but not in the
-            files read.
+        query: Function that returns the DataFrame to collect. Queries that the function itself
+            runs, such as one for join keys, are included in ``seconds``, ``partitions_fetched`` and
+            ``files_discovered``, but not in ``files_read``.
     """
     jvm: Any = spark._jvm
     catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
@@ -59,7 +59,7 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
     df = query()
     result = df.collect()
     seconds = time.perf_counter() - started
-    # Use collect(), because df.count() would run another plan and leave the metrics of this empty.
+    # Use collect(), because df.count() would run another plan and leave this plan's metrics empty.
     scans = [scan for scan in _scans(df) if scan.relation().partitionSchema().nonEmpty()]
     return QueryCounts(
         partitions_fetched=int(catalog.METRIC_PARTITIONS_FETCHED().getCount()),
@@ -72,7 +72,7 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
 
 
 def _scans(df: DataFrame) -> list[Any]:
-    """Return the file scans of the executed plan. A reused scan is returned once."""
+    """Return the file scans in the executed plan. A reused scan is returned only once."""
     root = df._jdf.queryExecution().executedPlan()
     return list({n.id(): n for n in _nodes(root) if n.getClass().getSimpleName() == _SCAN}.values())
 
