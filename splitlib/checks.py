@@ -114,7 +114,7 @@ class PartitionsOnce:
         self._batches: list[PartitionBatch] = []
         self._greatest: str | None = None
         self._refs: set[str] | None = None
-        """The handles seen so far; None while batches arrive in ascending order."""
+        """All handles seen so far. None as long as batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
         """Return ``batch`` without partitions that occurred earlier, in this or another batch."""

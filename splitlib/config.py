@@ -254,7 +254,7 @@ def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) ->
         expected = " or ".join(kind.__name__ for kind in accepted)
         raise ConfigError(f"{name} must be {expected}, not {value!r}.")
     minimum, choices = metadata["minimum"], metadata["choices"]
-    # `not >=` instead of `<`, so that NaN is rejected too.
+    # The test is `not >=` instead of `<`, so that NaN is rejected too.
     if minimum is not None and value is not None and not value >= minimum:
         raise ConfigError(f"{name} must be at least {minimum}, not {value!r}.")
     if choices and value not in choices:

@@ -105,7 +105,7 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str 
         known: The names that exist.
         similarity: Minimum similarity of the two names, from 0 to 1.
     """
-    # Imported here so that importing splitlib stays fast: only error messages need it.
+    # Imported here to keep ``import splitlib`` fast, because only error messages use it.
     from difflib import get_close_matches
 
     by_lower_case = {other.lower(): other for other in known}
@@ -191,7 +191,7 @@ class ConnectorNotFound(SplitlibError, LookupError):
 
 
 class ConnectorNotInstalled(SplitlibError, ImportError):
-    """The connector exists, but packages that it needs are not installed."""
+    """The connector exists, but packages that it requires are not installed."""
 
 
 class TableNotFound(SplitlibError, LookupError):

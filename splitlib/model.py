@@ -305,7 +305,7 @@ class PartitionBatch:
             object.__setattr__(self, "fields", PartitionField.identities(names))
 
     def __len__(self) -> int:
-        # Not values.num_rows, which is 0 for a batch without columns.
+        # Do not use values.num_rows, because it is 0 for a batch without columns.
         return len(self.refs)
 
     @property
@@ -353,7 +353,7 @@ class PartitionBatch:
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files of some partitions, all read in the same way.
+    """Data files of one or more partitions, all read in the same way.
 
     Attributes:
         files: Columns as in :data:`FILE_SCHEMA`. ``path`` is a plain absolute path on the local

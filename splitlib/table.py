@@ -211,7 +211,7 @@ class Table:
         See :meth:`splitlib.spi.Connector.list_files`. An incomplete listing raises an error.
 
         Raises:
-            LocationNotAllowed: for a file outside of ``allowed_locations``.
+            LocationNotAllowed: if a file is outside of ``allowed_locations``.
         """
 
         def find() -> list[FileBatch]:

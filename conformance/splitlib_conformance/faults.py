@@ -145,7 +145,7 @@ class FaultTests(KitBase):
             expect_files(self.splits(subject), subject.files, when)
 
     def test_cancel_in_the_middle(self, harness: Harness) -> None:
-        """After a call is cancelled in an enumeration, the table can still be read and closed."""
+        """After an enumeration is cancelled during a call, the table can be read and closed."""
         for outcome in self._each_hanging_call(harness, cancelled=True):
             _expect_whole_or(outcome, SplitlibError, "hung and the enumeration was cancelled")
 

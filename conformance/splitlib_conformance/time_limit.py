@@ -38,7 +38,7 @@ def time_limit(seconds: float, test: str) -> Iterator[None]:
     def stop(_: int, frame: FrameType | None) -> None:
         calls = {each.f_code.co_name for each, _ in traceback.walk_stack(frame)}
         if "pytest_pyfunc_call" not in calls:
-            return  # An error outside of the test function would end pytest, so wait for the next.
+            return  # An error outside of the test function would end pytest, so try again later.
         signal.setitimer(signal.ITIMER_REAL, 0)
         for each in sys._current_frames().values():
             print("".join(traceback.format_stack(each)), file=sys.stderr)

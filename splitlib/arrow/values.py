@@ -43,7 +43,7 @@ def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     always become null: Arrow parses them, but Spark does not.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
-        return _of_others(values, kind)  # Arrow's own cast misses some overflows
+        return _of_others(values, kind)  # Arrow's own cast does not detect some overflows.
     is_text = pa.types.is_string(values.type)
     try:
         if not (is_text and pa.types.is_integer(kind) and contains_any(values, b"xX")):

@@ -1,4 +1,4 @@
-"""Commands for whole tables: ``tables`` lists them, ``analyze`` reads column bounds of footers."""
+"""Commands for whole tables: ``tables`` lists them, ``analyze`` stores column bounds of files."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class SplitAssigner(Protocol):
         """Add splits that were handed to a reader before and came back."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``; None if empty."""
+        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
 
     def remove(self, split_ids: Collection[str]) -> None:
         """Remove splits that are no longer to be read; unknown ids are ignored."""
@@ -54,7 +54,7 @@ class FifoAssigner:
         self._waiting.extendleft(reversed(list(splits)))
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``; None if empty."""
+        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
         return self._waiting.popleft() if self._waiting else None
 
     def remove(self, split_ids: Collection[str]) -> None:
@@ -89,7 +89,7 @@ class LocalityAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``; None if empty."""
+        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
         local = self._of_host.get(hostname.lower()) if hostname else None
         first = next(iter(local or self._of_host.get(_NOWHERE) or self._waiting), None)
         return None if first is None else self._forget(first)
@@ -142,7 +142,7 @@ class LargestFirstAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``; None if empty."""
+        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
         return heappop(self._heap)[2] if self._heap else None
 
     def remove(self, split_ids: Collection[str]) -> None:

@@ -44,8 +44,8 @@ _COLUMNS = pa.schema(
         ("length", pa.int64()),
         ("file_size", pa.int64()),
         ("modified", pa.int64()),
-        ("read_format", pa.int64()),  # index into the list "read_formats" of the JSON section
-        ("deletes", pa.int64()),  # index into the list "deletes" of the JSON section
+        ("read_format", pa.int64()),  # index into the list "read_formats" in the JSON section
+        ("deletes", pa.int64()),  # index into the list "deletes" in the JSON section
         ("hosts", pa.list_(pa.string())),
     ]
 )

@@ -77,7 +77,7 @@ class _Reader:
     attempt: int
     hostname: str | None
     waits: int = 0
-    """Number of consecutive requests without a split."""
+    """Number of consecutive requests for which no split was available."""
 
 
 class DynamicFileSplitEnumerator:
@@ -139,7 +139,7 @@ class DynamicFileSplitEnumerator:
         return restored
 
     def snapshot_state(self) -> bytes:
-        """Return unacknowledged splits, filters and known files as bytes for :meth:`restore`.
+        """Return unacknowledged splits, filters and listed files' ids as bytes for :meth:`restore`.
 
         The size is about 16 bytes per enumerated file plus 200 bytes per unacknowledged split.
 
@@ -268,7 +268,7 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits that wait for a reader. It is bounded, no matter how large the table."""
+        """Number of splits that wait for a reader. It is limited, however large the table is."""
         with self._lock:
             self._receive()
             return len(self._assigner)
@@ -300,7 +300,7 @@ class DynamicFileSplitEnumerator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # The methods below require the lock.
+    # Callers of the methods below must hold the lock.
 
     def _reader(self, reader_id: Hashable, attempt: int | None) -> _Reader | None:
         reader = self._readers.get(reader_id)

@@ -188,7 +188,7 @@ class HiveMetastore:
     def _launch(self, java: str, jars: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         properties = {
             "derby.system.home": str(self.directory),
-            # Skip fsync, because data is lost only if the operating system crashes.
+            # Skip fsync: only a crash of the operating system, not of the process, loses data.
             "derby.system.durability": "test",
             "javax.jdo.option.ConnectionURL": f"{_DERBY_URL};create=true",
             "datanucleus.schema.autoCreateAll": "true",
@@ -287,7 +287,7 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
             enable_memory_management=False,
         )
     )
-    # Nothing reads the JVM's stdout from here on, so redirect Hive's output to the log.
+    # From here on, nobody reads the JVM's stdout, so redirect Hive's output to the log.
     gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
     return gateway
 
