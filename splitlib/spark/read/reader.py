@@ -175,10 +175,9 @@ class TableReader:
     def load(self) -> DataFrame:
         """Collect the keys, prune partitions and files, and return a DataFrame of matching files.
 
-        The schema is the same as for ``spark.table``: data columns, then partition columns. This
-        call fixes the keys and files, so each run of the DataFrame uses the same ones.
-        :func:`splitlib.replan` collects and lists them again. :func:`splitlib.explain` reports the
-        pruned partitions and files.
+        The schema is the same as for ``spark.table``: data columns, then partition columns. Each
+        run of the DataFrame uses the same keys and files. :func:`splitlib.replan` collects and
+        lists them again. :func:`splitlib.explain` reports the pruned partitions and files.
 
         Raises:
             InvalidFilter: if a join column does not exist.
