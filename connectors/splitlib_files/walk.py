@@ -192,7 +192,8 @@ class Walk:
             # files at the levels between them and the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(
-                    f"File {level.files[0].path!r} lies above the partitions of {key!r}.",
+                    f"File {level.files[0].path!r} is in a directory above the partitions of "
+                    f"{key!r}.",
                     hint="move it away, or give the right partition_schema.",
                 )
         children = [

@@ -121,7 +121,10 @@ def _candidates(
 
 
 def _between(values: Projected, predicate: Predicate, key: str) -> range:
-    """Return the numbers of the values that lie within the outer bounds of every range filter."""
+    """Return the positions of the projected values that every range filter may keep.
+
+    They lie between the lowest and the highest bound of each filter.
+    """
     first, end, value = 0, values.count, values.value
     assert value is not None
     for matcher in predicate.matchers:

@@ -42,7 +42,7 @@ class Refs(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Some files of one manifest."""
+    """The files that were selected from one manifest."""
 
     contents: Contents
     """All data files of the manifest."""

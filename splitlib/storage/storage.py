@@ -123,13 +123,13 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the first directory, and the following directories that the same pages cover.
+        """List the first directory, and the directories after it that are on the same pages.
 
-        One page of an object store can cover several directories.
+        One page of an object store's listing can contain several directories.
 
         Returns:
-            Files and number of requests, as in :meth:`list_files`, and the number of directories
-            that are listed completely, counted from the first.
+            The files and the number of requests, as in :meth:`list_files`, and the number of
+            leading directories that were listed completely.
         """
         if len(locations) > 1 and self._is_in_order:
             try:

@@ -401,7 +401,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
     """Return delete files as a file batch, in which ``partition`` is the delete file's number."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
-        raise UnsupportedTable(f"Delete files in {min(other)} cannot be read, only in parquet.")
+        raise UnsupportedTable(f"Delete files in the format {min(other)} cannot be read.")
     rows = [
         {"path": delete.path, "size": delete.size, "modified": 0, "partition": number}
         for number, delete in enumerate(deletes)

@@ -96,7 +96,10 @@ class BlockedColumns:
         self._known: dict[Path, Blocked] = {}
 
     def of(self, node: Node) -> Blocked:
-        """Return the blocked attributes in a node's output. All nodes must be in the same plan."""
+        """Return the attributes in a node's output that cannot pass keys on to a scan.
+
+        All nodes that one instance is asked for must be in the same plan.
+        """
         if node.path not in self._known:
             self._known[node.path] = {} if node.is_leaf else self._of(node)
         return self._known[node.path]

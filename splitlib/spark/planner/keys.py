@@ -63,10 +63,10 @@ class Bounds:
 
     @property
     def brackets(self) -> str:
-        """The ends that the intervals include, in the notation of :class:`Ranges`, such as ``(]``.
+        """Which ends of the intervals are inclusive, as in :class:`Ranges`, such as ``(]``.
 
-        If a row has both ``>`` and ``>=``, the lower end is included, even if the ``>`` bound is
-        the greater one. That may keep one value too many, but never drops a match.
+        If a row has a ``>`` and a ``>=`` bound, the lower end is inclusive, even if the ``>`` bound
+        is the greater one. This may keep one value too many, but never drops a match.
         """
         operators = {operator for operator, _ in self.comparisons}
         return ("[" if ">=" in operators else "(") + ("]" if "<=" in operators else ")")

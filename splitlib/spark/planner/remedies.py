@@ -22,6 +22,15 @@ from splitlib.spark.planner.join_graph import JoinFilter, discover
 from splitlib.spark.planner.lineage import leaf_ids
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
+_UNION: Final = (
+    "combined with UNION ALL. Each part has to leave out the rows of the parts before it, or they "
+    "occur twice."
+)
+_SAME: Final = "if the query then means the same."
+_RECURSIVE: Final = (
+    "These keys are known only while the recursive query runs. Add a condition on the partition "
+    "columns, or store the result of the recursive query in a table first."
+)
 _REMEDIES: Final = {
     # Reasons why Spark runs the whole query unchanged.
     "dynamic_filtering_enabled is off": "Set spark.splitlib.dynamicFilteringEnabled to true.",
@@ -32,7 +41,8 @@ _REMEDIES: Final = {
     "the internals of this Spark": "Use splitlib.read(spark).table(…).filtered_by(…), which prunes "
     "without them.",
     "is a streaming query": "Call splitlib.optimize in foreachBatch.",
-    "is the result of a command": "Pass the text of the command to splitlib.sql.",
+    "is the result of a command": "If the command reads tables, pass its text to splitlib.sql. For "
+    "other commands nothing is to be done.",
     "the query has no join": "Nothing is to be done: Spark itself prunes by the conditions of a "
     "query.",
     "reads no partitioned table": "Partition a large table by a column that the query compares, or "
@@ -46,14 +56,12 @@ _REMEDIES: Final = {
     "condition on the other table into WHERE.",
     "NOT IN and NOT EXISTS keep": "These keys can leave out nothing. If only some partitions "
     "matter, add a condition on the partition columns of the table.",
-    "only one part of an OR": "Write the parts of the OR as queries combined with UNION.",
+    "only one part of an OR": f"Write the parts of the OR as queries {_UNION}",
     "a scalar subquery as a value": "Write the subquery as an inner join if rows without a match "
     "are not needed.",
     # Conditions from which no partition keys follow.
-    "OR is not a supported join condition": "Write the parts of the OR as joins combined with "
-    "UNION.",
-    "IN is not a supported join condition": "Write one join for each value of the list, combined "
-    "with UNION.",
+    "OR is not a supported join condition": f"Write the parts of the OR as joins {_UNION}",
+    "IN is not a supported join condition": f"Write one join for each value of the list, {_UNION}",
     "NOT is not a supported join condition": "Such a condition can leave out little, because "
     "nearly every partition has a match. Add a comparison by =, <, <=, > or >= if there is one.",
     "is not a supported join condition": "Compare columns by =, <=>, <, <=, > or >=, combined with "
@@ -63,15 +71,17 @@ _REMEDIES: Final = {
     "from several tables or from an outer join": "Store the join of these tables in a table, or "
     "compute it with splitlib.freeze, and join its result.",
     # Operators between the join and the table. `keys are not applied below` is for all others.
-    "below an aggregate": "Group by the partition column too, or join before the aggregate.",
-    "below a window": "Add the partition column to PARTITION BY, or join before the window.",
-    "below a rank": "Add the partition column to PARTITION BY, or join before the rank.",
+    "below an aggregate": "Group by the partition column too, or join before the aggregate, "
+    f"{_SAME}",
+    "below a window": "Add the partition column to PARTITION BY, or join before the window, "
+    f"{_SAME}",
+    "below a rank": f"Add the partition column to PARTITION BY, or join before the rank, {_SAME}",
     "below an expression": "Join by the partition column itself.",
-    "below an outer join": "Join the table with the dimension before the outer join.",
+    "below an outer join": f"Join the table with the dimension before the outer join, {_SAME}",
     "below a scalar subquery": "Store the result of the subquery in a table first.",
-    "below a recursive query": "Store the result of the recursive query in a table first.",
-    "below observe()": "Call observe() after the join.",
-    "below zipWithIndex()": "Number the rows after the join.",
+    "below a recursive query": _RECURSIVE,
+    "below observe()": f"Call observe() after the join, {_SAME}",
+    "below zipWithIndex()": f"Number the rows after the join, {_SAME}",
     "keys are not applied below": "Join the dimension before {0}, if the query then means the "
     "same. Otherwise add a condition on the partition columns before {0}.",
     "compared with a computed value": "Compare the partition column itself, or an expression of "
@@ -88,8 +98,8 @@ _REMEDIES: Final = {
     "the dimension reads an RDD": "Use splitlib.freeze(dimension), or store it in a table.",
     "the dimension reads": "Raise spark.splitlib.plannerDimensionBytes, in bytes, to read the "
     "dimension for its keys.",
-    "has observe()": "Call observe() after the join.",
-    "a step of a recursive query": "Store the result of the recursive query in a table first.",
+    "has observe()": f"Call observe() after the join, {_SAME}",
+    "a step of a recursive query": _RECURSIVE,
     "has no condition that drops rows": "Add a condition on the dimension: without one, its keys "
     "probably occur in every partition. To collect them nevertheless, use "
     "splitlib.read(spark).table(…).filtered_by(…).",

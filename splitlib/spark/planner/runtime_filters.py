@@ -225,7 +225,7 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # With a collation, different strings can be equal. Then `in_catalog` is not just `string`.
+        # Under a collation, different strings can be equal. The type then names the collation.
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 

@@ -78,7 +78,10 @@ class CatalogTable(Relation):
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether an empty scan saves work; false if Spark reads the table with Hive's SerDes."""
+        """Whether a query does less work if its scan is replaced by a scan without files.
+
+        False if Spark reads the table with Hive's SerDes.
+        """
         return self.names_files
 
     @cached_property
@@ -192,7 +195,10 @@ class CatalogTable(Relation):
             self._partitions.check_identity()
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
-        """Return the rows of the selected partitions, or None if scans can be limited to files."""
+        """Return the rows of the selected partitions.
+
+        None if a scan can read a list of files instead.
+        """
         if self.names_files:
             return None
         names = [name for batch in selected for name in batch.refs.to_pylist()]

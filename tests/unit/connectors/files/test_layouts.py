@@ -87,7 +87,7 @@ def test_columns_are_those_of_the_first_file_by_its_path(tmp_path):
     ("paths", "says"),
     [
         (["k=1/f", "k=2/m=1/f"], "more partition keys than k"),
-        (["k=1/m=1/f", "k=2/f"], "lies above the partitions of 'm'"),
+        (["k=1/m=1/f", "k=2/f"], "is in a directory above the partitions of 'm'"),
         (["k=1/f", "k=1/m=1/f"], "more partition keys than k"),
         (["k=1/s/m=1/f", "k=2/f"], "more partition keys than k"),
         (["x/f", "k=1/f"], "is not a partition of 'k'"),
@@ -111,7 +111,7 @@ def test_rows_of_uneven_directories_are_not_left_out(tmp_path, paths, says):
         (["k=1/K=2/f"], {}, "repeat partition key 'K'"),
         (["=1/f"], {}, "does not name a partition key"),
         (["k=1/f"], {"partition_schema": pa.schema([])}, "has partitions"),
-        (["f"], {"partition_schema": "k int"}, "lies above the partitions of 'k'"),
+        (["f"], {"partition_schema": "k int"}, "is in a directory above the partitions of 'k'"),
     ],
     ids=str,
 )
