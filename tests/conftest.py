@@ -62,6 +62,15 @@ def planner_bugs() -> Iterator[list[str]]:
     assert not found, "\n".join(found)
 
 
+@pytest.fixture(autouse=True)
+def log_level_as_found() -> Iterator[None]:
+    """Restore the level of splitlib's logger, which examples of the documentation change."""
+    logger = logging.getLogger("splitlib")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
 @pytest.fixture(scope="session")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     """Run a metastore for all tests of the process. Each test creates its own tables."""

@@ -80,7 +80,7 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
     assert found == {(DAYS[0], place) for place in [*PLACES, None]}
     assert metrics.metastore_requests == 2 + 1
     assert metrics.partitions_total == len(found)
-    assert "─ partitions 12, requested by the start of their names: 2 prefixes\n" in told
+    assert "─ partitions 12 (requested by the start of their names: 2 prefixes, " in told
 
 
 def test_a_start_that_a_server_takes_for_a_pattern(spark, metastore):
