@@ -29,13 +29,10 @@ COLUMNS = {
     "greatest16": pa.array([2**16 - 1, None, 0], pa.uint16()),
     "greatest32": pa.array([2**32 - 1, None, 0], pa.uint32()),
     "greatest64": pa.array([2**64 - 1, None, 0], pa.uint64()),
-    "bool8": extension(pa.bool8(), NUMBERS.cast(pa.int8())),
-    "json": extension(pa.json_(), pa.array(["{}", None, "[]"])),
     **{
-        str(kind): pa.array([b"a", None, b""]).cast(kind)
+        str(kind): pa.array(["a", None, ""], kind)
         for kind in (
-            pa.string(), pa.large_string(), pa.string_view(),
-            pa.binary(), pa.large_binary(), pa.binary_view(),
+            pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
         )
     },
     "fixed": pa.array([b"abcd", None, b"efgh"], pa.binary(4)),
@@ -44,27 +41,35 @@ COLUMNS = {
     **{f"instant_{unit}": NUMBERS.cast(pa.timestamp(unit, "Asia/Tokyo")) for unit in ("ms", "us")},
     "null": pa.nulls(3),
     "date64": pa.array([86_400_000, None, 0], pa.date64()),
-    "small decimal": pa.array([Decimal("1.25"), None, None], pa.decimal32(5, 2)),
     "decimal": pa.array([Decimal("1.25"), None, None], pa.decimal256(30, 2)),
     "list": pa.array([[1, None], None, []], pa.list_(pa.uint8())),
     "large_list": pa.array([[1, None], None, []], pa.large_list(pa.int32())),
-    "fixed_list": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.uint16(), 2)),
-    "list_view": pa.array([[1, None], None, []], pa.list_view(pa.int32())),
-    "large_list_view": pa.array([[1, None], None, []], pa.large_list_view(pa.uint32())),
     "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.uint64())),
     "struct": pa.array(
         [{"a": 1, "b": None}, None, {"a": 2}], pa.struct([("a", pa.uint32()), ("b", pa.null())])
     ),
     "dictionary": pa.array(["a", None, "a"]).dictionary_encode(),
 }  # fmt: skip
+if hasattr(pa, "bool8"):  # types that pyarrow writes since 18 and 19
+    COLUMNS |= {
+        "fixed_list": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.uint16(), 2)),
+        "string_view": pa.array(["a", None, ""], pa.string_view()),
+        "binary_view": pa.array(["a", None, ""], pa.binary_view()),
+        "list_view": pa.array([[1, None], None, []], pa.list_view(pa.int32())),
+        "large_list_view": pa.array([[1, None], None, []], pa.large_list_view(pa.uint32())),
+        "bool8": extension(pa.bool8(), NUMBERS.cast(pa.int8())),
+        "json": extension(pa.json_(), pa.array(["{}", None, "[]"])),
+        "small decimal": pa.array([Decimal("1.25"), None, None], pa.decimal32(5, 2)),
+    }
 FOREIGN = {
     "half": pa.array([1, 2], pa.float32()).cast(pa.float16()),
-    "uuid": extension(pa.uuid(), pa.array([b"a" * 16], pa.binary(16))),
     "time": pa.array([1], pa.time32("ms")),
     "local_ns": pa.array([1], pa.timestamp("ns")),
     "instant_ns": pa.array([1], pa.timestamp("ns", "UTC")),
     "digits": pa.array([Decimal("1.25")], pa.decimal256(50, 2)),
 }
+if hasattr(pa, "uuid"):
+    FOREIGN["uuid"] = extension(pa.uuid(), pa.array([b"a" * 16], pa.binary(16)))
 ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 
 

@@ -12,6 +12,7 @@ import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import local_rows
+from tests.support.abilities import skip_unless_it_widens
 from tests.unit.rows import drawn_tables as drawn
 from tests.unit.rows.test_engines import ENGINES
 
@@ -34,6 +35,7 @@ def by_spark(spark, root, keys):
 )
 @given(written=drawn.tables(), keys=drawn.keys())
 def test_equal_rows(spark, tmp_path_factory, written, keys):
+    skip_unless_it_widens(spark)
     root = tmp_path_factory.mktemp("t") / "table"
     drawn.write(root, written)
     expected = drawn.shown(by_spark(spark, root, keys).to_pylist())
