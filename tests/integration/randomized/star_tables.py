@@ -6,6 +6,7 @@ timestamps near midnight or near a clock change. Some tables have files in unusu
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -130,6 +131,8 @@ def create(spark: SparkSession) -> None:
         try:
             spark.sql(statement)
         except AnalysisException:  # some metastores do not have such partition keys
+            warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
+            shutil.rmtree(Path(warehouse) / statement.split()[2])
             spark.sql(statement.replace("PARTITIONED BY (z)", ""))
     create_views(spark, location(spark, _DIRECTORY_OF), location(spark, "r_two"))
     root = location(spark, "r_root")
