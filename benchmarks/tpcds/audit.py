@@ -48,7 +48,7 @@ def _audited(directory: Path, scale: float) -> Audit:
 
 def page(found: Audit, scale: float) -> str:
     """Return the page of an audit, as Markdown."""
-    return "\n".join(_lines(found, scale)) + "\n"
+    return "\n".join(line.rstrip() for line in _lines(found, scale)) + "\n"
 
 
 def _lines(found: Audit, scale: float) -> Iterator[str]:
