@@ -12,7 +12,7 @@ import pyarrow as pa
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.tally import PartitionRanges
-from splitlib.filtering.predicate import AnyOf
+from splitlib.filtering.predicate import AnyOf, Predicate
 from splitlib.report import Count, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -27,7 +27,7 @@ from splitlib.spark.planner.scan_sites.planned_scan import (
     Scan,
     ScanOutcome,
 )
-from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, Needed, PrunedSite
+from splitlib.spark.planner.scan_sites.pruned_site import Listed, ListedScan, Needed, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
@@ -56,26 +56,31 @@ class SessionScan(ListedScan):
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
             return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
-        if len(keyed) == len(sites) and self._is_requested_by_name(_needed(sites)):
+        is_keyed_everywhere = len(keyed) == len(sites)
+        listed = self.match(_needed(sites) if is_keyed_everywhere else _EVERYTHING)
+        if any(batch.has_gaps for batch, _ in listed):
             # The report has no total: counting all partitions would need a request for their names.
             node, found = self.pruned(_needed(sites))
             # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
             if not found.asked_for:
                 found = replace(found, asked_for="by name", partitions=Count(0))
             return ScanOutcome(self, node, self.counted(report, [found]))
-        total = len(self._mask(_EVERYTHING))
+        if not listed:  # an empty set of keys requests nothing
+            batches = [batch for batch, _ in self.match(_EVERYTHING)]
+            listed = [(batch, pa.repeat(False, len(batch))) for batch in batches]
+        total = sum(len(batch) for batch, _ in listed)
         reads_all = total if any(one.site.reads_all for one in sites) else None
         report = replace(report, partitions=Count(None, total), without_joins=reads_all)
         if total <= self.config.planner_small_fact_partitions:
             return self.left_alone(report.because(f"the table has only {total} partitions."))
-        if len(keyed) < len(sites):
+        if not is_keyed_everywhere:
             return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
-        needed, read = self.match(_needed(sites)), self._mask(_read(sites)).true_count
-        if sum(mask.true_count for _, mask in needed) == read:
+        read = _count(_without_keys(sites), listed)
+        if sum(mask.true_count for _, mask in listed) == read:
             return self.left_alone(replace(report, without_joins=read).because(MATCH_ALL))
         node, found = self.pruned(_needed(sites))
         ranges = PartitionRanges()
-        for batch, mask in needed:
+        for batch, mask in listed:
             ranges.add(batch, mask)
         report = replace(self.counted(report, [found]), ranges=ranges.found(), without_joins=None)
         return ScanOutcome(self, node, report)
@@ -92,7 +97,7 @@ class SessionScan(ListedScan):
         else:
             # Add the query's conditions. Sites that keys may prune already have them.
             known = [s if s.site.may_have_keys else s.with_conditions(plan) for s in sites]
-            needed = _read(known)
+            needed = _needed(_without_keys(known))
         # ``max_partitions`` applies only to scans that keys prune, and keys do not prune this scan.
         config = replace(self.config, max_partitions=sys.maxsize)
         rows, _ = pruned_scan(spark, table, config, *needed)
@@ -100,17 +105,6 @@ class SessionScan(ListedScan):
         if reads_all and self.catalyst.relations.is_table(node):
             node = self.catalyst.relations.with_entry_of(node, self.leaf)
         return node
-
-    def _is_requested_by_name(self, needed: Needed) -> bool:
-        """Return whether the partitions that ``needed`` selects can be requested by name."""
-        if self.relation is None or self.relation.has_names:
-            return False
-        return any(batch.has_gaps for batch, _ in self.match(needed))
-
-    def _mask(self, needed: Needed) -> pa.BooleanArray:
-        """Return, for each partition, whether ``needed`` selects it."""
-        masks = [mask for _, mask in self.match(needed)]
-        return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
 class WholeScan(SessionScan):
@@ -153,9 +147,21 @@ def _needed(sites: Sequence[PrunedSite]) -> Needed:
     return (), (AnyOf([site.predicate for site in sites]),)
 
 
-def _read(sites: Sequence[PrunedSite]) -> Needed:
-    """Return the same as :func:`_needed`, without join keys."""
-    return _needed([replace(site, data=(), computed=()) for site in sites])
+def _without_keys(sites: Sequence[PrunedSite]) -> list[PrunedSite]:
+    """Return copies of the sites without join keys, with the query's own conditions only."""
+    return [replace(site, data=(), computed=()) for site in sites]
+
+
+def _count(sites: Sequence[PrunedSite], listed: Listed) -> int:
+    """Return the number of listed partitions that at least one site needs."""
+    if not sites:
+        return 0
+    predicate = sites[0].predicate
+    if len(sites) > 1:
+        each = AnyOf([site.predicate for site in sites])
+        predicate = Predicate(sites[0].scan.table.metadata.filter_schema, (), [each])
+    masks = (predicate.match_each(batch).together for batch, _ in listed)
+    return sum(mask.true_count for mask in masks)
 
 
 def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, int]:
@@ -165,11 +171,10 @@ def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, in
         The number of partitions that the sites need, the number that the query's own conditions
         keep, and the number of all partitions.
     """
-    everywhere = [site.has_keys for site in sites]
-    read = [mask for _, mask in scan.match(_read(sites))] if sites else []
-    kept = [mask for _, mask in scan.match(_needed(sites))] if all(everywhere) else read
-    total = sum(len(mask) for _, mask in scan.match(_EVERYTHING))
-    return sum(m.true_count for m in kept), sum(m.true_count for m in read), total
+    listed = scan.match(_EVERYTHING)
+    read = _count(_without_keys(sites), listed)
+    kept = _count(sites, listed) if all(site.has_keys for site in sites) else read
+    return kept, read, sum(len(batch) for batch, _ in listed)
 
 
 def files_of(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int]:

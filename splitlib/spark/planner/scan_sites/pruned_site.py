@@ -48,6 +48,8 @@ Needed: TypeAlias = tuple[
     Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]
 ]
 """Join keys and other conditions that select the partitions that the query needs."""
+Listed: TypeAlias = list[tuple[PartitionBatch, pa.BooleanArray]]
+"""Batches of partitions, each with a mask of those that are selected."""
 
 # Conditions that can be converted with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
@@ -89,7 +91,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         if self.relation is not None:
             self.relation.prepare(by_name=by_name)
 
-    def match(self, needed: Needed) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
+    def match(self, needed: Needed) -> Listed:
         """Return batches of partitions, each with a mask of those that ``needed`` selects."""
         filters, conditions = needed
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
