@@ -11,10 +11,9 @@ from dataclasses import fields
 from typing import Any, Final
 
 from splitlib._version import __version__
-from splitlib.cli.audit import add_audit
 from splitlib.cli.plan import add_explain, add_export, add_partitions, add_plan
 from splitlib.cli.setup import add_config, add_demo, add_doctor, add_new_connector
-from splitlib.cli.tables import add_analyze, add_tables
+from splitlib.cli.tables import add_analyze, add_audit, add_tables
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import redact

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from splitlib.arrow import ipc
 from splitlib.checks import check_value_types, checked_partitions
-from splitlib.enumeration.pipeline import SelectedFiles, typed_values
+from splitlib.enumeration.splitting import SelectedFiles, typed_values
 from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.model import (

@@ -1,8 +1,7 @@
 """Find the splits of a table that match all filters.
 
 ``enumerator`` has the public class, which collects filters and runs a pipeline. ``pipeline`` lists
-partitions, matches them with the filters, lists their files, and matches again. For paged listings,
-``neighbours`` groups partitions that one page can cover. ``learning`` drops files by statistics
-from Parquet footers, and ``analyze`` reads these for a whole table. ``splitting`` cuts files into
-splits, and ``tally`` counts and explains the pruning.
+partitions, matches them with the filters, lists their files, and matches again. ``learning`` drops
+files by statistics from Parquet footers, and ``analyze`` reads these for a whole table.
+``splitting`` cuts files into splits, and ``tally`` counts and explains the pruning.
 """

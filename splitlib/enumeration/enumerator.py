@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig
 from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
-from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
-from splitlib.enumeration.splitting import SplitMaker
+from splitlib.enumeration.pipeline import ScanPipeline
+from splitlib.enumeration.splitting import SelectedFiles, SplitMaker
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate

@@ -1,25 +1,63 @@
-"""Cut selected files into splits, and compute the ids of splits and files."""
+"""Selected files, the splits that they are cut into, and the ids of files and splits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from splitlib.enumeration.pipeline import HOSTS, SelectedFiles, typed_values
-from splitlib.hive.partition_values import name_of
-from splitlib.model import FILE_SCHEMA, FileSplit, PartitionBatch, ReadFormat
+from splitlib.arrow.values import python_values
+from splitlib.hive.partition_values import name_of, parse, table_fields
+from splitlib.model import FILE_SCHEMA, FileBatch, FileSplit, PartitionBatch, ReadFormat
 from splitlib.redaction import without_login
+from splitlib.statistics.row_groups import FileGroups
 
+HOSTS = "hosts"
+"""Name of an optional column in :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
 # Suffixes of files that Hadoop codecs compress. Compressed text files cannot be split.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
 # As in Hadoop's FileInputFormat, the last split of a file may be up to a tenth longer than others.
 _SLOP = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFiles:
+    """Files that match every filter, and the partitions that they belong to."""
+
+    partitions: PartitionBatch
+    """The files' partitions. Some may have no files in this batch."""
+    files: FileBatch
+    """Files with at least one byte. Column ``partition`` is an index into :attr:`partitions`."""
+    learned: FileGroups | None = None
+    """The files' row groups, for files whose footers have been read."""
+    places: pa.ListArray | None = None
+    """For each file, the byte ranges of its matching row groups: fields ``start`` and ``end``
+    (exclusive). A null list means that they are unknown for the file, and None that they are
+    unknown for all files."""
+
+    def take(self, rows: pa.Array) -> SelectedFiles:
+        """Return a selection of the files at the indexes ``rows``."""
+        return SelectedFiles(
+            self.partitions,
+            self.files.take(rows),
+            None if self.learned is None else self.learned.take(rows),
+            None if self.places is None else self.places.take(rows),
+        )
+
+
+def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
+    """Return for each key the values of all partitions, as Python values of the key's type."""
+    fields = table_fields(batch.values.schema, batch.fields, keys)
+    return {
+        field.name: python_values(parse(column, field).values)
+        for field, column in zip(fields, batch.values.columns, strict=True)
+    }
 
 
 class SplitsOfFile(NamedTuple):

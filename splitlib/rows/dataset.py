@@ -19,8 +19,7 @@ from splitlib.arrow import parquet_footer
 from splitlib.arrow.values import try_cast
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.pipeline import SelectedFiles
-from splitlib.enumeration.splitting import SplitsOfFile
+from splitlib.enumeration.splitting import SelectedFiles, SplitsOfFile
 from splitlib.errors import ConnectorNotInstalled, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import parse, table_fields
@@ -30,8 +29,7 @@ from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
 from splitlib.reading.reader import naming, open_file, refuse_missing, refuse_unreadable
 from splitlib.remote.calls import BoundedCalls
 from splitlib.remote.retry import source_call
-from splitlib.rows.conditions import condition_of
-from splitlib.rows.converted import Converted, ConvertedFiles, Deleted
+from splitlib.rows.converted import Converted, ConvertedFiles, Deleted, condition_of
 from splitlib.storage import OptionsByProtocol, Storage, located
 from splitlib.table import Table
 from splitlib.telemetry import reported

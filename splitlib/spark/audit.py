@@ -28,6 +28,7 @@ from splitlib.spark.jvm.sql_parser import is_query_plan, parsed_statement
 from splitlib.spark.logical_plan import Expression, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable, named_tables
 from splitlib.spark.planner.decide import Costs, Decisions, decide
+from splitlib.spark.planner.eligibility import Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
 from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
@@ -36,7 +37,6 @@ from splitlib.spark.planner.remedies import column_names, filters_by_other_colum
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
-from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 from splitlib.spark.session import settings_of
 from splitlib.telemetry import progress_of
 
@@ -357,8 +357,7 @@ def audit(
     with progress_of(
         lambda: f"{len(found):,} of {len(given):,} queries", enabled=config.show_progress
     ):
-        for name, query in given.items():
-            found.append(_audited(spark, name, query, files))
+        found += (_audited(spark, name, query, files) for name, query in given.items())
     return Audit(tuple(found))
 
 
@@ -391,9 +390,7 @@ def _audited(spark: SparkSession, name: str, query: str | DataFrame, files: bool
         return AuditedQuery(name, reason=f"{type(shown).__name__}: {message}", is_error=True)
     if isinstance(found, str):
         return AuditedQuery(name, reason=with_remedy(found))
-    if not found:
-        return AuditedQuery(name, reason=_NO_TABLE)
-    return AuditedQuery(name, found)
+    return AuditedQuery(name, found, None if found else _NO_TABLE)
 
 
 def _of_text(

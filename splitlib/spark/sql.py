@@ -30,8 +30,7 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
-from splitlib.spark.arguments import given_dataframe
-from splitlib.spark.dimension import kept_rows
+from splitlib.spark.dimension import given_dataframe, kept_rows
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan, dataframe_of_plan

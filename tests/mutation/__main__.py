@@ -30,9 +30,7 @@ KEPT = ROOT / ".mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 # The planner's modules that run without Spark. The passes are listed in
 # splitlib/spark/planner/decide.py.
-PLANNER = (
-    "decide", "eligibility", "join_graph", "lineage", "materializable", "scan_sites/scan_site",
-)  # fmt: skip
+PLANNER = ("decide", "eligibility", "join_graph", "lineage", "materializable")
 MUTATED = (
     *(f"splitlib/{room}/*.py" for room in ("arrow", "hive", "remote", "filtering", "enumeration")),
     "splitlib/coordination/*.py",

@@ -48,7 +48,6 @@ SPARK = [
     "file_scan",
     "jvm",
     "session",
-    "arguments",
     "keys",
     "join_condition",
     "predicates",

@@ -21,8 +21,7 @@ from unittest import mock
 from splitlib.coordination.coordinator import DynamicFileSplitEnumerator
 from splitlib.coordination.prefetch import SplitPrefetcher
 from splitlib.enumeration.enumerator import DynamicFileEnumerator, ReceivedFilters
-from splitlib.enumeration.neighbours import MatchedPartitions
-from splitlib.enumeration.pipeline import ScanPipeline
+from splitlib.enumeration.pipeline import MatchedPartitions, ScanPipeline
 from splitlib.remote import retry
 from splitlib.remote.calls import BoundedCalls, Call, Pace, Task, Workers
 from splitlib.table import Table

@@ -25,7 +25,7 @@ from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import Sample
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, nearest
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import parse, table_fields

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
 from splitlib.spark.conversion import local_rows

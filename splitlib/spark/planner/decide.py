@@ -18,11 +18,10 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from splitlib.report import size_text
 from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
-from splitlib.spark.planner.eligibility import TypeNames, eligible
+from splitlib.spark.planner.eligibility import Reason, ScanSite, TypeNames, eligible, parts_of
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_ids
 from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
-from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite, parts_of
 
 # Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(

@@ -31,13 +31,13 @@ from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
+from splitlib.spark.planner.eligibility import ScanSite
 from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
 from splitlib.spark.planner.materializable import Leaves, Materializable
 from splitlib.spark.planner.materialize import shown
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _log = get_logger(__name__)
 

@@ -20,13 +20,13 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import Costs, decide
+from splitlib.spark.planner.eligibility import Reason, ScanSite
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import filters_by_other_columns, named_columns
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
-from splitlib.spark.planner.scan_sites.scan_site import Reason, ScanSite
 from splitlib.telemetry import traced
 
 COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."

@@ -18,9 +18,9 @@ from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.report import Report
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.decide import Costs, worth_collecting
+from splitlib.spark.planner.eligibility import ScanSite
 from splitlib.spark.planner.join_graph import JoinFilter, discover
 from splitlib.spark.planner.lineage import leaf_ids
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _UNION: Final = (
     "combined with UNION ALL. Each part has to leave out the rows of the parts before it, or they "

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType, TimestampNTZType, YearMonthIntervalType
 
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Ranges, ValueDomain, has_range

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter

@@ -29,8 +29,8 @@ from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
 from splitlib.report import FilterUse
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
-from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.conversion import session_time_zone, spark_schema, unquoted
+from splitlib.spark.dimension import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys import collect_keys, key_columns
 from splitlib.spark.predicates.row_filters import (

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import MissingPartition
 from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, from_spark_json
 from splitlib.model import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from splitlib.cli import audit as command
 from splitlib.cli import main
+from splitlib.cli import tables as command
 from splitlib.report import Count
 from splitlib.spark.audit import Audit, AuditedJoin, AuditedQuery, AuditedTable
 

@@ -27,7 +27,7 @@ from splitlib.coordination.coordinator import (
     NoMoreSplits,
     RequestIgnored,
 )
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import InvalidCheckpoint
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.model import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from splitlib.enumeration.neighbours import MatchedPartitions
+from splitlib.enumeration.pipeline import MatchedPartitions
 from splitlib.enumeration.tally import ScanTally
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate

@@ -16,9 +16,8 @@ from splitlib.spark.planner.decide import (
     sharing_broadcasts,
     worth_collecting,
 )
-from splitlib.spark.planner.eligibility import blocked_joins
+from splitlib.spark.planner.eligibility import ScanSite, blocked_joins
 from splitlib.spark.planner.join_graph import discover
-from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from splitlib import DynamicFilteringData, __version__
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, encode
-from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.model import (
     FILE_SCHEMA,

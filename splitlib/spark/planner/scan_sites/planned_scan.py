@@ -32,9 +32,9 @@ from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.relations import Source
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
 from splitlib.spark.logical_plan import Path
+from splitlib.spark.planner.eligibility import Ids, Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
-from splitlib.spark.planner.scan_sites.scan_site import Ids, Reason, ScanSite, parts_of
 
 ALSO_WITHOUT_KEYS: Final = "the same scan also occurs in a place without join keys."
 """Reason why a scan is not pruned if only some of its sites have keys."""

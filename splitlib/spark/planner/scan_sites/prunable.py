@@ -20,6 +20,7 @@ from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
+from splitlib.spark.planner.eligibility import Ids, ScanSite
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
 from splitlib.spark.planner.scan_sites.planned_scan import (
     ALSO_WITHOUT_KEYS,
@@ -28,7 +29,6 @@ from splitlib.spark.planner.scan_sites.planned_scan import (
     ScanOutcome,
 )
 from splitlib.spark.planner.scan_sites.pruned_site import Listed, ListedScan, Needed, PrunedSite
-from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName

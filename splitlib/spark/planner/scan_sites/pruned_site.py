@@ -27,6 +27,7 @@ from splitlib.spark.conversion import session_time_zone, spark_schema
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Expression
+from splitlib.spark.planner.eligibility import Reason, parts_of
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Collected, Keys
 from splitlib.spark.planner.lineage import Lineage, Step
@@ -38,7 +39,6 @@ from splitlib.spark.planner.scan_sites.evaluated_filter import (
     partition_rows,
 )
 from splitlib.spark.planner.scan_sites.planned_scan import PlannedScan, Site
-from splitlib.spark.planner.scan_sites.scan_site import Reason, parts_of
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.session_catalog.relation import Relation
