@@ -2,11 +2,12 @@
 
 Each distribution is installed into an empty environment, outside of the checkout. There the
 examples of ``docs/start.md`` run as a new user would run them: the wheel with Spark, and the source
-distribution without it, on the command line.
+distribution without it, on the command line. Then the examples of all guides run, with the wheel.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.documents.examples import ROOT, blocks
+from tests.documents.examples import ROOT, RUN_WITH_SPARK, RUN_WITHOUT_SPARK, TABLES, blocks
 
 _TOUR = ROOT / "docs" / "start.md"
 # A directory with partitions, for commands on the source distribution, which has no Spark.
@@ -26,6 +27,28 @@ for day in range(1, 4):
     at = Path(f"spark-warehouse/clicks/day=2026-01-0{day}")
     at.mkdir(parents=True)
     pq.write_table(pa.table({"user_id": [day]}), at / "part.parquet")
+"""
+# Runs the examples of each page in a session of its own. Only the metastore's address is replaced.
+_GUIDES = """
+import json, os, sys, tempfile
+from pyspark.sql import SparkSession
+from splitlib.testing import HiveMetastore
+pages, statements = json.loads(sys.stdin.read())
+with HiveMetastore() as metastore:
+    builder = SparkSession.builder.master("local[2]").enableHiveSupport()
+    builder = builder.config("spark.hadoop.hive.metastore.uris", metastore.uri)
+    spark = builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+    for statement in statements:
+        spark.sql(statement)
+    for page, examples in pages.items():
+        directory = tempfile.mkdtemp()
+        os.chdir(directory)
+        names = {"spark": spark.newSession(), "directory": directory}
+        for number, text in enumerate(examples, 1):
+            text = text.replace("thrift://127.0.0.1:9083", metastore.uri)
+            exec(compile(text, f"{page}, example {number}", "exec"), names)
+        print(page, number, "examples", file=sys.stderr)
+    spark.stop()
 """
 
 
@@ -46,10 +69,16 @@ def links_of_readme_are_absolute() -> None:
 
 
 def with_spark(wheel: Path, place: Path) -> None:
-    """Run the Python examples of the page, and then its commands, on the tables that it makes."""
+    """Run the Python examples of the page, and then its commands, on the tables that it makes.
+
+    After that, install the extras that the guides name, and run the examples of the guides.
+    """
     python = _installed(f"{wheel}[spark]", place)
     _run(place, python, "-c", "\n".join(blocks("docs/start.md")))
     _commands(python, place)
+    _run(place, python, "-m", "pip", "install", "--quiet", f"{wheel}[hive,polars,duckdb]")
+    guides = {page: blocks(page) for page in (*RUN_WITH_SPARK, *RUN_WITHOUT_SPARK)}
+    _run(place, python, "-c", _GUIDES, given=json.dumps([guides, TABLES]))
 
 
 def without_spark(sdist: Path, place: Path) -> None:
@@ -89,14 +118,14 @@ def _version() -> str:
     return found[1]
 
 
-def _run(place: Path, program: Path, *arguments: str) -> str:
+def _run(place: Path, program: Path, *arguments: str, given: str | None = None) -> str:
     """Run a program outside of the checkout, and return its output."""
     print("+", program.name, *(a if "\n" not in a else "…" for a in arguments), flush=True)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env |= {"PYSPARK_PYTHON": str(place / "env" / "bin" / "python")}
     command = [str(program), *arguments]
     done = subprocess.run(
-        command, cwd=place, env=env, stdout=subprocess.PIPE, text=True, check=False
+        command, cwd=place, env=env, input=given, stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"failed with {done.returncode}: {shlex.join(command)}\n{done.stdout}")

@@ -30,6 +30,17 @@ RUN_WITHOUT_SPARK: Final = ("docs/guides/without-spark.md",)
 """Documents with examples that ``tests/unit/test_documents.py`` runs."""
 RUN_ELSEWHERE: Final = ("docs/connectors.md", "docs/rows.md")
 """Documents with examples that other tests run."""
+TABLES: Final = (
+    "CREATE DATABASE tpcds",
+    "CREATE TABLE tpcds.store_sales (ss_store_sk INT, ss_quantity INT) "
+    "PARTITIONED BY (ss_sold_date_sk INT) STORED AS PARQUET",
+    "INSERT INTO tpcds.store_sales SELECT id % 3, id, 2451540 + id % 20 FROM range(100)",
+    "CREATE TABLE tpcds.date_dim USING parquet AS "
+    "SELECT CAST(2451540 + id AS INT) AS d_date_sk, if(id < 40, 2000, 2001) AS d_year, "
+    "CAST(id / 7 AS INT) AS d_week_seq, "
+    "if(id < 40 AND id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(2000)",
+)
+"""Statements that create the tables of the examples."""
 
 
 def blocks(document: str, language: str = "python") -> list[str]:

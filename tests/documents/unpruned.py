@@ -18,20 +18,9 @@ from pyspark.sql import functions as F
 import splitlib
 from splitlib.report import Report
 from splitlib.testing import HiveMetastore
-from tests.documents.examples import DOCS, run
+from tests.documents.examples import DOCS, TABLES, run
 from tests.spark_session import small_session
 
-TABLES: Final = (
-    "CREATE DATABASE tpcds",
-    "CREATE TABLE tpcds.store_sales (ss_store_sk INT, ss_quantity INT) "
-    "PARTITIONED BY (ss_sold_date_sk INT) STORED AS PARQUET",
-    "INSERT INTO tpcds.store_sales SELECT id % 3, id, 2451540 + id % 20 FROM range(100)",
-    "CREATE TABLE tpcds.date_dim USING parquet AS "
-    "SELECT CAST(2451540 + id AS INT) AS d_date_sk, if(id < 40, 2000, 2001) AS d_year, "
-    "CAST(id / 7 AS INT) AS d_week_seq, "
-    "if(id < 40 AND id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(2000)",
-)
-"""Statements that create the tables of the examples."""
 _SENTENCE: Final = re.compile(r"^(?:not pruned|left to Spark|filter.* - not used): (.*)")
 
 
