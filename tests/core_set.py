@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[1]
 LISTED = ROOT / "tests" / "core.txt"
 ONE_CASE_IN = 5
 """Only every fifth parameter set of a listed test runs."""
+MOST_CASES = 4
+"""Maximum number of parameter sets of a listed test that run, evenly spread over all of them."""
 
 
 def core_functions() -> set[str]:
@@ -32,17 +34,23 @@ def select_core(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
     ``long``. Tests in ``tests/interop`` belong to it only if they are listed.
     """
     listed = core_functions()
-    cases: Counter[str] = Counter()
+    all_cases = Counter(map(_function, items))
+    seen: Counter[str] = Counter()
     core: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        file = item.path.relative_to(ROOT).as_posix()
-        function = f"{file}::{getattr(item, 'originalname', item.name)}"
+        function = _function(item)
         if function in listed:
-            taken = cases[function] % ONE_CASE_IN == 0
-            cases[function] += 1
+            taken = seen[function] % max(ONE_CASE_IN, -(-all_cases[function] // MOST_CASES)) == 0
+            seen[function] += 1
         else:
             heavy = item.get_closest_marker("spark") or item.get_closest_marker("long")
-            taken = not heavy and not file.startswith("tests/interop/")
+            taken = not heavy and not function.startswith("tests/interop/")
         (core if taken else others).append(item)
     return core, others
+
+
+def _function(item: pytest.Item) -> str:
+    """Return the test function of an item as ``file::function``."""
+    file = item.path.relative_to(ROOT).as_posix()
+    return f"{file}::{getattr(item, 'originalname', item.name)}"

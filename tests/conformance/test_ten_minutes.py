@@ -9,11 +9,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 import splitlib_conformance
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_a_copy_of_the_reference_passes_the_kit(tmp_path):
     contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     text = contributing.partition("## A connector in ten minutes")[2].partition("\n## ")[0]

@@ -52,6 +52,7 @@ def test_each_bug_can_be_planted(name):
         pass
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_run_every_time():
     runs = [[simulation("--replay", seed).stdout for seed in ("3", "4")] for _ in range(2)]
     assert runs[0] == runs[1]

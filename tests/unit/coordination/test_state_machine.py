@@ -262,7 +262,7 @@ class Coordination(RuleBasedStateMachine):
 
 TestCoordination = Coordination.TestCase
 TestCoordination.settings = settings(
-    max_examples=50,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
