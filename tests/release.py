@@ -1,8 +1,9 @@
-"""Check what would be published: ``python -m tests.release dist``.
+"""Check what would be published: ``python -m tests.release dist [REQUIREMENT…]``.
 
 Each distribution is installed into an empty environment, outside of the checkout. There the
 examples of ``docs/start.md`` run as a new user would run them: the wheel with Spark, and the source
 distribution without it, on the command line. Then the examples of all guides run, with the wheel.
+Requirements such as ``pyspark==3.5.9`` choose the versions of the packages that a platform brings.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.documents.examples import ROOT, RUN_WITH_SPARK, RUN_WITHOUT_SPARK, TABLES, blocks
+from tests.documents.examples import (
+    NEEDS_DATA_SOURCES,
+    ROOT,
+    RUN_WITH_SPARK,
+    RUN_WITHOUT_SPARK,
+    TABLES,
+    blocks,
+)
 
 _TOUR = ROOT / "docs" / "start.md"
 # A directory with partitions, for commands on the source distribution, which has no Spark.
@@ -52,12 +60,12 @@ with HiveMetastore() as metastore:
 """
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, *requirements: str) -> None:
     (wheel,), (sdist,) = directory.glob("*.whl"), directory.glob("*.tar.gz")
     links_of_readme_are_absolute()
     with tempfile.TemporaryDirectory() as place:
         without_spark(sdist.resolve(), Path(place) / "sdist")
-        with_spark(wheel.resolve(), Path(place) / "wheel")
+        with_spark(wheel.resolve(), Path(place) / "wheel", *requirements)
 
 
 def links_of_readme_are_absolute() -> None:
@@ -68,31 +76,35 @@ def links_of_readme_are_absolute() -> None:
     assert not relative, f"relative links in the README: {relative}"
 
 
-def with_spark(wheel: Path, place: Path) -> None:
+def with_spark(wheel: Path, place: Path, *requirements: str) -> None:
     """Run the Python examples of the page, and then its commands, on the tables that it makes.
 
     After that, install the extras that the guides name, and run the examples of the guides.
     """
-    python = _installed(f"{wheel}[spark]", place)
+    python = _installed(place, f"{wheel}[spark]", *requirements)
     _run(place, python, "-c", "\n".join(blocks("docs/start.md")))
     _commands(python, place)
-    _run(place, python, "-m", "pip", "install", "--quiet", f"{wheel}[hive,polars,duckdb]")
-    guides = {page: blocks(page) for page in (*RUN_WITH_SPARK, *RUN_WITHOUT_SPARK)}
+    extras = f"{wheel}[hive,polars,duckdb]"
+    _run(place, python, "-m", "pip", "install", "--quiet", extras, *requirements)
+    pages = dict.fromkeys((*RUN_WITH_SPARK, *RUN_WITHOUT_SPARK))
+    if any(one.startswith("pyspark==3") for one in requirements):
+        del pages[NEEDS_DATA_SOURCES]
+    guides = {page: blocks(page) for page in pages}
     _run(place, python, "-c", _GUIDES, given=json.dumps([guides, TABLES]))
 
 
 def without_spark(sdist: Path, place: Path) -> None:
     """Run the commands of the page on a directory."""
-    python = _installed(str(sdist), place)
+    python = _installed(place, str(sdist))
     _run(place, python, "-c", _TABLE)
     _commands(python, place)
 
 
-def _installed(what: str, place: Path) -> Path:
+def _installed(place: Path, *what: str) -> Path:
     place.mkdir()
     _run(place, Path(sys.executable), "-m", "venv", "env")
     python = place / "env" / "bin" / "python"
-    _run(place, python, "-m", "pip", "install", "--quiet", what)
+    _run(place, python, "-m", "pip", "install", "--quiet", *what)
     _run(place, python, "-m", "pip", "check")
     return python
 
@@ -133,4 +145,4 @@ def _run(place: Path, program: Path, *arguments: str, given: str | None = None) 
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

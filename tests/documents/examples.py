@@ -24,6 +24,8 @@ RUN_WITH_SPARK: Final = (
     "docs/start.md",
 )
 """Documents with examples that ``tests/integration/test_readme.py`` runs."""
+NEEDS_DATA_SOURCES: Final = "docs/guides/streaming.md"
+"""Document with examples of the data source in Python, which Spark 3.5 does not have."""
 RUN_OVER_CONNECT: Final = ("docs/guides/connect.md",)
 """Documents with examples that the same test runs on a Spark Connect server."""
 RUN_WITHOUT_SPARK: Final = ("docs/guides/without-spark.md",)

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 import splitlib
-from tests.documents.examples import RUN_OVER_CONNECT, RUN_WITH_SPARK, TABLES, blocks, run
+from tests.documents.examples import (
+    NEEDS_DATA_SOURCES,
+    RUN_OVER_CONNECT,
+    RUN_WITH_SPARK,
+    TABLES,
+    blocks,
+    run,
+)
 from tests.documents.unpruned import every, of_page
 
 pytestmark = pytest.mark.spark
-NEEDS_DATA_SOURCES = "docs/guides/streaming.md"  # Spark 3.5 has no data sources in Python
 SET_BY_EXAMPLES = ("filterMaxValues", "plannerDimensionBytes")
 
 
