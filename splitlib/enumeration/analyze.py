@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from splitlib.checks import column_named
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import learn, learnable_columns
+from splitlib.enumeration.learning import ReadFooters, learn, learnable_columns
 from splitlib.errors import InvalidFilter, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
@@ -22,8 +22,11 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.table import Table
 
-# Number of files whose footers are requested together.
-_FILES_TOGETHER = 512
+# Number of files whose footers are requested together, by the driver and by a job.
+FILES_TOGETHER = 512
+_FILES_OF_JOB = 50_000
+# The driver reads the first footers of a table itself, because a job takes time to start.
+FILES_OF_DRIVER = 4_096
 # Number of footers after which the new statistics are saved.
 _FILES_SAVED = 20_000
 
@@ -66,6 +69,7 @@ def analyze_table(
     filters: Sequence[PartitionFilter | DynamicFilteringData] = (),
     config: SplitConfig | None = None,
     progress: Callable[[Analysis], object] = lambda so_far: None,
+    by_job: ReadFooters | None = None,
 ) -> Analysis:
     """Read the footers of all files of a table, and keep their statistics.
 
@@ -77,6 +81,8 @@ def analyze_table(
         filters: Filters on partition keys. Files in other partitions are left out.
         config: Settings. By default, they are taken from environment variables.
         progress: Function that is called regularly with the counts so far.
+        by_job: Function that reads the footers of a large table in a job. By default this process
+            reads them all.
 
     Raises:
         UnsupportedTable: if footers have no usable statistics for the table or a requested column.
@@ -90,23 +96,25 @@ def analyze_table(
     known, found = KnownStatistics(table, config), Analysis(tuple(wanted.names))
     started, saved = time.perf_counter(), 0
     with BoundedCalls(config, Future()) as calls:
-        for selected in enumerator.select_files():
-            for files in _pieces(selected.files.files):
-                groups, read, old = learn(table, wanted, files, known, config, calls)
-                lists = groups.columns[wanted.names[0].lower()]
-                is_kept = np.ones(len(lists), np.bool_)
-                is_kept[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = False
-                kept = lists.filter(pa.array(is_kept)).drop_null()
-                found = Analysis(
-                    found.columns,
-                    found.files + files.num_rows,
-                    found.learned + len(kept),
-                    found.young + old.false_count,
-                    found.footers_read + len(read),
-                    found.row_groups + len(kept.flatten()),
-                    time.perf_counter() - started,
-                )
-                progress(found)
+        listed = (selected.files.files for selected in enumerator.select_files())
+        for files, is_large in _pieces(listed, has_jobs=by_job is not None):
+            groups, read, old = learn(
+                table, wanted, files, known, config, calls, by_job if is_large else None
+            )
+            lists = groups.columns[wanted.names[0].lower()]
+            is_kept = np.ones(len(lists), np.bool_)
+            is_kept[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = False
+            kept = lists.filter(pa.array(is_kept)).drop_null()
+            found = Analysis(
+                found.columns,
+                found.files + files.num_rows,
+                found.learned + len(kept),
+                found.young + old.false_count,
+                found.footers_read + len(read),
+                found.row_groups + len(kept.flatten()),
+                time.perf_counter() - started,
+            )
+            progress(found)
             if found.footers_read - saved >= _FILES_SAVED:
                 known.save()
                 saved = found.footers_read
@@ -154,6 +162,27 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
     return pa.schema([possible.field(name) for name in names])
 
 
-def _pieces(files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, files.num_rows, _FILES_TOGETHER):
-        yield files.slice(start, _FILES_TOGETHER)
+def _pieces(
+    listed: Iterable[pa.RecordBatch], *, has_jobs: bool
+) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Yield the listed files in pieces, and whether a job should read the footers of a piece.
+
+    Args:
+        listed: Batches of files.
+        has_jobs: Whether jobs can read footers.
+    """
+    seen, waiting, number = 0, [], 0
+    for files in listed:
+        for start in range(0, files.num_rows, FILES_TOGETHER):
+            piece = files.slice(start, FILES_TOGETHER)
+            if not has_jobs or seen < FILES_OF_DRIVER:
+                seen += piece.num_rows
+                yield piece, False
+                continue
+            waiting.append(piece)
+            number += piece.num_rows
+            if number >= _FILES_OF_JOB:
+                yield pa.concat_batches(waiting), True
+                waiting, number = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting), True

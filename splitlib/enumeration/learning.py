@@ -57,6 +57,9 @@ FOOTER_SECONDS: Final = 15.0
 
 Rows = Sequence[Sequence[GroupRow]]
 """For each column, the statistics of each row group in one file."""
+ReadFooters = Callable[[Sequence[pa.Field], pa.RecordBatch], list[Rows | None]]
+"""Function that reads the footers of files, as in ``FILE_SCHEMA``. The result is None for a file
+whose footer it could not read."""
 
 
 def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema:
@@ -109,6 +112,7 @@ def learn(
     known: KnownStatistics,
     config: SplitConfig,
     calls: BoundedCalls,
+    by_job: ReadFooters | None = None,
 ) -> Learned:
     """Return the statistics of files, and read the footers of files that have none yet.
 
@@ -121,25 +125,28 @@ def learn(
         known: The table's statistics so far. New ones are added.
         config: Settings.
         calls: Worker threads that read the footers in parallel.
+        by_job: Function that reads footers first. The threads read those that it leaves.
     """
     before = known.get(columns, files)
     missing = before.unknown
     unread = files.take(pa.array(missing))
-    tasks = [
-        calls.submit(
+    read: list[Rows | None] = [None] * unread.num_rows
+    if by_job is not None:
+        read = by_job(list(columns), unread)
+    tasks = {
+        row: calls.submit(
             partial(read_rows, table, list(columns), config, stored_file(unread, row)),
             FOOTER_SECONDS,
         )
-        for row in range(unread.num_rows)
-    ]
-    read: list[Rows | None] = []
-    for task in tasks:
+        for row, rows in enumerate(read)
+        if rows is None
+    }
+    for row, task in tasks.items():
         try:
-            read.append(calls.result(task))
+            read[row] = calls.result(task)
         except SourceUnavailable:
             calls.check_deadline()
             task.abandon()
-            read.append(None)
     found = arrays(columns, read)
     old = known.add(columns, unread, found)
     return Learned(before.replaced(missing, found), missing, old)

@@ -231,7 +231,7 @@ def condition_of(
         if inside := [name for name in data.fields if name.lower() not in by_name]:
             raise InvalidFilter(f"Rows cannot be filtered by {inside[0]!r}, which is nested.")
         if data.domains and used.unused_because is not None:
-            raise InvalidFilter(f"Rows cannot be compared with a filter: {used.unused_because}.")
+            raise InvalidFilter(f"Rows cannot be compared with a filter: {used.unused_because}")
         _refuse_ambiguous(used.used_fields, metadata.schema.names)
         _refuse_ends_out_of_range(data, by_name)
         if data.is_empty:

@@ -48,6 +48,7 @@ SPARK = [
     "file_scan",
     "jvm",
     "session",
+    "footer_job",
     "keys",
     "join_condition",
     "predicates",

@@ -31,6 +31,7 @@ from splitlib.report import FilterUse
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
 from splitlib.spark.conversion import session_time_zone, spark_schema, unquoted
 from splitlib.spark.dimension import given_keys, given_pairs, keys_of_table
+from splitlib.spark.footer_job import FooterJobs
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys import collect_keys, key_columns
 from splitlib.spark.predicates.row_filters import (
@@ -336,7 +337,9 @@ def analyze(
     Later queries in this process use these statistics to prune files and row groups without reading
     footers. With the setting ``statistics_location``, other processes do so too. Calling this is
     optional and only improves speed: footers of new and changed files are read when a query needs
-    them. The driver reads the footers, with ``listing_threads`` threads.
+    them. The driver reads the first thousands of footers, with ``listing_threads`` threads. A Spark
+    job reads those of larger tables: executors need PyArrow, and credentials that PyArrow's
+    filesystems find. The driver reads the footers that they cannot read.
 
     Args:
         spark: The session.
@@ -359,7 +362,8 @@ def analyze(
         table, connector, spark=spark, spark_conf=settings, config=config, **options
     ) as opened:
         filters = () if where is None else partitions_where(spark, where, opened, config)
-        return analyze_table(opened, columns, filters, config, progress)
+        jobs = FooterJobs(spark)
+        return analyze_table(opened, columns, filters, config, progress, jobs.read)
 
 
 def partitions_where(
@@ -377,6 +381,6 @@ def partitions_where(
     for part in parts.unused:
         refuse_data_columns(table, part.fields)
         raise InvalidFilter(
-            f"{part.description} cannot select files to analyze: {part.unused_because}."
+            f"{part.description} cannot select files to analyze: {part.unused_because}"
         )
     return list(parts.used)
