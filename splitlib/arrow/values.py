@@ -328,20 +328,24 @@ def arrow_zone(zone: str) -> str:
     Raises:
         ConfigError: if Arrow does not have this time zone.
     """
-    offset = _OFFSET.fullmatch(zone)
+    names = ["UTC" if zone in ("Z", "UT") else _SHORT.get(zone, zone)]
+    offset = _OFFSET.fullmatch(names[0])
     if offset is not None:
-        known = f"{offset[1]}{int(offset[2]):02}:{int(offset[3] or 0):02}"
-    else:
-        known = "UTC" if zone in ("Z", "UT") else _SHORT.get(zone, zone)
-    try:
-        pc.local_timestamp(pa.array([0], pa.timestamp("us", known)))
-    except pa.ArrowException as error:
-        raise ConfigError(
-            f"Time zone {zone!r} is unknown.",
-            hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say. "
-            "Offsets need pyarrow 22 or newer.",
-        ) from error
-    return known
+        sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
+        names = [f"{sign}{hours:02}:{minutes:02}"]
+        if not minutes:  # older releases of Arrow have no offsets; this name has the other sign
+            names.append(f"Etc/GMT{'-' if sign == '+' else '+'}{hours}")
+    for known in names:
+        try:
+            pc.local_timestamp(pa.array([0], pa.timestamp("us", known)))
+        except pa.ArrowException:
+            continue
+        return known
+    raise ConfigError(
+        f"Time zone {zone!r} is unknown.",
+        hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say. "
+        "Offsets with minutes need pyarrow 22 or newer.",
+    )
 
 
 @lru_cache

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from splitlib.arrow.values import is_known
 from tests.integration.randomized.choices import some_of
 from tests.integration.randomized.programs import Program, Step
 from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
@@ -21,7 +22,8 @@ ZONES = (
     "Asia/Kolkata",
     "Pacific/Apia",
     "Europe/Berlin",
-    "+05:45",
+    # older releases of pyarrow have no offsets with minutes
+    "+05:45" if is_known("+05:45") else "-03:00",
 )
 
 # Spark settings and their possible values. The first settings make optimizer rules duplicate, move
