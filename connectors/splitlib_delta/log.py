@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import CorruptMetadata, MissingFile, SnapshotNotFound, UnsupportedTable
+from splitlib.errors import (
+    CorruptMetadata,
+    MissingFile,
+    SnapshotNotFound,
+    SourceUnavailable,
+    UnsupportedTable,
+)
 from splitlib.remote.calls import Workers
 from splitlib.storage import Storage
 from splitlib_delta.actions import Actions, Columns, child, decoding, entries, live
@@ -160,9 +166,14 @@ class LogReader:
 
         Raises:
             MissingFile: if the file no longer exists.
+            SourceUnavailable: if the storage did not return all of it.
             UnsupportedTable: if it is larger than 2 GiB.
         """
-        return self._read(file.name)
+        data = self._read(file.name)
+        # a file of JSON lines that ends early may look complete
+        if file.size and len(data) != file.size:
+            raise SourceUnavailable(f"Read {len(data)} of {file.size} bytes of {file.name}.")
+        return data
 
     def parquet(self, name: str, columns: Sequence[str]) -> pa.Table:
         """Return some columns of a Parquet file of the log. Missing columns are ignored."""

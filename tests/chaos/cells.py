@@ -23,6 +23,7 @@ from tests.chaos.subjects import LIES, PATIENT, READING_LIES, LyingSubject, Prox
 from tests.chaos.tables import (
     KEYS,
     below,
+    make_delta_table,
     make_glue_table,
     make_hive_table,
     make_iceberg_table,
@@ -44,7 +45,7 @@ ICEBERG_STAGES = {
 
 _numbers = itertools.count()
 
-ON_DISK = ("files on a disk", "iceberg on a disk")
+ON_DISK = ("files on a disk", "iceberg on a disk", "delta on a disk")
 OF_METASTORE = ("hive", "hive, two metastores", "hive on a disk")
 OF_GLUE = ("glue",)
 ON_STORE = ("files on S3", "iceberg on S3")
@@ -92,7 +93,7 @@ def cells_of(subject: Subject) -> list[Cell]:
 
 
 def disk_subjects(directory: Path) -> list[Subject]:
-    """Create a table of Parquet files and an Iceberg table on a faulty local disk."""
+    """Create a table of Parquet files, an Iceberg and a Delta table on a faulty local disk."""
     root = f"{PROTOCOL}://{directory}/tree"
     files = LyingSubject(
         "files on a disk",
@@ -110,7 +111,18 @@ def disk_subjects(directory: Path) -> list[Subject]:
         "warehouse": f"{PROTOCOL}://{directory}/warehouse",
         "py-io-impl": FILE_IO,
     }
-    return [files, _iceberg("iceberg on a disk", catalog)]
+    log = f"{PROTOCOL}://{directory}/delta"
+    delta = LyingSubject(
+        "delta on a disk",
+        "delta",
+        log,
+        make_delta_table(directory / "delta", log),
+        {"open": "_delta_log", "restore": "_delta_log"},
+        lambda lies: {"storage_options": {"lies": lies}},
+        {"open": ("flip", "left out")},
+        lies=(*LIES, *READING_LIES, "swap"),
+    )
+    return [files, _iceberg("iceberg on a disk", catalog), delta]
 
 
 def _iceberg(name: str, catalog: Mapping[str, str]) -> LyingSubject:

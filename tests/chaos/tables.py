@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyarrow import parquet
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFileContent
@@ -19,6 +20,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 from benchmarks.metastore_tables import DATABASE, create_table
 from splitlib.testing import HiveMetastore
 from tests.chaos.subjects import KnownFile
+from tests.support.delta_log import add, commit, field, metadata, protocol, remove, stored_vector
 from tests.support.glue_server import GlueServer, stored
 from tests.support.iceberg_tables import (
     add_deletes,
@@ -107,6 +109,41 @@ def make_glue_table(server: GlueServer, name: str, root: str) -> str:
         partition = {"Values": [*values], "StorageDescriptor": stored(f"{root}/y={y}/k={k}")}
         server.partitions(DATABASE, name)[values] = partition
     return f"{DATABASE}.{name}"
+
+
+def make_delta_table(directory: Path, root: str) -> Files:
+    """Create a Delta table with a checkpoint, commits after it, and two deletion vectors.
+
+    Args:
+        directory: Directory of the table.
+        root: URI of the same directory.
+
+    Returns:
+        The table's files by path.
+    """
+    tree = write_tree(directory)
+    fields = [field("c", "long"), field("y", "integer"), field("k", "integer")]
+    commit(directory, [protocol(), metadata(fields, ["y", "k"])])
+    entries = {
+        path: add(
+            path, size=file.size, partitionValues={key: str(v) for key, v in file.values.items()}
+        )
+        for path, file in tree.items()
+    }
+    for number, path in enumerate(tree):
+        commit(directory, [entries[path]])
+        if number == len(tree) // 2:
+            DeltaTable(str(directory)).create_checkpoint()
+    files = below(root, tree)
+    commit(directory, [protocol("deletionVectors")])
+    for path, prefix in zip((*tree,)[1::7], ("a", "b"), strict=False):
+        vector = stored_vector(directory, [0, 3], prefix=prefix)
+        entry = {"add": {**entries[path]["add"], "deletionVector": vector}}
+        commit(directory, [remove(path), entry])
+        (written,) = (directory / prefix).iterdir()
+        deletes = (f"{root}/{prefix}/{written.name}",)
+        files[f"{root}/{path}"] = files[f"{root}/{path}"]._replace(deletes=deletes)
+    return files
 
 
 def make_iceberg_table(options: Mapping[str, Any]) -> tuple[str, Files]:

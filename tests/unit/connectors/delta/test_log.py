@@ -17,6 +17,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig, Table
+from splitlib_delta.versions import Log
 from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 from tests.unit.connectors.delta.tables import MAPPED, names, opened, simple, splits
@@ -219,6 +220,25 @@ def test_a_damaged_commit_is_an_error(root: Path, damage: bytes) -> None:
     (root / "_delta_log" / f"{1:020}.json").write_bytes(damage)
     with pytest.raises(splitlib.CorruptMetadata):
         opened(root)
+
+
+def test_a_commit_that_was_read_in_part_is_an_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that ends after one of its lines is valid, but lacks files."""
+    simple(root, add("a"), add("b"))
+    listed = Log.listed
+    commit_file = root / "_delta_log" / f"{1:020}.json"
+
+    def then_cut(*arguments: Any) -> Log:
+        found = listed(*arguments)
+        commit_file.write_text(commit_file.read_text().splitlines(keepends=True)[0])
+        return found
+
+    monkeypatch.setattr(Log, "listed", then_cut)
+    config = SplitConfig(retry_attempts=1)
+    with pytest.raises(splitlib.errors.SourceUnavailable, match=r"Read \d+ of \d+ bytes"):
+        splitlib.load_table(str(root), connector="delta", config=config)
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
