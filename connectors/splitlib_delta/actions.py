@@ -61,6 +61,7 @@ class Actions(NamedTuple):
         """Return the data files that a Parquet checkpoint lists."""
         if "add" not in table.column_names:
             return cls(pa.array([], pa.struct({"path": pa.string()})), None)
+        table["add"].validate(full=True)
         return cls(_present(table["add"]), None)
 
 
@@ -72,16 +73,21 @@ def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) 
         schema: Fields to parse.
         block_bytes: Size of the blocks that are parsed in parallel. A block must be at least as
             long as the longest line. 0 means a single block.
+
+    Raises:
+        pyarrow.ArrowInvalid: if the lines are not JSON, or a text is not UTF-8.
     """
     from pyarrow import json as arrow_json  # slow to import
 
     if not len(data):
         return schema.empty_table()
-    return arrow_json.read_json(
+    table = arrow_json.read_json(
         pa.BufferReader(data),
         arrow_json.ReadOptions(block_size=block_bytes or len(data) + 1),
         arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+    table.validate(full=True)  # Arrow's readers do not check texts
+    return table
 
 
 def entries(data: bytes, *names: str) -> Iterator[Mapping[str, Any]]:

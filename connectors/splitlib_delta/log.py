@@ -169,7 +169,7 @@ class LogReader:
             SourceUnavailable: if the storage did not return all of it.
             UnsupportedTable: if it is larger than 2 GiB.
         """
-        data = self._read(file.name)
+        data = self._read(file.name, file.size)
         # a file of JSON lines that ends early may look complete
         if file.size and len(data) != file.size:
             raise SourceUnavailable(f"Read {len(data)} of {file.size} bytes of {file.name}.")
@@ -184,12 +184,14 @@ class LogReader:
             # Python reads the bytes, because a call that is blocked in Arrow cannot be abandoned.
             return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
 
-    def _read(self, name: str) -> bytes:
+    def _read(self, name: str, size: int = 0) -> bytes:
+        """Read a file of the log. 0 means that its size is unknown."""
         self._count()
         fs, path = self._storage.filesystem(f"{self.directory}/{name}")
         try:
             with fs.open(path, "rb") as stream:
-                data: bytes = stream.read(_MOST_BYTES + 1)
+                # a limit that is much larger than the file would reserve memory for it
+                data: bytes = stream.read(min(size, _MOST_BYTES) + 1 if size else -1)
         except FileNotFoundError as error:
             raise MissingFile(
                 f"{name} in the log of the table no longer exists.",

@@ -32,9 +32,9 @@ MEMORY_BYTES = 3 * 2**30
 INPUT_SECONDS = 20
 INPUT_BYTES = 1 << 16
 KEPT_BYTES = 1 << 14
-TRACED = ("/splitlib/", "/splitlib_hive/", "/splitlib_iceberg/")
+TRACED = ("/splitlib/", "/splitlib_delta/", "/splitlib_hive/", "/splitlib_iceberg/")
 Step = tuple[str, int, int]
-INSTRUMENTED = ["splitlib", "splitlib_hive", "splitlib_iceberg", "pyiceberg.avro"]
+INSTRUMENTED = ["splitlib", "splitlib_delta", "splitlib_hive", "splitlib_iceberg", "pyiceberg.avro"]
 
 
 def kept(target: str) -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzzing.__main__ import TARGETS
 
-RUNS = 1000
+RUNS = 400
 
 
 def in_a_process(target, tmp_path, *arguments):

@@ -213,6 +213,7 @@ def test_a_damaged_checkpoint_is_an_error(root: Path) -> None:
         b"\xff\xfe",
         b'{"add": {"path": "x", "size": "y"}}',
         b'{"add": {"path": "x"}}',
+        b'{"add": {"path": "a\xff", "partitionValues": {}, "size": 1}}',
     ],
 )
 def test_a_damaged_commit_is_an_error(root: Path, damage: bytes) -> None:
