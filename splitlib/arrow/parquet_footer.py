@@ -36,10 +36,31 @@ def read_schema(file: Any) -> pa.Schema:
 
 
 def read_metadata(file: Any) -> Any:
-    """Read the whole footer of a Parquet file, as a ``pyarrow.parquet.FileMetaData``."""
+    """Read the whole footer of a Parquet file, as a ``pyarrow.parquet.FileMetaData``.
+
+    Raises:
+        pyarrow.ArrowException, OSError: see :func:`parse_metadata`.
+    """
+    return parse_metadata(_footer_of(file))
+
+
+def parse_metadata(end: bytes) -> Any:
+    """Parse the footer at the end of a Parquet file, to a ``pyarrow.parquet.FileMetaData``.
+
+    Files with encrypted columns are refused. They may have a footer that is not encrypted, but
+    signed. Arrow parses it, and ends the process when such a column's statistics are accessed.
+
+    Raises:
+        pyarrow.ArrowException, OSError: if the bytes are not a footer, or it is encrypted or
+            signed.
+    """
     from pyarrow import parquet
 
-    return parquet.read_metadata(pa.BufferReader(_footer_of(file)))
+    metadata = parquet.read_metadata(pa.BufferReader(end))
+    # the signature follows the metadata
+    if metadata.serialized_size != _length(end):
+        raise pa.ArrowInvalid("Columns of the Parquet file may be encrypted.")
+    return metadata
 
 
 def names_by_id(schema: pa.Schema) -> dict[int, str]:
@@ -74,12 +95,17 @@ def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = Non
         pyarrow.ArrowInvalid: if the footer is larger than ``most_bytes``.
     """
     end = last(min(size, _FIRST_BYTES))
-    wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
+    wanted = _length(end) + _END_BYTES
     if len(end) >= wanted or wanted > size:
         return end
     if most_bytes is not None and wanted > most_bytes:
         raise pa.ArrowInvalid(f"The footer has {wanted} bytes.")
     return last(wanted)
+
+
+def _length(end: bytes) -> int:
+    """Return the length of the footer, without the 8 bytes after it."""
+    return int.from_bytes(end[-_END_BYTES:-4], "little")
 
 
 def _footer_of(file: Any) -> bytes:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import orc
 from pyarrow import parquet as pq
 
+from splitlib.arrow.parquet_footer import read_metadata
 from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
@@ -161,8 +162,11 @@ def read_parquet(
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
     # Read INT96 timestamps as microseconds, because some are out of range for 64-bit nanoseconds.
-    parquet = pq.ParquetFile(file, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
-    metadata, stored = parquet.metadata, parquet.schema_arrow
+    metadata = read_metadata(file)
+    parquet = pq.ParquetFile(
+        file, metadata=metadata, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us"
+    )
+    stored = parquet.schema_arrow
     to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
     groups = [g for g in range(parquet.num_row_groups) if belongs(metadata, g, split)]
     if row_groups:

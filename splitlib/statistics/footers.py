@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from splitlib.arrow.parquet_footer import parse_metadata
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 
 if TYPE_CHECKING:
@@ -63,11 +64,9 @@ def parse_footer(end: bytes) -> Footer:
     """Parse the footer at the end of a Parquet file.
 
     Raises:
-        pyarrow.ArrowException: if the bytes are not a footer, or it is encrypted.
+        pyarrow.ArrowException, OSError: see :func:`splitlib.arrow.parquet_footer.parse_metadata`.
     """
-    from pyarrow import parquet  # slow to import
-
-    metadata = parquet.read_metadata(pa.BufferReader(end))
+    metadata = parse_metadata(end)
     # This declaration is the last field in footers that are neither encrypted nor signed.
     orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
     return Footer(metadata, end[:-8].endswith(orders))
