@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from splitlib.arrow.values import shown
-from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.data import KEY_LIMITS, DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
@@ -93,20 +93,21 @@ class Operand(NamedTuple):
     """Type of the literals that are written for the keys."""
 
 
-def without_condition(name: str, *, has_keys: bool = False) -> FilterUse:
+def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
     """Return the report entry for a column that gets no condition, with the reason.
 
     Args:
         name: The column.
-        has_keys: Whether the reason is that the column has too many keys, not their type.
+        exceeded: Setting that limits the number of keys, if there are too many keys for it. None
+            means that the keys have a type without SQL literals.
     """
-    why = "There is no condition, because SQL has no literals for keys of this type."
-    if has_keys:
-        why = "There is no condition, because there are more keys than condition_literals, and "
-        why += "the source may order values of this type otherwise. Raise condition_literals, or"
-    else:
-        why += " Cast the keys, or"
-    unused = f"{why} use splitlib.read(spark).table(…).filtered_by(…), which writes no condition."
+    why = "There is no condition, because SQL has no literals for keys of this type. Cast the keys"
+    if exceeded is not None:
+        why = f"There is no condition, because there are more keys than {exceeded}, and the source "
+        why += f"may order values of this type otherwise. Raise {exceeded}"
+    unused = (
+        f"{why}, or use splitlib.read(spark).table(…).filtered_by(…), which writes no condition."
+    )
     return FilterUse((name,), "keys", unused_because=unused)
 
 
@@ -165,10 +166,11 @@ class ConditionWriter:
                 others = (without_condition(n) for n in columns if n not in data.fields)
                 return JoinCondition(self._any_of(rows), exact, (used, *others))
         parts, filters = [], []
+        limit = KEY_LIMITS if data.exceeds_threshold else "condition_literals"
         for name in columns:
             part, what = self._of_column(name, data)
             parts += [part] if part else []
-            without = without_condition(name, has_keys=name in data.fields)
+            without = without_condition(name, limit if name in data.fields else None)
             filters.append(FilterUse((name,), what) if part else without)
         return JoinCondition(all_of(parts), False, tuple(filters))
 

@@ -132,9 +132,8 @@ def test_a_join_by_a_data_column_reads_row_groups_with_keys(document):
     for comparison in range(3):
         spark, _, ours = counts_of(document, "data_keys", comparison).values()
         assert ours["joined"] == spark["joined"]
-        # Eight ranges cannot leave out the gaps between thirty groups of keys.
-        least = spark["rows_read"] if comparison == 2 else ours["rows_with_keys"]
-        assert ours["rows_read"] == least
+        # Eight ranges cannot leave out the gaps between thirty groups of keys, but footers can.
+        assert ours["rows_read"] == ours["rows_with_keys"] < spark["rows_read"]
 
 
 def test_many_keys_are_a_range_to_the_metastore(document):

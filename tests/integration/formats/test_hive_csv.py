@@ -72,7 +72,7 @@ def test_any_csv_line(
 @pytest.mark.parametrize(
     ("columns", "properties", "message"),
     [
-        ("a int", {}, "only strings"),
+        ("a int", {}, "supports only STRING columns"),
         ("a string", {"quoteChar": ","}, "different characters"),
         ("a string", {"separatorChar": ""}, "separatorChar"),
         ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),

@@ -43,7 +43,7 @@ def test_no_metastore_there():
     assert isinstance(caught.value, OSError)
 
 
-@pytest.mark.parametrize("uri", ["", "http://x:1", "thrift://a:b", "thrift://me:pw@host:99999"])
+@pytest.mark.parametrize("uri", ["", "ftp://x:1", "thrift://a:b", "thrift://me:pw@host:99999"])
 def test_no_address(uri):
     with pytest.raises(splitlib.ConfigError, match="thrift://host:9083") as caught:
         splitlib.load_table("a.b", "hive", uri=uri)

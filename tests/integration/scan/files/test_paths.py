@@ -68,7 +68,7 @@ def test_spark_connect_reads_by_paths(spark, over_connect, tmp_path):
         from splitlib.spark.scan import scan_files
 
         scan = FileScan(
-            "parquet", {}, struct_of("a bigint"), struct_of("d string, n int"),
+            "parquet", {}, StructType.fromDDL("a bigint"), StructType.fromDDL("d string, n int"),
             pq.read_table(sys.argv[1] + "/partitions.parquet"),
             pq.read_table(sys.argv[1] + "/files.parquet"),
         )
