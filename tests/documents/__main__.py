@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.documents.examples import DOCS
+from tests.documents.modules import modules_page
 from tests.documents.picture import flow_picture, scan_picture
 from tests.documents.reference import api_page, errors_page, options_page, settings_page
 
@@ -11,6 +12,7 @@ GENERATED = {
     "scan.svg": scan_picture,
     "reference/api.md": api_page,
     "reference/errors.md": errors_page,
+    "reference/modules.md": modules_page,
     "reference/options.md": options_page,
     "reference/settings.md": settings_page,
 }
