@@ -1,4 +1,4 @@
-"""Convert log entries to Arrow columns, and select the data files that a version contains."""
+"""Convert Delta log entries to Arrow columns, and select the data files of a table version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VECTOR: Final = pa.struct(
         "cardinality": pa.int64(),
     }
 )
-"""Arrow type of the field ``deletionVector`` of log entries."""
+"""Arrow type of the field ``deletionVector`` in log entries."""
 _SCHEME: Final = "^[A-Za-z][A-Za-z0-9+.-]*:"
 
 
@@ -33,7 +33,7 @@ class Actions(NamedTuple):
 
     added: pa.StructArray
     removed: pa.StructArray | None
-    """None for a checkpoint, because its added files already exclude the removed ones."""
+    """None for a checkpoint, whose ``add`` entries already exclude removed files."""
 
     @classmethod
     def of_commit(cls, data: bytes, keys: Sequence[str]) -> Actions:
@@ -58,7 +58,7 @@ class Actions(NamedTuple):
 
     @classmethod
     def of_checkpoint(cls, table: pa.Table) -> Actions:
-        """Return the data files that a Parquet checkpoint lists."""
+        """Extract the data files from the table in a Parquet checkpoint."""
         if "add" not in table.column_names:
             return cls(pa.array([], pa.struct({"path": pa.string()})), None)
         table["add"].validate(full=True)
@@ -66,16 +66,16 @@ class Actions(NamedTuple):
 
 
 def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) -> pa.Table:
-    """Parse JSON lines to a table. Fields that are not in ``schema`` are ignored.
+    """Parse JSON lines into an Arrow table. Fields that are not in ``schema`` are ignored.
 
     Args:
-        data: The lines.
+        data: The JSON lines.
         schema: Fields to parse.
         block_bytes: Size of the blocks that are parsed in parallel. A block must be at least as
             long as the longest line. 0 means a single block.
 
     Raises:
-        pyarrow.ArrowInvalid: if the lines are not JSON, or a text is not UTF-8.
+        pyarrow.ArrowInvalid: if a line is not valid JSON, or a string is not valid UTF-8.
     """
     from pyarrow import json as arrow_json  # slow to import
 
@@ -86,12 +86,12 @@ def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) 
         arrow_json.ReadOptions(block_size=block_bytes or len(data) + 1),
         arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-    table.validate(full=True)  # Arrow's readers do not check texts
+    table.validate(full=True)  # Arrow's readers do not check for valid UTF-8
     return table
 
 
 def entries(data: bytes, *names: str) -> Iterator[Mapping[str, Any]]:
-    """Parse and yield the JSON lines that contain one of these names, such as ``metaData``."""
+    """Yield the parsed JSON lines that contain one of these field names, such as ``metaData``."""
     lines = set()
     for name in names:
         at = -1
@@ -107,9 +107,9 @@ class Columns(NamedTuple):
 
     table: pa.Table
     """Columns ``path``, ``size``, ``modified``, ``vector``, ``source`` and ``row``, and one column
-    for each partition column, named by its number. ``source`` is the number of the log file, and
-    ``row`` the index of the file among those that it adds; they locate the file's statistics.
-    ``source`` is null for removed files."""
+    for each partition column, named by its number. ``source`` is the number of the log file that
+    adds the data file, or null for a removed file. ``row`` is the data file's index among the files
+    that this log file adds. ``source`` and ``row`` locate the data file's statistics."""
 
     @classmethod
     def of(
@@ -118,7 +118,7 @@ class Columns(NamedTuple):
         """Extract the columns from log entries.
 
         Args:
-            files: The entries.
+            files: The ``add`` or ``remove`` entries.
             root: Location of the table.
             keys: Names of the partition columns in the log.
             source: Number of the log file, or None for removed files.
@@ -142,13 +142,13 @@ class Columns(NamedTuple):
 
 
 def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table:
-    """Return the files that were added and not removed later.
+    """Return a table of the data files that were added and not removed later.
 
-    The same path with a different deletion vector counts as a different file.
+    Two entries with the same path but different deletion vectors count as different files.
 
     Args:
         recent: Tables of :class:`Columns` from commits, newest first.
-        checkpoint: Tables of the checkpoint before these commits. It lists each file once.
+        checkpoint: Tables from the checkpoint before these commits, which lists each file once.
     """
     older = pa.concat_tables(checkpoint).combine_chunks() if checkpoint else None
     if not recent:
@@ -181,7 +181,7 @@ def _keys(files: pa.Table) -> pa.StringArray:
 
 
 def child(parent: Any, name: str, kind: pa.DataType | None = None) -> Any:
-    """Return one field of an array of structs, cast to the type ``kind``.
+    """Return one field of an array of structs, cast to ``kind`` unless ``kind`` is None.
 
     If the field does not exist, the result is an array of nulls, or None if ``kind`` is None.
     """
@@ -192,7 +192,7 @@ def child(parent: Any, name: str, kind: pa.DataType | None = None) -> Any:
 
 
 def absolute(paths: pa.StringArray, root: str) -> pa.StringArray:
-    """Return absolute paths. Paths in the log are URL-encoded and usually relative to ``root``."""
+    """Convert URL-encoded paths from the log, usually relative to ``root``, to absolute paths."""
     plain = _decoded(paths)
     scheme, _, rest = root.partition("://")
     host = f"{scheme}://{rest.partition('/')[0]}" if rest else ""
@@ -205,7 +205,7 @@ def absolute(paths: pa.StringArray, root: str) -> pa.StringArray:
 
 
 def _decoded(paths: pa.StringArray) -> pa.StringArray:
-    """URL-decode paths. Files of one partition share a directory, so it is decoded only once."""
+    """URL-decode paths. Many files share a directory, so each directory is decoded only once."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     name = pc.replace_substring_regex(paths, "(?s)^.*/", "")
@@ -234,7 +234,7 @@ def _vectors(files: pa.StructArray) -> pa.StructArray:
 
 
 def _present(column: pa.ChunkedArray) -> pa.StructArray:
-    """Return the entries that exist, which are those with a path."""
+    """Drop rows without a path. They belong to log entries of another kind."""
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     path = pc.struct_field(found, ["path"])
     return found.filter(pc.is_valid(path))
@@ -242,13 +242,13 @@ def _present(column: pa.ChunkedArray) -> pa.StructArray:
 
 @contextmanager
 def decoding(name: str) -> Iterator[None]:
-    """Convert exceptions of a ``with`` block that decodes a file of the log.
+    """Convert exceptions in a ``with`` block that decodes a part of the log.
 
     Args:
-        name: Name of the log file, for the error message.
+        name: Name of the log file or entry, for the error message.
 
     Raises:
-        CorruptMetadata: instead of any error except :class:`SplitlibError` and :class:`OSError`.
+        CorruptMetadata: for any exception except :class:`SplitlibError` and :class:`OSError`.
     """
     try:
         yield

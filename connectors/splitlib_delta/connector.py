@@ -1,4 +1,4 @@
-"""The connector class, with its methods in the order in which the engine calls them."""
+"""The class :class:`DeltaConnector`. The engine calls its methods in the order of this file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{1,6})?Z$"
 
 
 class DeltaConnector(Connector):
-    """One version of a Delta Lake table, without a catalog.
+    """One version of a Delta Lake table that is opened by its location, without a catalog.
 
     At most one of ``version`` and ``timestamp`` may be given. Without them, the newest version is
     read.
@@ -116,7 +116,7 @@ class DeltaConnector(Connector):
         yield self._partitions
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions, with their deletion vectors.
+        """Yield the data files of ``partitions`` in one batch, with their deletion vectors.
 
         Statistics are read from the log only for data columns that the predicate uses.
         """
@@ -140,7 +140,7 @@ class DeltaConnector(Connector):
         )
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Yield the files with their column names by field id. This opens every file."""
+        """Open every file to read its column names, and yield one batch per set of names."""
         names = in_parallel(self._names_in, files.files["path"].to_pylist())
         rows: dict[ReadFormat, list[int]] = {}
         for row, found in enumerate(names):
@@ -149,7 +149,7 @@ class DeltaConnector(Connector):
             yield replace(files.take(pa.array(of_form)), read_format=form)
 
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
-        """Return the positions of the rows that a deletion vector deletes, ascending."""
+        """Return the positions of the rows that a deletion vector deletes, in ascending order."""
         return read_vector(self._storage, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ class DeltaConnector(Connector):
         return self._storage.given_options
 
     def _grouped(self, keys: pa.Schema) -> PartitionBatch:
-        """Group the files by partition. A partition's handle lists the row numbers of its files."""
+        """Return all partitions. A partition's handle lists its files' rows in the snapshot."""
         files = self._snapshot.files
         every = pa.array(np.arange(len(files)))
         texts = [files[str(number)].combine_chunks() for number in range(len(keys))]
@@ -207,7 +207,7 @@ class DeltaConnector(Connector):
     def _deletes(
         self, files: pa.Table
     ) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
-        """Return each file's index in the list of deletion vector sets, and the list itself."""
+        """Return each file's index in the tuple of deletion vectors, or null, and the tuple."""
         vectors = files["vector"].combine_chunks()
         rows = pc.indices_nonzero(pc.is_valid(pc.struct_field(vectors, ["storageType"])))
         if not len(rows):

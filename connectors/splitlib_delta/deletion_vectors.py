@@ -33,10 +33,10 @@ _MOST_BYTES: Final = 1 << 30
 
 
 def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
-    """Return where readers find a deletion vector: its path, offset and length, or its bytes.
+    """Return the location of a deletion vector, or its bytes if the log contains them.
 
     Args:
-        vector: The entry of the deletion vector in the log.
+        vector: The field ``deletionVector`` of the data file's log entry.
         path: Path of the data file.
         root: Location of the table.
 
@@ -75,7 +75,7 @@ def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
 
 
 def read_vector(storage: Storage, delete: DeleteFile) -> pa.Int64Array:
-    """Return the positions of the deleted rows, ascending. Reads only the vector's own bytes.
+    """Return the positions of the deleted rows, ascending. Only the vector's bytes are read.
 
     Raises:
         CorruptMetadata: if the bytes are not a valid vector, or the number of rows in the vector
@@ -109,5 +109,5 @@ def _read(storage: Storage, delete: DeleteFile) -> bytes:
 
 
 def _of_z85(text: str) -> bytes:
-    """Decode Z85, ZeroMQ's variant of base 85. Its alphabet differs from that of Python."""
+    """Decode Z85, ZeroMQ's variant of base 85. Its alphabet differs from Python's."""
     return base64.b85decode(text.translate(_TO_B85))

@@ -1,4 +1,4 @@
-"""Read one version of a table from its log."""
+"""Read one version of a Delta table from its transaction log."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Keys(Protocol):
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of some files, one row per file."""
+    """The column statistics of some data files, one row per file."""
 
     text: pa.StringArray
     """One JSON object per file, or null for a file without statistics."""
     parsed: Any
-    """The statistics as structs, or None if the log file does not contain them in this form."""
+    """Arrow array of structs, or None if the log file has no statistics in this form."""
 
 
 class Snapshot:
@@ -62,7 +62,7 @@ class Snapshot:
     Args:
         files: Reader of the log.
         version: The version to read, with its log files.
-        keys: Returns the names of the partition columns in the log.
+        keys: Callback that returns the names of the partition columns in the log.
     """
 
     def __init__(self, files: LogReader, version: Version, keys: Keys) -> None:
@@ -107,7 +107,7 @@ class Snapshot:
 
         Returns:
             A pair of a list and the number of storage requests. The list has one pair per log file:
-            the indexes in ``rows`` of the data files that it adds, and their statistics.
+            the indexes in ``rows`` of the data files that this log file adds, and their statistics.
         """
         source = self.files["source"].combine_chunks().take(rows).to_numpy()
         row = self.files["row"].combine_chunks().take(rows)
@@ -119,7 +119,11 @@ class Snapshot:
         return list(zip(places, found, strict=True)), requests
 
     def _statistics_in(self, wanted: tuple[int, pa.Array]) -> Statistics:
-        """Return the statistics of some data files that one log file adds."""
+        """Return the statistics of some data files that one log file adds.
+
+        Args:
+            wanted: Number of the log file, and the data files' indexes among the files it adds.
+        """
         number, rows = wanted
         text = self._texts[number]
         if text is not None:
@@ -136,7 +140,7 @@ class Snapshot:
 
 
 class LogReader:
-    """Reads the log of a table.
+    """Lists and reads the files in a table's log directory.
 
     Args:
         storage: Access to the table's files.
@@ -166,17 +170,17 @@ class LogReader:
 
         Raises:
             MissingFile: if the file no longer exists.
-            SourceUnavailable: if the storage did not return all of it.
-            UnsupportedTable: if it is larger than 2 GiB.
+            SourceUnavailable: if the storage returned only a part of the file.
+            UnsupportedTable: if the file is larger than 2 GiB.
         """
         data = self._read(file.name, file.size)
-        # a file of JSON lines that ends early may look complete
+        # A truncated file of JSON lines may look complete.
         if file.size and len(data) != file.size:
             raise SourceUnavailable(f"Read {len(data)} of {file.size} bytes of {file.name}.")
         return data
 
     def parquet(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of a Parquet file of the log. Missing columns are ignored."""
+        """Read columns of a Parquet file in the log. Columns that the file lacks are ignored."""
         from pyarrow import parquet  # slow to import
 
         data = self._read(name)
@@ -185,12 +189,12 @@ class LogReader:
             return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
 
     def _read(self, name: str, size: int = 0) -> bytes:
-        """Read a file of the log. 0 means that its size is unknown."""
+        """Return the bytes of a log file. A ``size`` of 0 means that the size is unknown."""
         self._count()
         fs, path = self._storage.filesystem(f"{self.directory}/{name}")
         try:
             with fs.open(path, "rb") as stream:
-                # a limit that is much larger than the file would reserve memory for it
+                # Reading with a limit far above the file's size would allocate that much memory.
                 data: bytes = stream.read(min(size, _MOST_BYTES) + 1 if size else -1)
         except FileNotFoundError as error:
             raise MissingFile(
@@ -208,13 +212,13 @@ class LogReader:
 
 def _rows(column: pa.ChunkedArray) -> list[dict[str, Any]]:
     """Return the rows of a struct column as dicts. Map fields become dicts, too."""
-    # From pyarrow 18 on, to_pylist has an option for this.
+    # Since pyarrow 18, to_pylist has an option that converts maps to dicts.
     maps = [field.name for field in column.type if pa.types.is_map(field.type)]
     return [row | {name: dict(row[name] or ()) for name in maps} for row in column.to_pylist()]
 
 
 class _Checkpoint:
-    """The files of a checkpoint, each read once."""
+    """The contents of a checkpoint. Each of its files is read only once."""
 
     def __init__(self, reader: LogReader, files: Sequence[LogFile]) -> None:
         self._reader = reader
@@ -240,7 +244,7 @@ class _Checkpoint:
         return found
 
     def actions(self, keys: Sequence[str]) -> list[tuple[str, Actions]]:
-        """Return pairs of a log file's name and the data files that it lists."""
+        """Return the name of each checkpoint file and sidecar, and the data files that it lists."""
         found = []
         for file, data in zip(self._files, self._data, strict=True):
             with decoding(file.name):
@@ -265,8 +269,8 @@ class _Checkpoint:
 def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
     """Return the newest version that was committed at or before a time.
 
-    A commit's time is its ``inCommitTimestamp`` if the table has them enabled, and otherwise the
-    modification time of its log file.
+    If the table has in-commit timestamps enabled, a commit's time is its ``inCommitTimestamp``.
+    Otherwise it is the modification time of the commit's log file.
 
     Args:
         reader: Reader of the log.
@@ -317,7 +321,7 @@ def _time_in(reader: LogReader, file: LogFile) -> int:
 def _details(
     version: Version, commits: Sequence[bytes], checkpoint: _Checkpoint
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the newest ``metaData`` and ``protocol`` entries."""
+    """Return the contents of the newest ``metaData`` and ``protocol`` entries."""
     found: dict[str, Any] = {}
 
     def note(every: Sequence[Mapping[str, Any]]) -> None:
@@ -334,7 +338,7 @@ def _details(
 
 
 def in_parallel(call: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-    """Call a function for each argument in threads, and return the results in order."""
+    """Call a function for each argument in a thread pool, and return the results in order."""
     if len(arguments) < 2:
         return [call(each) for each in arguments]
     with Workers(_THREADS, "splitlib-delta") as pool:

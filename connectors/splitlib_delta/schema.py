@@ -30,7 +30,7 @@ _FEATURES: Final = frozenset(
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _CHANGES: Final = "delta.typeChanges"
 _WHOLE: Final = ("byte", "short", "integer", "long")
-# First id for fields that have no id in the log. Ids in the log count from 1, so none reaches it.
+# First id for fields without an id in the log. Ids in the log count up from 1 and do not reach it.
 _OWN_IDS: Final = 1 << 30
 _ORDERED: Final = (
     *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date),
@@ -58,7 +58,7 @@ class Columns:
         keys: The partition columns.
         names_of_keys: The names that the log uses for the partition columns.
         with_statistics: Data columns that may have statistics.
-        read_format: How columns are found in data files.
+        read_format: How readers find columns in data files.
         spark_schema: The schema as Spark's JSON, or None if columns are found by field id.
     """
 
@@ -149,7 +149,7 @@ class _Walk:
             raise CorruptMetadata(f"Column {declared['name']} has no physical name.") from error
 
     def field(self, declared: Mapping[str, Any]) -> pa.Field:
-        """Convert a field to Arrow. It and its nested fields get their field ids as metadata."""
+        """Convert a field to Arrow, and store its id and those of nested fields as metadata."""
         _check_changes(declared)
         [plain] = from_spark_json({"fields": [declared]})
         identifier = self._id(declared)
@@ -185,7 +185,7 @@ class _Walk:
     ) -> pa.Field:
         """Return the field for a list's elements, or for a map's keys or values.
 
-        The Delta log has no ids for these.
+        The Delta log has no field ids for these, so they get new ids.
         """
         identifier = next(self._own)
         self.names[identifier] = name
@@ -284,7 +284,7 @@ def _check_changes(declared: Mapping[str, Any]) -> None:
 
 
 def _without_properties(declared: Any) -> Any:
-    """Return a part of the schema without the ``delta.*`` entries in the columns' metadata."""
+    """Remove the ``delta.*`` entries from the column metadata in a JSON schema or a part of it."""
     if isinstance(declared, list):
         return [_without_properties(each) for each in declared]
     if isinstance(declared, dict):

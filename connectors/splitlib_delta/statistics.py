@@ -37,9 +37,9 @@ _NOT_JSON: Final = r':\s*"(NaN|-?Infinity)"'
 
 
 def bounds_of(known: Statistics, columns: Sequence[Column]) -> dict[str, ColumnStatistics]:
-    """Convert the statistics of some columns. The results have one row per file."""
+    """Return the statistics of some columns by column name, with one row per file."""
     total, text = len(known.text), known.text
-    if known.parsed is not None:  # structs need no parsing
+    if known.parsed is not None:  # skip the JSON of files whose statistics are structs
         has_structs = pc.is_valid(_count(known.parsed, "numRecords", ()))
         text = pc.if_else(has_structs, None, text)
     parts = [
@@ -77,13 +77,13 @@ def concatenated(
 
 
 def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:
-    """Parse JSON statistics. The result lacks columns whose statistics have an unexpected type."""
+    """Parse JSON statistics to structs, except columns whose statistics have the wrong type."""
     each: dict[Column, pa.StructArray] = {}
     for some in (columns, columns, *([column] for column in columns)):
         try:
             found = _rows(text, some)
         except pa.ArrowInvalid:
-            # Line breaks, NaN and Infinity are replaced only after a failure, since they are rare.
+            # Line breaks, NaN and Infinity are rare, so replace them only after a parse error.
             text = pc.replace_substring_regex(text, r"[\r\n]", " ")
             text = pc.replace_substring_regex(text, _NOT_JSON, ":null")
             continue
@@ -94,7 +94,7 @@ def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.
 
 
 def _rows(text: pa.StringArray, columns: Sequence[Column]) -> pa.StructArray:
-    """Parse JSON statistics.
+    """Parse JSON statistics to an array with one struct per file.
 
     Raises:
         pyarrow.ArrowInvalid: if a file's statistics are not one line of JSON with the right types.
@@ -132,7 +132,7 @@ def _nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataTy
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the type as which values of the type ``kind`` are parsed from JSON."""
+    """Return the Arrow type as which the JSON bounds of a column of type ``kind`` are parsed."""
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -180,7 +180,7 @@ def _count(structs: Any, name: str, path: Sequence[str]) -> pa.Array:
 
 
 def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Array:
-    """Return a bound from a checkpoint's structs, whose type may be an older type of the column."""
+    """Return bounds from a checkpoint's structs, which may have an earlier type of the column."""
     found = _at(structs, name, column.path)
     nothing = pa.nulls(len(structs), column.field.type)
     if found is None:
@@ -192,7 +192,7 @@ def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Ar
 
 
 def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
-    """Convert a bound from its JSON type to the column's type. Invalid bounds become null."""
+    """Convert bounds from their JSON type to the column's type. Invalid bounds become null."""
     kind = column.field.type
     try:
         if pa.types.is_decimal(kind):
@@ -209,7 +209,7 @@ def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
 
 
 def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
-    """Widen a bound so that it is valid even if the writer shortened or rounded it."""
+    """Widen bounds so that they are valid even if the writer shortened or rounded them."""
     kind = bound.type
     if pa.types.is_timestamp(kind):
         micros = bound.cast(pa.int64())
@@ -219,7 +219,7 @@ def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
     if pa.types.is_string(kind) and not lower:
         may_be_short = pc.greater_equal(pc.utf8_length(bound), _WHOLE_TEXT)
         return pc.if_else(may_be_short, pc.binary_join_element_wise(bound, _GREATEST, ""), bound)
-    if column.was_float:  # the digits that distinguish a float are too few for a double
+    if column.was_float:  # the shortest text of a float has too few digits for a double
         rounded = bound.cast(pa.float32(), safe=False).cast(pa.float64())
         return (pc.min_element_wise if lower else pc.max_element_wise)(
             bound, rounded, skip_nulls=False

@@ -42,7 +42,7 @@ class Version(NamedTuple):
 
 
 class Log:
-    """The listing of a table's log.
+    """The commits and complete checkpoints in a table's log directory.
 
     Args:
         entries: The files in the log directory.
