@@ -1,4 +1,4 @@
-"""The connector class, with its methods in the order in which the engine calls them."""
+"""The class :class:`FilesConnector`. The engine calls its methods in the order of this file."""
 
 from __future__ import annotations
 
@@ -132,8 +132,9 @@ class FilesConnector(Connector):
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions.
+        """Yield the data files of the first partitions in one batch.
 
+        The batch reports how many partitions were listed; the engine requests the others later.
         ``predicate`` is unused, because this connector has no file statistics.
         """
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
@@ -203,7 +204,7 @@ def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Reject options that are unknown or not supported.
+    """Reject unknown options, unknown formats, and read options that would select other files.
 
     Raises:
         ConfigError: if there is such an option; the message names it.
@@ -232,7 +233,7 @@ def _storage(options: Mapping[str, Any]) -> Storage:
 
 
 def _merges(form: str, options: Mapping[str, Any]) -> bool:
-    """Return whether to merge the columns of all files, from the option or Spark's setting.
+    """Return whether to merge the columns of all files, as the options or Spark's setting say.
 
     Raises:
         ConfigError: if ``merge_schema`` is neither true nor false, or is true for a format other

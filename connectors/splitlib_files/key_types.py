@@ -1,8 +1,8 @@
 """Infer types of partition keys from directory names, as Spark does.
 
-The rules are those of Spark's ``PartitioningUtils``. A value has the first matching type of int,
-long, decimal with scale 0, double, timestamp and date, or otherwise string. A key has the common
-type of its values. Numbers are parsed as in Java, so ``7d`` is a double.
+The rules are those of Spark's ``PartitioningUtils``. A value has the first type in this list that
+it can be parsed as: int, long, decimal with scale 0, double, timestamp, date, string. A key has the
+common type of its values. Numbers are parsed as in Java, so ``7d`` is a double.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """Return a key's type, given the types of its values, or string if all values are null."""
+    """Return the common type of a key's values, or string if all values are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
@@ -95,7 +95,7 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parser(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """Return the function that parses values of a type, or None if they remain strings."""
+    """Return the function that parses values of a type, or None if its values remain strings."""
     if pa.types.is_decimal(kind):
         return partial(_as_decimal, most_digits=kind.precision)
     return _PARSERS.get(kind)
@@ -130,7 +130,7 @@ def _digits(kind: pa.DataType) -> int | None:
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Return the number of digits of a whole number with up to 38 digits, otherwise None."""
+    """Return the number of digits if ``text`` is a whole number of up to 38 digits, or None."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

@@ -23,7 +23,7 @@ from splitlib_files.walk import Walk, has_files
 # Number of directories that are listed in parallel.
 _THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
-# Table formats with a hidden directory below the root, by the name of that directory.
+# Name and advice for each table format, by the hidden directory that identifies such a table.
 _LOGS = {
     "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
@@ -31,7 +31,7 @@ _LOGS = {
 
 
 class Layout:
-    """The table's directories at the time when it is opened.
+    """The table's directories, as they are when the table is opened.
 
     Args:
         storage: Access to the directories.
@@ -182,7 +182,7 @@ class Layout:
                 raise _foreign(directory, "Iceberg", "metadata", advice)
 
     def _first_below(self, *, only_partitions: bool) -> str | None:
-        """Return the first file below the root in path order."""
+        """Return the relative path of the first file below the root in path order, or None."""
         at_top = [n for n in self._top.directories if "=" in n or not only_partitions]
         pending = [f"{name}/" for name in sorted(at_top, key=lambda name: f"{name}/", reverse=True)]
         links = Links()

@@ -32,7 +32,7 @@ class Values(NamedTuple):
 
 
 class DirectoryNames:
-    """Parses directory names.
+    """Parses directory names such as ``key=value``.
 
     Args:
         escapes: ``spark``: each escape is a character, as in Hive and Spark. ``utf-8``: each escape
@@ -84,7 +84,7 @@ class DirectoryNames:
         return Values(pa.record_batch(columns, names=keys.names), read)
 
     def value_text(self, name: str) -> str:
-        """Return the value in a directory's name, still escaped as Spark would escape it."""
+        """Return the value in a directory's name, with escapes as Spark writes them."""
         return self._as_spark(name).partition("=")[2]
 
     def _as_spark(self, path: str) -> str:

@@ -27,7 +27,7 @@ _OTHER_FORMAT = {
 
 
 def merged_columns(known: Iterable[pa.Field], more: Iterable[pa.Field]) -> list[pa.Field]:
-    """Return the columns in ``known``, followed by the columns that only ``more`` has.
+    """Merge two lists of columns. Columns that only ``more`` has come last.
 
     Raises:
         UnsupportedTable: if a column has two types that Spark does not merge, or the names of two
@@ -172,7 +172,7 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # also for some maps and lists that Spark can read
+        except pa.ArrowException as error:  # also raised for some maps and lists Spark can read
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())

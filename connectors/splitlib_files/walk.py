@@ -102,8 +102,8 @@ class Walk:
         keys: The partition keys, from the top level down.
         predicate: Decides which directories above the last level may contain a match.
         names: Parser of directory names.
-        inferred: Whether the key types were inferred. If so, this class parses the values, not the
-            engine.
+        inferred: Whether the key types were inferred. If so, this class parses the values.
+            Otherwise the engine does.
         top: The contents of the root, or None if the root has not been listed yet.
     """
 
@@ -140,7 +140,7 @@ class Walk:
 
         Args:
             parents: The directories, relative to the root.
-            level: Number of the key that their subdirectories are named by, counted from 1.
+            level: Number of the key in the names of their subdirectories, counted from 1.
         """
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
@@ -188,8 +188,8 @@ class Walk:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
-            # Spark ignores files next to the directories of the first partition key, and fails on
-            # files at the levels between them and the partitions.
+            # Spark ignores files next to the directories of the first partition key, but raises an
+            # error for files on the levels between them and the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(
                     f"File {level.files[0].path!r} is in a directory above the partitions of "

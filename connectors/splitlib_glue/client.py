@@ -1,4 +1,4 @@
-"""A client for AWS Glue. It sends requests with a deadline, and raises splitlib's errors."""
+"""A client for AWS Glue that sends requests with a deadline, and raises splitlib's errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class GlueClient:
         options: Connector options. Only those in :data:`OPTIONS` are used.
 
     Raises:
-        ConfigError: for an invalid option, or if the region is unknown.
+        ConfigError: for an invalid option, or if no region is configured.
         AccessDenied: if there are no credentials.
     """
 
@@ -197,11 +197,11 @@ class _Sender:
             "ca_certs": get_cert_path(verify or True),
             "cert_reqs": "CERT_REQUIRED",
             "maxsize": SEGMENTS,
-            # Otherwise the body of a request is sent only after its headers were acknowledged.
+            # Without TCP_NODELAY, a body is sent only after its headers were acknowledged.
             "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         }
         self.received = threading.local()
-        """Its attribute ``answer`` is the last JSON object that the current thread received."""
+        """Has an attribute ``answer``: the last JSON object that the current thread received."""
         self._connect()
         # A forked process must not use its parent's connections.
         in_forks_of_this(self, _Sender._connect)
@@ -260,13 +260,13 @@ class _Sender:
         return bytes(found)
 
     def close(self) -> None:
-        # urllib3's managers would leave the open connections to the garbage collector.
+        # urllib3's pool managers would leave open connections to the garbage collector.
         for pool in self._pools:
             pool.close()
 
 
 class _Body:
-    """A received body with the interface of urllib3's responses, which botocore expects."""
+    """A response body with the method ``stream``, which botocore calls on urllib3's responses."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -330,7 +330,7 @@ def _of_answer(error: boto_errors.ClientError) -> SplitlibError:
 
 
 def positive(option: str, value: Any) -> float:
-    """Parse an option whose value must be a positive number.
+    """Return the value of an option that must be a positive number.
 
     Raises:
         ConfigError: if the value is not a positive number.

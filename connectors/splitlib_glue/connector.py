@@ -151,7 +151,7 @@ class GlueConnector(Connector):
             yield PartitionBatch(values, refs, asked_for="names" if predicate.filters else "all")
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions, in one batch per read format.
+        """Yield the data files of ``partitions``, in batches of one read format each.
 
         As in Athena, a projected partition without a directory has no files, and files in its
         subdirectories belong to it.

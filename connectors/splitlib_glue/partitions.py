@@ -46,7 +46,7 @@ class Partitions:
     Args:
         client: Client for Glue.
         table: The table.
-        files: Numbers the read formats that the partitions' handles refer to.
+        files: Assigns a number to each read format, for the partitions' handles.
         per_request: Maximum number of partitions per request.
     """
 
@@ -61,7 +61,7 @@ class Partitions:
 
     @property
     def most_by_values(self) -> int:
-        """Maximum number of partitions to request by their values. More are listed instead."""
+        """Maximum number of partitions to request by their values, instead of listing the table."""
         return self._per_request * _MOST_REQUESTS_BY_VALUES
 
     def by_values(self, values: pa.Table) -> PartitionBatch:
@@ -88,7 +88,7 @@ class Partitions:
         if condition := expression(predicate, keys):
             try:
                 return self._batch(*self._pages(condition), "prefix")
-            except InvalidRequest:  # the name of a partition key is a reserved word in Glue
+            except InvalidRequest:  # Glue reads the name of a partition key as a reserved word
                 pages, requests = self._pages(None)
                 return self._batch(pages, requests + 1, "all")
         return self._batch(*self._pages(None), "all")
@@ -263,11 +263,11 @@ class _Page:
 
 
 def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
-    """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``.
+    """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``, or None.
 
-    Glue compares strings byte by byte. So the expression contains only string keys, and only values
-    without characters that need an escape. It has no keys of other types, because Glue converts
-    their values by its own rules. Return None if no key can be used.
+    The expression contains only string keys, which Glue compares byte by byte, and only values
+    without characters that need an escape. Glue converts values of other types by its own rules. If
+    no key can be used, the result is None.
     """
     conditions = list[str]()
     for key in keys:

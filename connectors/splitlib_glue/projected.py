@@ -19,7 +19,7 @@ from splitlib.hive.projection import InjectedProjected, Projected, Projection, i
 from splitlib.spi import Predicate
 
 MOST_TEXTS: Final = 100_000
-"""Maximum number of values of one key that are filtered before they are combined with others."""
+"""A key with up to this many values is filtered before its values are combined with others."""
 BLOCK: Final = 1 << 16
 """Number of combinations of key values that are filtered at a time."""
 _MOST_PARTITIONS: Final = 1 << 62
@@ -28,7 +28,7 @@ _MOST_PARTITIONS: Final = 1 << 62
 def list_projected(
     projection: Projection, keys: pa.Schema, predicate: Predicate, now: datetime
 ) -> Iterator[tuple[pa.RecordBatch, pa.StringArray]]:
-    """Yield the values of projected partitions as strings, and their locations, in order.
+    """Yield batches of projected partitions: their values as strings, and their locations.
 
     The predicate first filters the values of each key. Only combinations of the remaining values
     are computed.
@@ -89,20 +89,20 @@ class _Column:
         return numbers.stop - numbers.start if isinstance(numbers, range) else len(numbers)
 
     def texts(self, rows: npt.NDArray[np.int64]) -> pa.StringArray:
-        """Return the values at these positions as strings."""
+        """Return the values at the positions ``rows`` as strings."""
         if self._texts is not None:
             return self._texts.take(pa.array(rows))
         return pa.array([self._values.text(self._numbers[row]) for row in rows.tolist()])
 
     def in_location(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Return the values at these positions as they appear in a partition's location."""
+        """Return the values at the positions ``rows`` as they appear in partition locations."""
         return [self._values.in_location(self._numbers[row]) for row in rows.tolist()]
 
 
 def _candidates(
     key: pa.Field, values: Projected, predicate: Predicate
 ) -> tuple[Projected, Sequence[int]]:
-    """Return a key's projection, and the numbers of its values that a predicate may match."""
+    """Return a key's projection, and the indexes of its values that a predicate may match."""
     bound = bound_values(predicate, key.name)
     if isinstance(values, InjectedProjected):
         if bound is None:
@@ -121,9 +121,9 @@ def _candidates(
 
 
 def _between(values: Projected, predicate: Predicate, key: str) -> range:
-    """Return the positions of the projected values that every range filter may keep.
+    """Return the indexes of the projected values that all range filters may match.
 
-    They lie between the lowest and the highest bound of each filter.
+    These values lie between the lowest and the highest bound of each filter.
     """
     first, end, value = 0, values.count, values.value
     assert value is not None
@@ -138,10 +138,10 @@ def _between(values: Projected, predicate: Predicate, key: str) -> range:
 
 
 def _count_while(holds: Any, count: int) -> int:
-    """Return the number from which on a condition no longer holds, by bisection.
+    """Return the first number for which ``holds`` is false, or ``count`` if there is none.
 
     Args:
-        holds: The condition on a number. If it holds for a number, it holds for all smaller ones.
+        holds: A condition. If it is true for a number, it is true for all smaller numbers.
         count: Exclusive upper limit of the numbers, which start at 0.
     """
     low, high = 0, count

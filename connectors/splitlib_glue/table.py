@@ -40,7 +40,7 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
         client: Client for Glue.
         database: The table's database.
         name: The table's name.
-        unfiltered: Whether the user has confirmed that Lake Formation filters nothing.
+        unfiltered: Whether the user confirms that Lake Formation filters neither rows nor columns.
 
     Raises:
         TableNotFound: if there is no such table.
@@ -95,7 +95,7 @@ def identity_of(found: Mapping[str, Any]) -> tuple[Any, ...]:
 def storage_entry(found: Mapping[str, Any]) -> StorageEntry:
     """Convert the storage descriptor of a table or partition.
 
-    Use this function inside of ``readable_metadata``, which converts its errors.
+    Call this function in a ``readable_metadata`` block, which converts its exceptions.
     """
     stored = found.get("StorageDescriptor") or {}
     serde = stored.get("SerdeInfo") or {}
