@@ -1,7 +1,7 @@
-"""A metastore client with several addresses, one open connection, and one call at a time.
+"""A Hive metastore client that supports several addresses, and makes one call at a time.
 
 The generated Thrift classes are from hmsclient. hmsclient's own connection is not used, because it
-supports only one address and no timeouts, and decodes several times slower.
+supports only one address and no timeouts, and decodes responses several times slower.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DENIED = re.compile(
 def parse_uris(uris: str) -> list[Address]:
     """Parse addresses such as ``thrift://a:9083,thrift://b``. The client tries them in this order.
 
-    The default path of an HTTP address is that of Hive, ``/metastore``.
+    The default path of an HTTP address is Hive's default, ``/metastore``.
 
     Raises:
         ConfigError: if an address is invalid, or there is no address.
@@ -89,7 +89,7 @@ def parse_uris(uris: str) -> list[Address]:
 
 
 class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typed
-    """A request for a table with its catalog's name, a field that hmsclient's class lacks."""
+    """A ``GetTableRequest`` with the field ``catName``, which hmsclient's class lacks."""
 
     thrift_spec = (*GetTableRequest.thrift_spec, (4, TType.STRING, "catName", "UTF8", None))
     catName: str | None = None  # noqa: N815 - the name in Hive's interface
@@ -107,7 +107,7 @@ class MetastoreClient:
         catalog: Catalog of the metastore, or None for the server's default catalog.
         connect_timeout_seconds: Time limit for opening a connection, in seconds.
         timeout_seconds: Time limit for a complete response, in seconds. If the call has a
-            deadline, the remaining attempts share the remaining time.
+            deadline, the time until then is divided among the remaining attempts.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class MetastoreClient:
                 request.catName = self._catalog
                 return client.get_table_req(request).table
             except TApplicationException as error:
-                # Hive has get_table_req since 2.3. The older get_table was removed in 4.0.1.
+                # Hive 2.3 added get_table_req. Hive 4.0.1 removed the older get_table.
                 if error.type != TApplicationException.UNKNOWN_METHOD:
                     raise
                 return client.get_table(self._in_catalog(database), table)
@@ -195,9 +195,9 @@ class MetastoreClient:
         return _as_text(found)
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
-        """Return Thrift ``Partition`` objects in any order, without partitions that do not exist.
+        """Return a Thrift ``Partition`` for each name that exists, in any order.
 
-        If the server rejects the number of names, each half of them is requested separately.
+        If the server rejects the number of names, each half of the names is requested separately.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -219,7 +219,7 @@ class MetastoreClient:
         ]
 
     def _in_catalog(self, database: str) -> str:
-        """Return the name of a database with its catalog, as metastores since Hive 3 parse it."""
+        """Return a database's name, prefixed with the catalog as Hive 3 and later parse it."""
         return database if self._catalog is None else f"@{self._catalog}#{database}"
 
     def close(self) -> None:
@@ -335,7 +335,7 @@ def _remaining_seconds() -> float:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Return whether an error is a response from the metastore, and not a connection failure."""
+    """Return whether an error is the metastore's response, rather than a connection failure."""
     broken = isinstance(error, TTransportException | TProtocolException)
     return isinstance(error, TException) and not broken
 

@@ -129,7 +129,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket
         self.received = 0
         self.handle.settimeout(self._remaining_seconds())
-        self.handle.sendall(data)  # the timeout applies to all of the data
+        self.handle.sendall(data)  # its timeout is for all the data, not for each send
 
     def _remaining_seconds(self) -> float:
         remaining = self.until - time.monotonic()
@@ -148,7 +148,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
         return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
 
     def _strings(self, result: Any) -> pa.BinaryArray:
-        """Read a response like the generated code, but read its list of strings into Arrow."""
+        """Read a response as the generated code does, but return its strings as an Arrow array."""
         protocol = self._iprot
         name, kind, _ = protocol.readMessageBegin()
         if kind == TMessageType.EXCEPTION:
@@ -194,8 +194,8 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
 
     def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
         super().readMessageEnd()
-        # There is only one call at a time. So if bytes remain, they belong to this response, and it
-        # was decoded wrongly.
+        # There is only one call at a time. So any remaining bytes belong to this response, which
+        # means that it was decoded wrongly.
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,

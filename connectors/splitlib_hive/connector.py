@@ -47,10 +47,10 @@ _MOST_PREFIXES = 10
 
 
 def table_metadata(table: Any) -> TableMetadata:
-    """Return the metadata of a Thrift ``Table``.
+    """Convert a Thrift ``Table`` to splitlib's table metadata.
 
     Raises:
-        UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
+        UnsupportedTable: for a table in which splitlib may not find the same rows as Spark.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     with readable_metadata("the table"):
@@ -58,9 +58,9 @@ def table_metadata(table: Any) -> TableMetadata:
 
 
 def read_format(table: TableEntry, partition: Any) -> ReadFormat:
-    """Return how to read the files of a Thrift ``Partition``.
+    """Return the read format of the files of a Thrift ``Partition``.
 
-    Use this function inside of ``readable_metadata``, which converts its errors.
+    Call this function in a ``readable_metadata`` block, which converts its exceptions.
 
     Raises:
         UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
@@ -69,7 +69,7 @@ def read_format(table: TableEntry, partition: Any) -> ReadFormat:
 
 
 def table_entry(table: Any) -> TableEntry:
-    """Convert a Thrift ``Table``. Use this function inside of ``readable_metadata``."""
+    """Convert a Thrift ``Table``. Call this function in a ``readable_metadata`` block."""
     skew = table.sd.skewedInfo
     return TableEntry(
         kind=table.tableType or "",
@@ -222,7 +222,7 @@ class HiveConnector(Connector):
             yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
-        """Return a batch of partitions, given only their names."""
+        """Return a batch of partitions without details, with key values parsed from the names."""
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
@@ -238,7 +238,7 @@ class HiveConnector(Connector):
         return self._partitions_per_request
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Load the locations and formats of partitions. The result lacks dropped partitions."""
+        """Load the locations and formats of partitions. Dropped partitions are left out."""
         if partitions.refs.type == REF:
             return partitions
         names = partitions.refs.to_pylist()
@@ -278,7 +278,7 @@ class HiveConnector(Connector):
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions, in one batch per read format."""
+        """Yield the data files of ``partitions``, in batches of one read format each."""
         return self._files.list_files(partitions.refs)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -294,9 +294,9 @@ class HiveConnector(Connector):
         return self._table.dbName, self._table.tableName
 
     def _request(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Make a call about the table. If it fails, check that the table still exists.
+        """Make a call about the table. If it raises an error, check that the table still exists.
 
-        Some metastores fail with an internal error after the table was dropped.
+        Some metastores report an internal error if the table was dropped.
         """
         try:
             return call(*self._name, *arguments)
@@ -312,12 +312,12 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value as it appears in a partition name, where null equals the empty string."""
+    """Return a value as in a partition name, where null and the empty string look the same."""
     return value or NULL_PARTITION
 
 
 def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, float]]:
-    """Return a client for the addresses in ``options``, and the numeric options."""
+    """Return a metastore client for ``options``, and the numeric options by name."""
     check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
     addresses = parse_uris(str(options.get("uri", "")))

@@ -133,7 +133,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return ``error`` if it is a TLS error, or the one that Thrift wrapped in it; else None."""
+    """Return the TLS error that ``error`` is or that Thrift wrapped in it, or None."""
     for each in (error, getattr(error, "inner", None)):
         if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLWantReadError):
             return each
@@ -172,8 +172,8 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
     def __init__(self, socket: TSocket, address: Address, token: str | None) -> None:
         self._socket, self._path = socket, address.path
         self._connection = HTTPConnection(address.host, address.port)
-        # When a response ends the connection, HTTPConnection would open a new one by itself. It
-        # would send the token over this connection without TLS.
+        # When the server closes the connection, HTTPConnection would open a new one by itself, and
+        # send the token over it without TLS.
         self._connection.auto_open = 0
         self._response: HTTPResponse | None = None
         self._headers = {"Content-Type": "application/x-thrift", "Accept": "application/x-thrift"}
@@ -231,7 +231,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
 
 
 class _HttpSocket:
-    """The socket methods that :mod:`http.client` calls, with the connection's limits."""
+    """A socket for :mod:`http.client`, with the deadline and size limit of the connection."""
 
     def __init__(self, socket: TSocket) -> None:
         self._socket = socket
@@ -267,7 +267,7 @@ class _Received(io.RawIOBase):
 
 
 class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
-    """Authenticates by Kerberos, with the process's ticket, and sends calls in frames.
+    """Authenticates with the process's Kerberos ticket, and sends calls in frames.
 
     The protocol is SASL as in Thrift's Java classes, with the GSSAPI mechanism of RFC 4752.
 
@@ -327,7 +327,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
         for layer in _LAYERS:
             if len(offered) == 4 and offered[0] & layer:
                 self._layer = layer
-                # The other bytes are the maximum size of a frame, which is 0 without a layer.
+                # The other bytes are the maximum frame size, which is 0 without a security layer.
                 most = b"\0\0\0" if layer == _LAYERS[0] else b"\xff\xff\xff"
                 answer: bytes = self._context.wrap(bytes([layer]) + most, False).message
                 return answer

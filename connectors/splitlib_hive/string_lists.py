@@ -22,7 +22,7 @@ from thrift.Thrift import TType
 # Header of a list field: field type, field number, element type, number of elements.
 _LIST: Final = struct.Struct(">bhbi")
 _LENGTH: Final = 4
-# Limit for one string, below the limit of Arrow's 32-bit offsets.
+# Maximum length of one string in bytes, below the limit of Arrow's 32-bit offsets.
 _MOST_BYTES: Final = 2**30
 
 
@@ -83,7 +83,7 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Return the offset of each complete string's length, followed by the end of the last string.
+    """Return the offset of each complete string's length prefix, and the end of the last string.
 
     Args:
         data: Bytes that start with a string's length. They contain at least this whole string.

@@ -24,8 +24,8 @@ from splitlib_iceberg.manifest_contents import Contents, Integers, group
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
 
-# A partition's handle is a list with one integer per file of the partition. Its upper bits are the
-# number of a manifest, its lower 32 bits the row of the file in that manifest.
+# A partition's handle is a list with one integer per file of the partition. The upper bits of this
+# integer are the manifest's number, the lower 32 bits the file's row in that manifest.
 _ROW_BITS = 32
 _ROW_MASK = (1 << _ROW_BITS) - 1
 
@@ -110,7 +110,7 @@ def resolve(partitions: PartitionBatch) -> Refs:
 
 
 def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
-    """Group the files by the manifest that lists them."""
+    """Group the files in ``refs`` by the manifest that lists them."""
     chosen = []
     for number, found in contents.items():
         at = np.flatnonzero(refs.manifest == number)
@@ -119,7 +119,7 @@ def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
 
 
 def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
-    """Return the path, size and sequence number of each file.
+    """Return a batch with the path, size and sequence number of each selected file.
 
     Raises:
         UnsupportedTable: for a file that is encrypted or not Parquet.
@@ -146,7 +146,7 @@ def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
 def statistics_of(
     columns: list[Column], spec: Spec, partitions: PartitionBatch, chosen: list[Chosen]
 ) -> dict[str, ColumnStatistics]:
-    """Return the statistics of some columns, one row per file.
+    """Return the statistics of some columns by column name, with one row per file.
 
     The statistics of a partition key are derived from the partition values. Those of other columns
     come from the manifests.

@@ -31,7 +31,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataType) -> pa.Array:
-    """Decode bounds to the column's type. Missing and unreliable bounds become null.
+    """Decode a column's bounds to an Arrow array. Missing and unreliable bounds become null.
 
     A column's type may have been widened since a file was written. So a ``long`` column may have
     ``int`` bounds, a ``double`` column ``float`` bounds, and a decimal column bounds with fewer
@@ -40,7 +40,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
     Args:
         values: Bounds as stored in a manifest, or None for a missing bound.
         source: The column's current type.
-        kind: The same type in Arrow.
+        kind: The Arrow type for ``source``.
     """
     read = _reader(source)
     if read is None:

@@ -47,7 +47,7 @@ from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
 from splitlib_iceberg.unpacking import read_vector
 
 # Iceberg's dates and timestamps use the Gregorian calendar. Depending on its settings, Spark would
-# convert early values from the Julian calendar, or fail on them, as Spark 3.5 does by default.
+# convert early values from the Julian calendar, or raise an error, as Spark 3.5 does by default.
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 _BY_ID = ReadFormat.of("parquet", _CALENDAR, "id")
 
@@ -143,7 +143,7 @@ class IcebergConnector(Connector):
             manifests, reads = Manifests(), 0
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of some partitions, with the delete files that apply to them.
+        """Yield the data files of ``partitions``, with the delete files that apply to them.
 
         Raises:
             UnsupportedTable: for a data file that is encrypted or not Parquet, or a delete file
@@ -179,12 +179,12 @@ class IcebergConnector(Connector):
             yield from self._with_mapped_names(batch, predicate)
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Yield the files with their column names by field id. This opens every file."""
+        """Open every file to read its column names, and yield one batch per set of names."""
         found = in_parallel(self._names.of, files.files["path"].to_pylist())
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Open each file that may match, and yield the files in one batch per read format.
+        """Open each file that may match, and yield one batch of files per read format.
 
         A file whose columns have field ids is read by field id. In other files, columns are found
         by the table's name mapping.
@@ -192,7 +192,7 @@ class IcebergConnector(Connector):
         requests = files.requests
         if files.statistics:  # open only files that may match
             files = files.filter(predicate.match_bounds(files.statistics))
-        # No threads here, because the engine already calls list_files in parallel.
+        # Open the files without threads, because the engine already calls list_files in parallel.
         found = [self._names.of(path) for path in files.files["path"].to_pylist()]
         formats = [
             _BY_ID if own else ReadFormat.of("parquet", columns=names) for own, names in found
@@ -202,7 +202,7 @@ class IcebergConnector(Connector):
             requests = Requests()
 
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
-        """Return the positions of the rows that a deletion vector deletes, ascending."""
+        """Return the positions of the rows that a deletion vector deletes, in ascending order."""
         return read_vector(self._io, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ def _parent(table: Table, snapshot: Snapshot | None) -> Snapshot | None:
 
 
 def _by_format(files: FileBatch, formats: Sequence[ReadFormat]) -> Iterator[FileBatch]:
-    """Split the files into one batch per format."""
+    """Split the files into one batch per read format."""
     rows: dict[ReadFormat, list[int]] = {}
     for row, form in enumerate(formats):
         rows.setdefault(form, []).append(row)

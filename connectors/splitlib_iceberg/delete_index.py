@@ -4,7 +4,7 @@ A file with a greater sequence number is newer. Position deletes and deletion ve
 files that are older or have the same sequence number. Equality deletes apply only to older data
 files. Deletes apply only to data files in their own partition, with two exceptions: equality
 deletes of an unpartitioned specification apply to the whole table, and position deletes may name
-their data file.
+the data file that they apply to.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Delete(NamedTuple):
     sequence: int
     """Data sequence number of the delete file."""
     partition: Hashable
-    """Key of its partition, from :func:`partition_key`, or None if it applies to all partitions."""
+    """Partition key from :func:`partition_key`, or None if the deletes apply to all partitions."""
     data_file: str | None
-    """Path of the only data file that it applies to, or None if the manifest does not name one."""
+    """Path of the only data file that the deletes apply to, or None if the manifest names none."""
     first_file: str | None
-    """Smallest path that its data files may have, in string order, or None if unknown."""
+    """Lower bound for the paths of these data files, in string order, or None if unknown."""
     last_file: str | None
-    """Greatest path that its data files may have, in string order, or None if unknown."""
+    """Upper bound for the paths of these data files, in string order, or None if unknown."""
 
     def may_name(self, path: str) -> bool:
         """Return whether ``path`` lies between ``first_file`` and ``last_file``."""
@@ -79,7 +79,7 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # a vector includes the older position deletes of its file
+            found.append(vector.file)  # a vector includes all older position deletes
         else:
             found += [
                 delete.file
@@ -110,7 +110,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 
     Raises:
         UnsupportedTable: for a delete that cannot be applied.
-        CorruptMetadata: if an entry lacks required metadata.
+        CorruptMetadata: if a manifest entry lacks required metadata.
         ValueError: if an entry lacks a partition value.
     """
     columns = spec.partitions(entries.partition, entries.partition_ids)
@@ -177,7 +177,7 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
 
 
 def _path_bound(bounds: Any) -> str | None:
-    """Return the data file path from a position delete file's bounds, or None if it is missing."""
+    """Return the data file path in a position delete file's bounds, or None if there is none."""
     bound = None if bounds is None else bounds.get(_FILE_PATH)
     try:
         return None if bound is None else bound.decode()
