@@ -38,7 +38,7 @@ _INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{1,6})?Z$"
 
 
 class DeltaConnector(Connector):
-    """One version of a Delta Lake table that is opened by its location, without a catalog.
+    """One version of a Delta Lake table, without a catalog.
 
     At most one of ``version`` and ``timestamp`` may be given. Without them, the newest version is
     read.
@@ -207,7 +207,7 @@ class DeltaConnector(Connector):
     def _deletes(
         self, files: pa.Table
     ) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
-        """Return each file's index in the tuple of deletion vectors, or null, and the tuple."""
+        """Return, for each file, the index of its deletion vector or null, and the vectors."""
         vectors = files["vector"].combine_chunks()
         rows = pc.indices_nonzero(pc.is_valid(pc.struct_field(vectors, ["storageType"])))
         if not len(rows):

@@ -1,7 +1,7 @@
 """Convert file statistics to bounds that are never too narrow.
 
-Writers shorten strings, cut timestamps to milliseconds, and write numbers as JSON, so bounds are
-widened. Statistics that cannot be decoded count as unknown, so the files are not pruned.
+Writers shorten strings, truncate timestamps to milliseconds, and write numbers as JSON, so bounds
+are widened. Statistics that cannot be decoded are ignored, so the files are not pruned.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def concatenated(
 
 
 def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:
-    """Parse JSON statistics to structs, except columns whose statistics have the wrong type."""
+    """Return the parsed statistics by column, without columns whose statistics are malformed."""
     each: dict[Column, pa.StructArray] = {}
     for some in (columns, columns, *([column] for column in columns)):
         try:
@@ -132,7 +132,7 @@ def _nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataTy
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the Arrow type as which the JSON bounds of a column of type ``kind`` are parsed."""
+    """Return the Arrow type for parsing the JSON bounds of a column of type ``kind``."""
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -180,7 +180,10 @@ def _count(structs: Any, name: str, path: Sequence[str]) -> pa.Array:
 
 
 def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Array:
-    """Return bounds from a checkpoint's structs, which may have an earlier type of the column."""
+    """Return bounds from a checkpoint's structs, cast to the column's type, or nulls.
+
+    The structs may have an older type of the column.
+    """
     found = _at(structs, name, column.path)
     nothing = pa.nulls(len(structs), column.field.type)
     if found is None:

@@ -22,7 +22,7 @@ _CHECKPOINT: Final = re.compile(
 
 
 class LogFile(NamedTuple):
-    """A file of the log."""
+    """A log file, as listed by the storage."""
 
     name: str
     """Name of the file in the log directory."""

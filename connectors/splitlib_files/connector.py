@@ -132,9 +132,9 @@ class FilesConnector(Connector):
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of the first partitions in one batch.
+        """Yield one batch with the data files of one or more leading partitions.
 
-        The batch reports how many partitions were listed; the engine requests the others later.
+        The batch reports how many of ``partitions`` it covers. The engine requests the rest later.
         ``predicate`` is unused, because this connector has no file statistics.
         """
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]

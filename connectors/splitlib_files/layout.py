@@ -23,7 +23,7 @@ from splitlib_files.walk import Walk, has_files
 # Number of directories that are listed in parallel.
 _THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
-# Name and advice for each table format, by the hidden directory that identifies such a table.
+# Name and advice for each table format, by the hidden directory that identifies the format.
 _LOGS = {
     "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
@@ -56,7 +56,7 @@ class Layout:
         return any("=" in name for name in self._top.directories)
 
     def first_file(self) -> str | None:
-        """Return the first data file, relative to the root, or None if there is no data file.
+        """Return the relative path of the first data file, or None if there is no data file.
 
         Spark, too, uses the columns of the first file in path order. In a partitioned table, files
         next to the partition directories are ignored. In other tables, only files in the root

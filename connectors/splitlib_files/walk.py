@@ -63,7 +63,7 @@ def _class(inside: str) -> str:
 
 
 class GlobbedStorage(Storage):
-    """Lists only files whose names match a pattern. The pattern does not apply to directories.
+    """A storage that lists all directories, but only files whose names match a pattern.
 
     Args:
         options: Options of the fsspec filesystem.
@@ -92,7 +92,7 @@ class GlobbedStorage(Storage):
 
 
 class Walk:
-    """Yields the partitions below a directory, and skips directories that cannot match.
+    """Yields the partitions below a root, and skips directories that the predicate cannot match.
 
     Each partition's handle is its path relative to the root, such as ``/y=2024/m=1``.
 

@@ -121,7 +121,7 @@ def _candidates(
 
 
 def _between(values: Projected, predicate: Predicate, key: str) -> range:
-    """Return the indexes of the projected values that all range filters may match.
+    """Return the range of indexes of the projected values that may match all range filters.
 
     These values lie between the lowest and the highest bound of each filter.
     """

@@ -67,7 +67,7 @@ class Connection:
         self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """Return Thrift's generated client for the next calls. It returns partition names as bytes.
+        """Return Thrift's client for the next calls. The client returns partition names as bytes.
 
         Args:
             until: Deadline for complete responses, as a value of ``time.monotonic``.
@@ -129,7 +129,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket
         self.received = 0
         self.handle.settimeout(self._remaining_seconds())
-        self.handle.sendall(data)  # its timeout is for all the data, not for each send
+        self.handle.sendall(data)  # the timeout limits the whole call of sendall
 
     def _remaining_seconds(self) -> float:
         remaining = self.until - time.monotonic()

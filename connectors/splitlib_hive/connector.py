@@ -312,7 +312,7 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value as in a partition name, where null and the empty string look the same."""
+    """Return a value as partition names contain it. Null and the empty string look the same."""
     return value or NULL_PARTITION
 
 

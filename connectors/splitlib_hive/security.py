@@ -133,7 +133,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that ``error`` is or that Thrift wrapped in it, or None."""
+    """Return ``error`` if it is a TLS error, or the TLS error that it wraps, or None."""
     for each in (error, getattr(error, "inner", None)):
         if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLWantReadError):
             return each
@@ -173,7 +173,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
         self._socket, self._path = socket, address.path
         self._connection = HTTPConnection(address.host, address.port)
         # When the server closes the connection, HTTPConnection would open a new one by itself, and
-        # send the token over it without TLS.
+        # send the token over that one without TLS.
         self._connection.auto_open = 0
         self._response: HTTPResponse | None = None
         self._headers = {"Content-Type": "application/x-thrift", "Accept": "application/x-thrift"}

@@ -25,8 +25,8 @@ _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
 # Maximum number of integers read in one call. Each takes at least one byte, and a truncated integer
-# ends at the first zero byte. The data is followed by at least as many zero bytes, so one call
-# cannot read beyond them.
+# ends at the first zero byte. At least as many zero bytes follow the data, so one call cannot read
+# beyond them.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Real records are larger, because each contains a
 # unique path. Files that claim more records are rejected, since a record takes a kilobyte of
@@ -61,7 +61,7 @@ class AvroContainer:
         """Yield every record. May be called only once.
 
         Raises:
-            ValueError, EOFError: if a block is damaged, or bytes follow the last one.
+            ValueError, EOFError: if a block is damaged, or bytes follow the last block.
         """
         left = _FEW_RECORDS + self._size // _BYTES_PER_RECORD
         for count, block in self._blocks():

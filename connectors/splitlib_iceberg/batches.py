@@ -1,4 +1,4 @@
-"""Make batches of partitions from manifests, and batches of the data files of some partitions."""
+"""Convert manifest contents to batches of partitions, and partitions to batches of data files."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def partition_batch(
 
 
 def resolve(partitions: PartitionBatch) -> Refs:
-    """Return the files that a batch's partition handles refer to."""
+    """Decode a batch's partition handles to the files that they refer to."""
     lengths = pc.list_value_length(partitions.refs).to_numpy()
     refs = partitions.refs.flatten().to_numpy()
     owner = np.repeat(np.arange(len(partitions)), lengths)

@@ -38,9 +38,9 @@ class Delete(NamedTuple):
     data_file: str | None
     """Path of the only data file that the deletes apply to, or None if the manifest names none."""
     first_file: str | None
-    """Lower bound for the paths of these data files, in string order, or None if unknown."""
+    """Lower bound for the paths of the data files, in string order, or None if unknown."""
     last_file: str | None
-    """Upper bound for the paths of these data files, in string order, or None if unknown."""
+    """Upper bound for the paths of the data files, in string order, or None if unknown."""
 
     def may_name(self, path: str) -> bool:
         """Return whether ``path`` lies between ``first_file`` and ``last_file``."""
@@ -79,7 +79,7 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # a vector includes all older position deletes
+            found.append(vector.file)  # it includes the data file's older position deletes
         else:
             found += [
                 delete.file
@@ -109,9 +109,9 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
     """Yield the delete files of one manifest.
 
     Raises:
-        UnsupportedTable: for a delete that cannot be applied.
+        UnsupportedTable: for a delete file that cannot be applied.
         CorruptMetadata: if a manifest entry lacks required metadata.
-        ValueError: if an entry lacks a partition value.
+        ValueError: if a manifest entry lacks a partition value.
     """
     columns = spec.partitions(entries.partition, entries.partition_ids)
     values = [column.to_pylist() for column in columns]
