@@ -1,4 +1,4 @@
-"""Dynamic partition pruning from Python: find the files of a table that match given join keys.
+"""Dynamic partition pruning from Python: find the files of a table that match join keys.
 
 ``__all__`` lists the most used names of the public API. The error classes of
 :mod:`splitlib.errors` and the classes of :mod:`splitlib.coordination`, which distribute splits to

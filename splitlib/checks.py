@@ -1,8 +1,8 @@
 """Check each batch that a connector returns, and check each filter for common mistakes.
 
-A wrong batch can lose rows. Impossible statistics therefore raise an error and are not just
-ignored: other statistics from the same source may be wrong without being impossible. A partition or
-file that is listed twice would double its rows, so it is kept only once.
+A wrong batch can lose rows. Impossible statistics raise an error and are not just ignored, because
+other statistics from the same source may be wrong too, but look possible. A partition or file that
+is listed twice is kept only once, so that its rows are not read twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBa
 
 
 def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> PartitionBatch:
-    """Return ``batch`` if its columns match the fields that it declares.
+    """Check a batch of partitions against the fields that it declares, and return it.
 
     Raises:
         CorruptMetadata: if columns, types or lengths do not match.
@@ -32,7 +32,8 @@ def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> Partit
     values = batch.values
     _check_names(values.schema.names, [field.name for field in batch.fields])
     if metadata.read_format.columns == "name" and all(f.transform is None for f in batch.fields):
-        # Partition keys may be stored in data files only where columns are matched by field id.
+        # Readers that match columns by name do not read partition keys from data files, so the
+        # batch must have all keys.
         _check_names([field.source for field in batch.fields], metadata.partition_keys)
     if values.num_columns and values.num_rows != len(batch):
         _refuse(f"A batch of {len(batch)} partitions has {values.num_rows} rows of values.")
@@ -62,13 +63,14 @@ def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
 def checked_files(
     batch: FileBatch, partitions: PartitionBatch, metadata: TableMetadata
 ) -> FileBatch:
-    """Return ``batch`` if its files belong to ``partitions`` and its statistics are plausible.
+    """Check the files and statistics in a batch, and return it with corrected statistics.
 
-    If a file has bounds but ``has_value`` is false, its statistics contradict each other. The
-    bounds are then kept, and ``has_value`` becomes unknown.
+    If a file has bounds but ``has_value`` is false, its statistics contradict each other. Then the
+    bounds are kept, and ``has_value`` is set to null (unknown).
 
     Raises:
-        CorruptMetadata: for wrong columns, types or lengths, or a lower bound above the upper one.
+        CorruptMetadata: for wrong columns, types or lengths, files of other partitions than
+            ``partitions``, or a lower bound above the upper bound.
     """
     files = batch.files
     given = [(field.name, field.type) for field in files.schema][: len(FILE_SCHEMA)]
@@ -91,7 +93,7 @@ def checked_files(
 
 
 def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
-    """Reject a partial listing that comes in several batches.
+    """Reject a partial listing that consists of several batches.
 
     ``partitions_listed`` makes sense only in a listing with a single batch.
 
@@ -114,10 +116,10 @@ class PartitionsOnce:
         self._batches: list[PartitionBatch] = []
         self._greatest: str | None = None
         self._refs: set[str] | None = None
-        """All handles seen so far. None as long as batches arrive in ascending order."""
+        """All handles seen so far, or None while batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
-        """Return ``batch`` without partitions that occurred earlier, in this or another batch."""
+        """Return ``batch`` without partitions that occurred before, in this or an earlier batch."""
         if not pa.types.is_string(batch.refs.type) or not len(batch):
             return batch
         if self._may_repeat(batch.refs):
@@ -155,7 +157,7 @@ def _partition_rows(batch: PartitionBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def files_once(batches: list[FileBatch]) -> list[FileBatch]:
-    """Return ``batches`` without files that were listed before for the same partition.
+    """Return ``batches`` without repeated files of the same partition.
 
     A file in a directory that several partitions share is kept once for each partition.
 
@@ -269,7 +271,7 @@ class Mismatch(NamedTuple):
 
 
 def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
-    """Return the problems of a filter: missing columns, and types that cannot be compared.
+    """Return a filter's problems: columns that the table lacks, and types that cannot be compared.
 
     A column that exists but cannot prune, because it is not a partition key and does not have
     statistics, is not reported.
@@ -279,7 +281,7 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     found = [
         _no_column(name, metadata.schema.names)
         for name in data.fields
-        # ``a.b`` is a field of the struct ``a``, or a column with a dot in its name.
+        # ``a.b`` may be a field of the struct ``a``, or a column with a dot in its name.
         if name.lower() not in filterable
         and columns.isdisjoint((name.lower(), name.lower().split(".")[0]))
     ]

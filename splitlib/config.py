@@ -112,7 +112,7 @@ class SplitConfig:
         30.0, "Time after which no further attempt starts, in seconds.", minimum=0
     )
     # Hive's own client waits 600 seconds. A healthy metastore returns a million partition names in
-    # a tenth of our default.
+    # a tenth of this default.
     call_deadline_seconds: float = _setting(
         300.0,
         "Deadline of one call of catalog or storage with all attempts, in seconds; 0 means none.",
@@ -158,7 +158,7 @@ class SplitConfig:
     )
 
     def __new__(cls, **settings: Any) -> Self:
-        """Raise a ConfigError that suggests the nearest name, instead of a bare TypeError."""
+        """Create settings. An unknown name raises a ConfigError that suggests the nearest name."""
         for name in settings:
             if name not in cls.__dataclass_fields__:
                 hint = did_you_mean(name, _names(), otherwise="available:")
@@ -317,6 +317,6 @@ def _names() -> list[str]:
 
 
 def option_name(name: str) -> str:
-    """Return a setting's name in camel case, as used in Spark and data source options."""
+    """Return a setting's name in camel case, as in Spark settings and data source options."""
     head, *tail = name.split("_")
     return head + "".join(word.capitalize() for word in tail)

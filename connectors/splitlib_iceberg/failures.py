@@ -50,7 +50,7 @@ from splitlib.storage import refuse_outside
 _log = get_logger(__name__)
 
 _SECRET = re.compile(r"secret|token|password|credential|key|connection-string|uri", re.IGNORECASE)
-# PyIceberg's storage libraries report failures of object stores only as text.
+# PyIceberg's storage libraries report object store errors only as text, so match the messages.
 _DENIED = re.compile(r"ACCESS_DENIED|Access ?Denied|Forbidden|HTTP status 40[13]", re.IGNORECASE)
 _GONE = re.compile(r"NoSuchKey|NoSuchBucket|does not exist|Not Found|HTTP status 404")
 _NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does not exist")
@@ -60,14 +60,14 @@ _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredE
 # PyIceberg 0.11 and older has no class for "too many requests".
 _TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
-# Modules that define transport errors. They are compared by name, because the packages may not be
-# installed.
+# Modules that define transport errors. Exceptions are matched by module name, because the packages
+# may not be installed.
 _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 
 
 @contextmanager
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
-    """Convert exceptions of catalog calls in the ``with`` block to splitlib's errors.
+    """Convert exceptions that catalog calls raise in the ``with`` block to splitlib's errors.
 
     The values of secret options are masked in the messages. An exception of an unexpected class may
     be a bug, so it is logged with its traceback.
@@ -82,7 +82,7 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of a ``with`` block that reads one of a table's files.
+    """Convert exceptions of a ``with`` block that reads a table's file to splitlib's errors.
 
     Args:
         what: Kind of file for error messages, such as "manifest".
@@ -112,7 +112,10 @@ def reading(what: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of a ``with`` block that decodes one of a table's files."""
+    """Convert exceptions of a ``with`` block that decodes a table's file to ``CorruptMetadata``.
+
+    splitlib's own errors and ``OSError`` are raised unchanged.
+    """
     try:
         yield
     except (SplitlibError, OSError):
@@ -124,7 +127,7 @@ def decoding(what: str, path: str) -> Iterator[None]:
 
 
 class _Censor:
-    """Formats exceptions, with the values of secret options masked."""
+    """Formats exceptions as text in which the values of secret options are masked."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._secrets = [
@@ -173,7 +176,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
 
 
 def _bad_metadata(error: BaseException) -> SplitlibError:
-    """Return the error for malformed metadata. Its message does not contain the metadata itself."""
+    """Return the error for malformed metadata, with a message that omits the metadata itself."""
     cause = error if isinstance(error, InvalidModel) else error.__cause__
     if not isinstance(cause, InvalidModel):
         return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")

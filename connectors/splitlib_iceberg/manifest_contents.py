@@ -1,4 +1,4 @@
-"""Convert the data files of one manifest to Arrow columns for matching."""
+"""Convert the data file entries of one manifest to Arrow columns, to match them with filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Contents(NamedTuple):
-    """The data files of one manifest."""
+    """The data files that one manifest lists."""
 
     files: pa.RecordBatch
     """One row per file, with the columns ``path``, ``size``, ``sequence`` and ``refused``.
@@ -31,7 +31,7 @@ class Contents(NamedTuple):
     ``refused`` is the reason why a file cannot be read, or null if it can be read.
     """
     partitions: list[pa.Array]
-    """The distinct partitions; one column per key of the specification."""
+    """Values of the distinct partitions, as one array per key of the partition specification."""
     partition_count: int
     partition_of: Integers
     """For each file, the row of its partition in :attr:`partitions`."""
@@ -47,7 +47,7 @@ class Contents(NamedTuple):
 
 
 class Statistics:
-    """Bounds and counts of all columns in the files of one manifest.
+    """Column statistics (bounds and counts) of the data files that one manifest lists.
 
     The stored bytes are kept, and each column is decoded on first use. Thread-safe: if two threads
     decode the same column, they get the same result.
@@ -66,7 +66,7 @@ class Statistics:
         self.nbytes = sum(part.nbytes for part in parts)
 
     def of(self, column: Column) -> ColumnStatistics:
-        """Return the statistics of one column, one row per file."""
+        """Return a column's statistics, with one row per file."""
         # Contents are cached per manifest, and tables that share a manifest may have different
         # types for a column.
         key = column.id, str(column.source)
@@ -92,7 +92,7 @@ class Statistics:
 
 
 class _Numbers:
-    """One kind of counts, such as null counts, with one row per file and column."""
+    """Counts of one kind, such as null counts, with one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -100,7 +100,7 @@ class _Numbers:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> pa.Array:
-        """Return a column's counts, one per file. Missing counts are null.
+        """Return an Arrow array of a column's counts, one per file. Missing counts are null.
 
         Args:
             column: Id of the column.
@@ -124,7 +124,7 @@ class _Bounds:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> list[bytes | None]:
-        """Return a column's bounds, one per file. Missing bounds are None.
+        """Return a list of a column's encoded bounds, one per file. Missing bounds are None.
 
         Args:
             column: Id of the column.
@@ -166,7 +166,7 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
 
 
 def refusal(form: str, encrypted: bool) -> str | None:
-    """Return the reason why a file cannot be read, such as "is encrypted"; otherwise None."""
+    """Return the reason why a file cannot be read, such as "is encrypted", or None if it can."""
     if encrypted:
         return "is encrypted"
     return None if form == "parquet" else f"has format {form}"
@@ -184,7 +184,7 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # Renumber the codes after each column, because the products could overflow otherwise.
+        # Renumber the codes after each column, so that the next product does not overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -53,15 +53,15 @@ class _Row(list[Any]):
 
 
 class Entries(NamedTuple):
-    """The live files of one manifest, as columns with one value per file."""
+    """The live (not deleted) files of one manifest, as columns with one value per file."""
 
     content: Sequence[int]
     path: Sequence[str]
-    """Paths as stored."""
+    """Paths as stored in the manifest."""
     format: Sequence[str]
     size: Sequence[int]
     records: Sequence[int]
-    """Number of rows."""
+    """Number of rows in the file."""
     sequence: Sequence[int]
     """Data sequence number; a greater number means a newer file."""
     encrypted: Sequence[bool]
@@ -69,11 +69,11 @@ class Entries(NamedTuple):
     """Partition values, in the order of :attr:`partition_ids`."""
     partition_ids: tuple[int, ...]
     bounds: tuple[Sequence[Any], ...]
-    """Value counts, null counts, NaN counts, lower bounds, upper bounds."""
+    """Five columns: value counts, null counts, NaN counts, lower bounds and upper bounds."""
     equality_ids: Sequence[Sequence[int] | None]
     """Ids of the columns that an equality delete file compares."""
     referenced: Sequence[str | None]
-    """Path of the only data file that a delete file applies to, or None if not stored."""
+    """Path of the only data file that a delete file applies to, or None if it is not stored."""
     offset: Sequence[int | None]
     """Offset of a deletion vector in its file, in bytes."""
     length: Sequence[int | None]
@@ -100,7 +100,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
 
 def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
-    """Return the manifests in a list. Each is checked before the next one is decoded."""
+    """Return a manifest list's entries. Each entry is checked before the next one is decoded."""
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
@@ -120,7 +120,7 @@ def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFi
 
 
 def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
-    """Read a manifest, and return its live entries.
+    """Read a manifest, and return its live (not deleted) entries as columns.
 
     Raises:
         MissingFile: if the manifest does not exist.
@@ -143,7 +143,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 
 
 def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
-    """Yield the entries of live files, with a limit on their number.
+    """Yield the live entries, and raise an error if there are far more than expected.
 
     Raises:
         CorruptMetadata: if there are over 1000 more live files than the manifest list counts.
@@ -162,20 +162,23 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """Return the number of live files in a manifest from the manifest list, or None if unknown."""
+    """Return the manifest list's count of a manifest's live files, or None if it is not stored."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """Return the number of rows in a manifest's live files, or None if unknown.
+    """Return the manifest list's count of rows in a manifest's live files, or None if not stored.
 
-    The number is from the manifest list. It includes rows that delete files remove.
+    The count includes rows that delete files remove.
     """
     return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 
 
 def may_have_files(manifest: ManifestFile) -> bool:
-    """Return whether a manifest may have live files. Contradicting counts mean that it may."""
+    """Return whether a manifest may have live files, according to the manifest list.
+
+    The result is also true if the file count is missing, or is 0 although the row count is not.
+    """
     return live_files(manifest) != 0 or bool(live_rows(manifest))
 
 
@@ -186,9 +189,9 @@ def _sum(added: int | None, existing: int | None) -> int | None:
 
 
 def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
-    """Compare a manifest's entries with the counts in the manifest list.
+    """Check a manifest's entries against the counts in the manifest list.
 
-    The manifest's size is compared only if the list has no counts, because the size in the list may
+    The manifest's size is checked only if the list has no counts, because the size in the list may
     be outdated: Iceberg's procedure that rewrites the paths in manifests does not update it.
 
     Raises:
@@ -245,10 +248,10 @@ def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int,
 
 
 def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
-    """Return a file's data sequence number. Added entries inherit it from their manifest."""
+    """Return a file's data sequence number, which an added entry inherits from its manifest."""
     if number is not None:
         return number
-    # Manifests of version 1 tables have no sequence numbers. Their files count as the oldest, 0.
+    # Manifests of version 1 tables have no sequence numbers. Their files get 0, the oldest number.
     if manifest.sequence_number == 0 or status == ManifestEntryStatus.ADDED:
         return manifest.sequence_number
     raise CorruptMetadata(f"The manifest {manifest.manifest_path} lacks sequence numbers.")

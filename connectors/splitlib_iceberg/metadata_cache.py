@@ -38,7 +38,7 @@ class MetadataCache:
         self._kept: LRUCache[Hashable, Cached] = LRUCache(max_bytes, lambda kept: kept.nbytes)
 
     def get(self, key: Hashable) -> Any:
-        """Return the cached value, or None if there is none."""
+        """Return the value that is cached for ``key``, or None if there is none."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else found.value

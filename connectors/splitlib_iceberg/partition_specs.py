@@ -41,7 +41,7 @@ _UNITS: dict[type[Transform[Any, Any]], Literal["Y", "M", "D", "h"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """Convert a date or timestamp to whole years, months, days or hours since 1970, in UTC."""
+    """Transform from a date or timestamp to whole years, months, days or hours since 1970 (UTC)."""
 
     unit: Literal["Y", "M", "D", "h"]
     """NumPy's name for the unit."""
@@ -49,7 +49,7 @@ class Temporal:
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return the partition values for the values of a column."""
+        """Return an array of the partition values for a column's values."""
         if pa.types.is_date(values.type):
             counts, known = values.cast(pa.int32()), "D"
         else:
@@ -60,9 +60,9 @@ class Temporal:
         return result.cast(pa.date32()) if self.unit == "D" else result
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return the partition values that Iceberg before 0.11 wrote, or None if they are equal.
+        """Return the partition values that Iceberg before 0.11 wrote, or None if they were correct.
 
-        These versions rounded times before 1970 up instead of down.
+        These versions rounded times before 1970 up, not down.
 
         Args:
             results: The correct partition values.
@@ -76,7 +76,7 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Round a number down to a multiple of the width, or shorten a string to this length."""
+    """Transform that rounds numbers down to multiples of a width, or cuts strings to a length."""
 
     width: int
     """Divisor of the resulting numbers, or the maximum length in characters or bytes."""
@@ -84,7 +84,7 @@ class Truncate:
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return the partition values for the values of a column."""
+        """Return an array of the partition values for a column's values."""
         if pa.types.is_string(values.type):
             return pc.utf8_slice_codeunits(values, 0, self.width)
         if pa.types.is_binary(values.type):
@@ -93,12 +93,12 @@ class Truncate:
             return self._decimals(values)
         numbers = values.fill_null(0).to_numpy()
         width = np.array(self.width, numbers.dtype)
-        # For numbers below the smallest multiple, the difference overflows as in Iceberg's Java
-        # code.
+        # For numbers below the smallest multiple, the subtraction overflows and wraps around, as in
+        # Iceberg's Java code.
         return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return None, because no writer is known to compute other values."""
+        """Return None, because no writer is known to have written wrong values."""
 
     def _decimals(self, values: pa.Array) -> pa.Array:
         source = DecimalType(values.type.precision, values.type.scale)
@@ -108,7 +108,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Map a value to the number of a bucket by its hash."""
+    """Transform that maps values to bucket numbers by their hash."""
 
     buckets: int
     """Number of buckets."""
@@ -118,13 +118,13 @@ class Bucket:
     preserves_order = False
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return the partition values for the values of a column."""
+        """Return an array of the partition values for a column's values."""
         apply: Callable[[Any], int | None]
         apply = BucketTransform(self.buckets).transform(self.source)
         return pa.array(map(apply, self._hashable(values)), pa.int32())
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return None, because no writer is known to compute other values."""
+        """Return None, because no writer is known to have written wrong values."""
 
     def _hashable(self, values: pa.Array) -> list[Any]:
         if isinstance(self.source, UUIDType):
@@ -138,9 +138,9 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """Return a transform for Arrow arrays, or None for an unknown transform, which cannot prune.
+    """Convert an Iceberg transform to one for Arrow arrays, or return None if it is unknown.
 
-    The caller must handle the transforms identity and void itself.
+    An unknown transform cannot prune. The caller must handle the transforms identity and void.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -153,7 +153,7 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """Return the Arrow type of a transform's partition values. None is the identity transform."""
+    """Return the Arrow type of a transform's partition values, where None is the identity."""
     match transform:
         case None:
             return source
@@ -173,7 +173,7 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _uuid_bytes(text: str | None) -> bytes | None:
-    """Return the 16 bytes of a UUID, or None if the string is not a UUID as Spark writes it."""
+    """Return a UUID's 16 bytes, or None if the text is not a UUID in the form that Spark writes."""
     try:
         found = uuid.UUID(text) if text is not None else None
     except ValueError:
@@ -187,7 +187,7 @@ class Key(NamedTuple):
     id: int
     """Id of the partition field."""
     position: int
-    """Index among all fields of the specification. Summaries in manifest lists have this order."""
+    """Index among the specification's fields. Summaries in manifest lists have the same order."""
     source: PrimitiveType | None
     """Iceberg type of the partition values, or None if ``meaning`` is None."""
     field: pa.Field
@@ -195,7 +195,7 @@ class Key(NamedTuple):
     meaning: PartitionField | None
     """Source column and transform of the field.
 
-    It is None if the column was dropped or the transform is unknown. Then the field cannot prune.
+    None if the column was dropped or the transform is unknown. Such a field cannot prune.
     """
 
 
@@ -218,12 +218,12 @@ class Spec:
             for key in self.keys
             if key.meaning is not None and key.meaning.transform is None
         }
-        """Columns of partition batches that have no transform, by source column in lower case."""
+        """Names of partition columns without a transform, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
-        """Part of cache keys. Equal signatures mean that manifests decode to the same columns."""
+        """Part of cache keys. With equal signatures, a manifest decodes to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
-        """Return the partition values of each file, one column per key.
+        """Return the files' partition values, as one array per key.
 
         Args:
             rows: Each file's partition values, as stored in its manifest.
@@ -242,7 +242,7 @@ class Spec:
         return columns
 
     def summaries(self, manifests: Sequence[ManifestFile]) -> dict[str, ColumnStatistics]:
-        """Return statistics of the partition values in each manifest, from the manifest list."""
+        """Return the manifest list's partition summaries by key name, with one row per manifest."""
         found = {}
         for key in self.keys:
             if key.meaning is None or key.source is None:
@@ -275,8 +275,8 @@ def _keys(spec: PartitionSpec, columns: Mapping[int, Column]) -> Iterator[Key]:
     for position, field in enumerate(spec.fields):
         if isinstance(field.transform, VoidTransform):
             continue
-        # Batch columns are matched by name, ignoring case. So if the names of two fields of a
-        # specification differ only in case, the second one gets another name.
+        # Batch columns are matched by name, ignoring case. So if two fields of a specification
+        # have names that differ only in case, the second field gets another name.
         name = f"{field.name}_{field.field_id}" if field.name.lower() in taken else field.name
         taken.add(name.lower())
         column = columns.get(field.source_id)

@@ -1,4 +1,4 @@
-"""Find the names of a table's columns in a data file, for readers that match by name.
+"""Find the names of a table's columns in a data file, for readers that match columns by name.
 
 A file written by Iceberg contains the field ids of its columns. A file in a migrated table may not
 have field ids. Then the table's name mapping maps the file's column names to field ids.
@@ -24,11 +24,11 @@ _NAME_BYTES = 200
 
 
 class PhysicalNames:
-    """Opens data files of one table to find their column names, and caches them. Thread-safe.
+    """Reads the column names of one table's data files, and caches them. Thread-safe.
 
     Args:
         files: The table's FileIO.
-        mapping: The table's name mapping, or None if it has none.
+        mapping: The table's name mapping, or None if the table has none.
     """
 
     def __init__(self, files: FileIO, mapping: NameMapping | None) -> None:
@@ -86,7 +86,7 @@ def _mapped(
 
 
 def _children(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
-    """Yield the nested fields of a type, with their names in a name mapping."""
+    """Yield a type's nested fields, each with the name that name mappings use for it."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield field.name, field

@@ -1,4 +1,4 @@
-"""Load a table from a catalog, and choose its version."""
+"""Load a table from a catalog, and choose the snapshot and schema to read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from splitlib_iceberg.failures import of_catalog
 from splitlib_iceberg.unpacking import guarded
 
 MOST_BYTES: Final = 256 << 20
-"""Maximum size of a response, in bytes. A response may have metadata of all table snapshots."""
+"""Maximum size of a catalog's response, in bytes. A response may list all table snapshots."""
 _PIECE: Final = 1 << 16
 PINS = ("snapshot_id", "ref", "as_of")
 # PyIceberg's default name for a catalog.
@@ -61,14 +61,14 @@ class LimitedRestCatalog(RestCatalog):
     """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # PyIceberg calls this method first with a new session. It may request a token right after
-        # the call, so the limit must be set here.
+        # This is the first method that PyIceberg calls with a new session. PyIceberg may request a
+        # token right afterwards, so the limit must be set here.
         _limit(session)
         super()._config_headers(session)
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        # For catalogs with signed requests, the base class has mounted another adapter.
+        # For catalogs with signed requests, the base class has mounted an adapter without a limit.
         _limit(session)
         return session
 
@@ -123,7 +123,7 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
     Raises:
         ConfigError: if several catalogs in the database have the table.
     """
-    # Imported here because it is slow and rarely needed.
+    # Imported here because the import is slow and rarely needed.
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
     from sqlalchemy.orm import Session
@@ -147,8 +147,8 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
 def only_name_in_database(catalog: Catalog) -> str | None:
     """Return the name of the only catalog in a SQL catalog's database.
 
-    Return None if the database has no catalog, or has one with the name of ``catalog``, or the
-    catalog is not a SQL catalog.
+    Return None if ``catalog`` is not a SQL catalog, or if its database has no catalog or has one
+    with the name of ``catalog``.
 
     Raises:
         ConfigError: if the database has several catalogs, and none has the name of ``catalog``.
@@ -172,7 +172,7 @@ def only_name_in_database(catalog: Catalog) -> str | None:
 
 
 class Pinned(NamedTuple):
-    """One version of a table."""
+    """A loaded table, with the snapshot and schema to read."""
 
     catalog: Catalog | None
     """The catalog that the connector must close, or None if the user passed a catalog object."""
@@ -183,12 +183,12 @@ class Pinned(NamedTuple):
 
 
 def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
-    """Load a table and choose its version.
+    """Load a table, and choose the snapshot and schema to read.
 
     Raises:
         ConfigError: if options contradict each other or are malformed.
         TableNotFound: if the catalog does not have this table.
-        SnapshotNotFound: if the table does not have this version.
+        SnapshotNotFound: if the table does not have the requested version.
         SourceUnavailable: if the catalog does not respond.
     """
     properties = dict(options)
@@ -202,7 +202,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=by_default)
-        # A catalog object from the user reads metadata files without this check.
+        # A catalog object that the user passed reads metadata files without this check.
         refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
     except BaseException:
@@ -254,7 +254,7 @@ def _namespaces_below(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tupl
 def _opened(
     properties: dict[str, Any], options: Mapping[str, Any]
 ) -> tuple[Catalog, Catalog | None]:
-    """Open a catalog. The second result is the same catalog if the caller must close it, or None.
+    """Return the catalog to use, and the catalog to close (None if the user passed a catalog).
 
     Args:
         properties: Options for the catalog. ``catalog`` is removed from them.
@@ -278,7 +278,7 @@ def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
     """Load a table from a catalog.
 
     If the user has not named the catalog (``by_default``), and a SQL catalog does not have the
-    table, it is loaded again under the catalog name that the database contains.
+    table, loading is repeated with the catalog name under which the database lists the table.
     """
     try:
         return catalog.load_table(name)
@@ -325,7 +325,7 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
             if table.metadata.current_snapshot_id is None:
                 return None, table.schema()
             return _by_id(table, table.metadata.current_snapshot_id), table.schema()
-    if snapshot.schema_id is None:  # old writers did not store it
+    if snapshot.schema_id is None:  # old writers did not store the id
         return snapshot, table.schema()
     schema = table.schemas().get(snapshot.schema_id)
     if schema is None:

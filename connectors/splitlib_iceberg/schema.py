@@ -53,7 +53,7 @@ _PLAIN: dict[type[IcebergType], pa.DataType] = {
 
 
 class Column(NamedTuple):
-    """A column with statistics in manifests. It may be a field of a struct."""
+    """A column or struct field of a primitive type, for which manifests may have statistics."""
 
     name: str
     """Full name, such as ``a.b`` for the field ``b`` of the struct column ``a``."""
@@ -64,7 +64,7 @@ class Column(NamedTuple):
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the columns in the table's order, with field ids.
+    """Return an Arrow schema of the columns in the table's order, with field ids.
 
     Raises:
         UnsupportedTable: for a type that Spark does not have, or names that differ only in case,
@@ -77,9 +77,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
-    """Return the columns that were dropped from the table, with their last types.
+    """Return an Arrow schema of the columns dropped from the table, with their last types.
 
-    The result lacks columns of a type that Spark does not have.
+    Columns of a type that Spark does not have are omitted.
 
     Args:
         schema: The schema of the version to read.
@@ -95,9 +95,9 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Return the columns that were renamed, or whose name was once the name of another column.
+    """Return the columns that were renamed, or whose name once belonged to another column.
 
-    The names in the result are in lower case.
+    The result contains column names in lower case.
     """
     schemas = list(history)
     found = set()
@@ -119,7 +119,7 @@ def _id_of(schema: Schema, name: str) -> int | None:
 
 
 def filter_columns(schema: Schema) -> tuple[Column, ...]:
-    """Return the columns of primitive types, including struct fields, but not in lists and maps."""
+    """Return all columns and struct fields of primitive types, except those in lists and maps."""
     return tuple(_columns(schema.fields, ""))
 
 

@@ -69,7 +69,8 @@ def check_whole(
     if created is not None and kept is not None:
         if created + kept == len(manifests):
             return
-        # Old Iceberg versions did not count delete manifests, so a list may have more.
+        # Old Iceberg versions did not count delete manifests, so a list may have more manifests
+        # than its snapshot counts.
         if created + kept > len(manifests):
             raise CorruptMetadata(
                 f"The manifest list {snapshot.manifest_list} has {len(manifests)} manifests, "
@@ -94,7 +95,7 @@ def check_whole(
 
 
 def _missing(manifests: ManifestFiles, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return how far the list's counts fall below the totals in the summary, by total name."""
+    """Return a dict of the summary's totals that exceed the list's counts, and by how much."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),
@@ -121,7 +122,7 @@ def _numbers(snapshot: Snapshot) -> dict[str, int]:
 
 
 class Plan(NamedTuple):
-    """The manifests of data files that may have matching files."""
+    """The data manifests that may list files matching a predicate."""
 
     by_spec: dict[Spec, list[int]]
     """Indexes of manifests in the manifest list, by partition specification."""
@@ -133,19 +134,19 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Deletes:
-    """The delete files in some manifests, kept for later calls."""
+    """A cached index of the delete files in some manifests."""
 
     manifests: tuple[int, ...]
     index: DeleteIndex
 
 
 class SnapshotFiles:
-    """The metadata files of a snapshot. Thread-safe.
+    """Reads and caches a snapshot's manifest list and manifests. Thread-safe.
 
     Args:
         files: The table's FileIO.
         snapshot: The snapshot, or None for a table without snapshots.
-        parent: The previous snapshot, if still available.
+        parent: The previous snapshot, or None if it is not available.
         specs: The table's partition specifications by id.
     """
 
@@ -162,13 +163,13 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Contents of selected manifests are kept here even if the shared cache evicts them. Each
-        # call lists only a part of the files, so later calls need the contents again.
+        # Contents of selected manifests are kept here even if the shared cache evicts them. A
+        # listing call needs only a part of the files, so later calls use the contents again.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 
     def plan(self, predicate: Predicate) -> Plan:
-        """Select manifests that may have matching data files, by the list's partition summaries.
+        """Select manifests that may have matching data files, using the list's partition summaries.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be read.
@@ -185,7 +186,7 @@ class SnapshotFiles:
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
-        """Read some manifests of data files.
+        """Read data manifests, unless their contents are cached.
 
         Args:
             numbers: Indexes of the manifests in the manifest list.
@@ -218,10 +219,10 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """Return the delete files of matching partitions, and the number of metadata files read.
+        """Return an index of matching partitions' delete files, and the number of metadata reads.
 
         Raises:
-            UnsupportedTable: for a delete that cannot be applied.
+            UnsupportedTable: for a delete file that cannot be applied.
             MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be read.
         """
         manifests, reads = self._list()
@@ -241,7 +242,7 @@ class SnapshotFiles:
         return index, reads + sum(read for _, read in lists)
 
     def spec_of(self, number: int) -> Spec:
-        """Return the partition specification of the manifest at this index in the list."""
+        """Return the partition specification of the manifest at index ``number`` in the list."""
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
@@ -316,12 +317,12 @@ class SnapshotFiles:
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """Return a cache key. It includes the specification, because decoding depends on it."""
+        """Return a file's cache key, which includes the specification used for decoding."""
         return self._identity, path, None if spec is None else spec.signature
 
 
 def in_parallel(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
-    """Call a function for each argument in threads, and return the results in order."""
+    """Call a function for each argument in threads, and return the results in argument order."""
     if len(arguments) < 2:
         return [call(each) for each in arguments]
     with Workers(_THREADS, "splitlib-iceberg") as pool:

@@ -24,13 +24,13 @@ from splitlib_iceberg.failures import decoding, reading
 
 _PIECE: Final = 1 << 20
 # Maximum ratio of decompressed to compressed size. Metadata files of Iceberg and PyIceberg compress
-# to about a twentieth. Small files may compress better, so they get at least ``_LEAST`` bytes.
+# to about a twentieth. Small files may compress better, so ``_LEAST`` bytes are added.
 _RATIO: Final = 100
 _LEAST: Final = 4 << 20
 # Maximum number of bytes read at once.
 _MOST_RECEIVED: Final = (1 << 31) - 1
 _OWN: Final = "splitlib.py-io-impl"
-"""Property for the user's value of ``py-io-impl``, which this module sets to its own class."""
+"""Property that keeps the user's ``py-io-impl``, which this module replaces by its own class."""
 _COMPRESSED: Final = ".gz.metadata.json"
 
 
@@ -73,9 +73,9 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 
 
 def unpacks_by_gzip(data: bytes) -> bool:
-    """Return whether a gzip file decompresses to a size within its limit.
+    """Return whether a gzip file's decompressed size is within the limit.
 
-    Return true for a damaged file, because PyIceberg raises an error when it reads the file.
+    The result is true for a damaged file, because PyIceberg raises an error when it reads the file.
     """
     left = limit_of(len(data))
     while data:
@@ -98,7 +98,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
     Args:
         stream: An open file.
         size: Number of bytes, or None to read to the end. Fewer bytes are returned if the file
-            ends.
+            ends earlier.
 
     Raises:
         ValueError: if the size exceeds the limit for one read.
@@ -109,7 +109,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
         raise ValueError(f"{size} bytes exceed the limit of one read.")
     if size <= _PIECE:
         return stream.read(size)
-    # Allocate memory for the bytes that exist, not for the claimed size.
+    # Read in pieces, so that memory is allocated only for bytes that exist. ``size`` may be wrong.
     found = bytearray()
     while len(found) < size and (piece := stream.read(min(size - len(found), _PIECE * 16))):
         found += piece
@@ -169,7 +169,7 @@ def _of_zstandard(data: bytes, limit: int) -> bytes:
 
 
 def _snappy_size(data: bytes) -> int:
-    """Return the decompressed size of a Snappy block, which is stored at its start."""
+    """Return the decompressed size that is stored at the start of a Snappy block."""
     size = 0
     for shift, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << (7 * shift)
@@ -183,7 +183,7 @@ def _too_large(limit: int) -> ValueError:
 
 
 class GuardedFileIO(FileIO):
-    """Wraps PyIceberg's default FileIO, or the one that the user chose, and checks each file."""
+    """Wraps PyIceberg's default FileIO or the user's FileIO, and checks each file before use."""
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
@@ -217,7 +217,7 @@ class GuardedFileIO(FileIO):
 
 
 class _Unpackable(InputFile):
-    """A compressed file whose decompressed size is checked, because PyIceberg has no such limit."""
+    """A compressed file with a limit for its decompressed size, because PyIceberg has no limit."""
 
     def __init__(self, behind: InputFile) -> None:
         super().__init__(behind.location)
@@ -253,7 +253,9 @@ def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
-    """Return the positions of the deleted rows, ascending. Reads only the vector's own bytes.
+    """Read a deletion vector, and return the positions of deleted rows in ascending order.
+
+    Only the vector's own bytes of the file are read.
 
     Raises:
         CorruptMetadata: if the bytes are not a valid vector, or the number of rows in the vector

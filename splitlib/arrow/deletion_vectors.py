@@ -15,11 +15,12 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 FRAME_BYTES: Final = 8
-"""Number of bytes that length and checksum take, before and after the magic bytes and bitmap."""
+"""Size of the length and the checksum together, in bytes."""
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _LENGTH = _CHECKSUM = 4
 # Maximum number of rows in a vector, and a lower maximum if the catalog does not record the number
-# of rows. They limit memory: four bytes can stand for 65,536 rows, at eight bytes of memory each.
+# of rows. They limit memory: four stored bytes can stand for 65,536 rows, and each row takes eight
+# bytes of memory.
 _MOST: Final = 1 << 27
 _MOST_UNKNOWN: Final = 1 << 23
 
@@ -35,18 +36,19 @@ def bitmap_in_frame(data: bytes) -> bytes | None:
 
 
 def bitmap_in(body: bytes) -> bytes | None:
-    """Return the bitmap after the magic bytes, or None if the magic bytes are missing."""
+    """Return the bitmap that follows the magic bytes, or None if the magic bytes are missing."""
     return body[len(_MAGIC) :] if body.startswith(_MAGIC) else None
 
 
 def positions_of(data: bytes, expected: int | None) -> npt.NDArray[np.int64]:
-    """Return the numbers in a 64-bit roaring bitmap, in ascending order.
+    """Decode a 64-bit roaring bitmap to an array of its values, in ascending order.
 
-    pyroaring checks untrusted bytes. The number of values is checked before a bitmap is unpacked.
+    pyroaring validates untrusted bytes. The number of values is checked before the bitmap is
+    unpacked.
 
     Args:
         data: The bitmap in roaring's portable format.
-        expected: Expected number of values; None if unknown.
+        expected: Expected number of values, or None if it is not stored.
 
     Raises:
         ValueError: if the bytes are not a valid bitmap, or do not have the expected number of

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-_TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
+_TRAILER = struct.Struct("<4sI")  # format name, CRC-32 of all bytes before the trailer
 
-# Numbers of fields in the FlatBuffers tables that Arrow calls Message and RecordBatch.
+# Field numbers in Arrow's FlatBuffers tables Message (the first two) and RecordBatch.
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
-# Types that write_batch may write. It never writes dictionaries, views, unions or run-end encoding.
+# Types of the batches that splitlib writes: no dictionaries, views, unions or run-end encoding.
 _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_null,
     pa.types.is_boolean,
@@ -41,7 +41,7 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """The bytes were not written by this module. Callers use the message in their own errors."""
+    """Raised for bytes that this module did not write. Callers add the text to their own errors."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:
@@ -65,7 +65,7 @@ def unseal(data: bytes, name: bytes) -> bytes:
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
-    """Write one batch as an Arrow IPC stream."""
+    """Serialize one batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -74,7 +74,7 @@ def write_batch(batch: pa.RecordBatch) -> bytes:
 
 
 def read_batch(data: bytes) -> pa.RecordBatch:
-    """Read and validate the batch that :func:`write_batch` wrote.
+    """Deserialize and validate a batch that :func:`write_batch` serialized.
 
     Raises:
         Unreadable: if the bytes are not such a stream, or if the batch is invalid or declares more
@@ -122,7 +122,7 @@ class _FlatBuffer:
         self._data = data
 
     def table_at(self, place: int) -> int:
-        """Return the position of a table. Its offset is stored at the position ``place``."""
+        """Return the position of the table whose relative offset is stored at ``place``."""
         return place + self._number(_OFFSET, place)
 
     def field(self, table: int, number: int) -> int | None:
@@ -156,7 +156,7 @@ def read_schema(data: bytes) -> pa.Schema:
 
 
 def check_types(schema: pa.Schema) -> None:
-    """Reject types that this module never writes.
+    """Reject a schema with types that this module never writes.
 
     Raises:
         Unreadable: if a column has such a type; the error names the column.
@@ -180,7 +180,7 @@ def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _most_rows(column: pa.Array) -> int:
-    """Return the length of the longest array nested in a valid column."""
+    """Return the length of the longest array in a valid column, including nested arrays."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         inner = [column.storage]

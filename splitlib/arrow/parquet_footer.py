@@ -1,7 +1,7 @@
 """Read the footer of a Parquet file. Python reads the bytes, and Arrow parses them.
 
-Arrow does not get the file object itself. If it read through Python and the storage did not
-respond, the blocked Arrow thread would abort the process at exit.
+Arrow does not get the file object itself. If Arrow read through Python and the storage
+did not respond, the blocked Arrow thread would abort the process at exit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST_BYTES: Final = 1 << 16
 
 
 def read_schema(file: Any) -> pa.Schema:
-    """Read the Arrow schema from the footer of a Parquet file, with the file's metadata.
+    """Read the Arrow schema from the footer of a Parquet file, including its metadata.
 
     Args:
         file: File object that is open for reading, with ``seek`` and ``read``.
@@ -45,26 +45,26 @@ def read_metadata(file: Any) -> Any:
 
 
 def parse_metadata(end: bytes) -> Any:
-    """Parse the footer at the end of a Parquet file, to a ``pyarrow.parquet.FileMetaData``.
+    """Parse the last bytes of a Parquet file to a ``pyarrow.parquet.FileMetaData``.
 
-    Files with encrypted columns are refused. They may have a footer that is not encrypted, but
-    signed. Arrow parses it, and ends the process when such a column's statistics are accessed.
+    Files with encrypted columns are rejected. Their footer may be signed but not encrypted. Arrow
+    parses such a footer, but aborts the process when an encrypted column's statistics are accessed.
 
     Raises:
-        pyarrow.ArrowException, OSError: if the bytes are not a footer, or it is encrypted or
-            signed.
+        pyarrow.ArrowException, OSError: if the bytes are not a footer, or the footer is
+            encrypted or signed.
     """
     from pyarrow import parquet
 
     metadata = parquet.read_metadata(pa.BufferReader(end))
-    # the signature follows the metadata
+    # In a signed footer, a signature follows the metadata.
     if metadata.serialized_size != _length(end):
         raise pa.ArrowInvalid("Columns of the Parquet file may be encrypted.")
     return metadata
 
 
 def names_by_id(schema: pa.Schema) -> dict[int, str]:
-    """Return the names of a file's columns by field id, including nested columns."""
+    """Return the names of the columns in a file's schema by field id, including nested columns."""
     return dict(_by_field_id(schema))
 
 
@@ -87,8 +87,8 @@ def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = Non
 
     Args:
         size: Size of the file, in bytes.
-        last: Function that returns a number of bytes from the end of the file. It is called once
-            or, for a large footer, twice.
+        last: Function that takes a number of bytes and returns that many bytes from the end of the
+            file. It is called once, or twice for a large footer.
         most_bytes: Maximum size of the footer, in bytes; None means no limit.
 
     Raises:
@@ -104,7 +104,7 @@ def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = Non
 
 
 def _length(end: bytes) -> int:
-    """Return the length of the footer, without the 8 bytes after it."""
+    """Return the length of the footer, without the 8 bytes that follow the footer."""
     return int.from_bytes(end[-_END_BYTES:-4], "little")
 
 

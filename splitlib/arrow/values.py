@@ -1,6 +1,6 @@
-"""Functions on Arrow values: casts that do not raise, text search, sortable numbers, floats.
+"""Functions on Arrow values: casts that do not raise, text search, sort keys, float normalization.
 
-They also translate Java's and Spark's time zone names to Arrow's names.
+They also convert the time zone names of Java and Spark to Arrow's names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DAY = (
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
-# Maximum number of casts for text that a regular expression cannot check, such as 29 February.
+# Maximum number of casts for texts that a regular expression cannot check, such as 29 February.
 ATTEMPTS = 20_000
 # Number of bytes compared at a time, small enough for the processor's cache.
 _BLOCK: Final = 1 << 18
@@ -38,9 +38,9 @@ _BLOCK: Final = 1 << 18
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast ``values`` to ``kind``. Values that cannot be cast without loss become null.
 
-    The time is about linear in the number of values, no matter how many fail. If very many texts
-    cannot be checked by a regular expression, some valid ones become null too. Hexadecimal numbers
-    always become null: Arrow parses them, but Spark does not.
+    The run time is about linear in the number of values, however many cannot be cast. If a regular
+    expression cannot detect the invalid texts, and there are very many of them, some valid texts
+    become null too. Hexadecimal numbers always become null: Arrow parses them, but Spark does not.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
         return _of_others(values, kind)  # Arrow's own cast does not detect some overflows.
@@ -70,7 +70,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """Return a regular expression for a type's values as text. It matches hardly any other text."""
+    """Return a regular expression that matches values of a type as text, and few other texts."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -91,7 +91,7 @@ def _spelling(kind: pa.DataType) -> str:
 
 
 def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast numbers and times; values that do not fit the type become null."""
+    """Cast values other than text to ``kind``. Values that do not fit become null."""
     try:
         fits = _fits_decimal(values, kind) if pa.types.is_decimal(values.type) else None
         if fits is None:
@@ -106,7 +106,7 @@ def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None:
-    """Return whether each decimal fits ``kind``, or None if ``kind`` is no decimal or integer."""
+    """Return whether each decimal fits ``kind``, or None if ``kind`` is not decimal or integer."""
     if pa.types.is_decimal(kind):
         scale, limit = kind.scale, 10 ** (kind.precision - kind.scale)
         least, most = 1 - limit, limit - 1
@@ -128,7 +128,9 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
 
 
 def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) -> pa.Array:
-    """Cast ``values`` to ``kind``, halving arrays that fail until each bad value is alone.
+    """Cast ``values`` to ``kind``, halving arrays that cannot be cast to isolate the bad values.
+
+    Bad values become null.
 
     Args:
         values: Values to cast.
@@ -157,7 +159,7 @@ def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) ->
 
 
 def ordinals(values: pa.Array) -> npt.NDArray[Any]:
-    """Return numbers or objects in the same order as the values. Nulls get an arbitrary value."""
+    """Convert values to a NumPy array with the same sort order. Nulls get an arbitrary value."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -172,7 +174,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to Arrow. Dates and timestamps are numbers of units since 1970."""
+    """Convert Python values to Arrow. Dates and timestamps are passed as units since 1970."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -206,7 +208,7 @@ def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
 
 
 def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Return each text's start in the shared buffer, in bytes, and the end of the last text."""
+    """Return each text's byte offset in the shared buffer, followed by the end of the last text."""
     offsets = texts.buffers()[1]
     if not len(texts) or offsets is None:
         return np.zeros(1, np.int32)
@@ -216,12 +218,12 @@ def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 def between(
     texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
 ) -> pa.StringArray:
-    """Cut substrings out of the buffer that ``texts`` share.
+    """Return an array of substrings of the buffer that ``texts`` share.
 
     Args:
         texts: Texts without nulls.
-        begins: Start of each substring, as a position like those of :func:`bounds`; ascending.
-        ends: End of each substring, at or before the start of the next one.
+        begins: Byte offset of each substring in the buffer, as in :func:`bounds`; ascending.
+        ends: Byte offset of each substring's end, at or before the start of the next substring.
     """
     if not len(begins):
         return pa.array([], pa.string())
@@ -245,12 +247,12 @@ def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]
 
 
 def normal_floats(values: Any) -> Any:
-    """Normalize floats, so that values have the same bits if a join in Spark treats them as equal.
+    """Normalize floats so that values that a Spark join treats as equal have the same bits.
 
     -0.0 becomes 0.0, and all NaNs become the same NaN.
 
     Args:
-        values: An array, a column or a scalar; other types are returned unchanged.
+        values: An array, a chunked array or a scalar. Types other than floats are not changed.
     """
     if not pa.types.is_floating(values.type):
         return values
@@ -260,7 +262,7 @@ def normal_floats(values: Any) -> Any:
 
 
 def python_value(value: pa.Scalar) -> Any:
-    """Return the Python value, or text if Python cannot represent it (year 10000, nanoseconds)."""
+    """Return a scalar's Python value, or text if Python has none (year 10000, nanoseconds)."""
     try:
         return value.as_py()
     except (OverflowError, ValueError):
@@ -272,7 +274,7 @@ def python_value(value: pa.Scalar) -> Any:
 
 
 def python_values(values: pa.Array) -> list[Any]:
-    """Convert each value as :func:`python_value` does."""
+    """Convert an array to a list, with each value as in :func:`python_value`."""
     try:
         found: list[Any] = values.to_pylist()
     except (OverflowError, ValueError):
@@ -281,7 +283,7 @@ def python_values(values: pa.Array) -> list[Any]:
 
 
 def shown(value: pa.Scalar) -> str:
-    """Return a value as text for messages."""
+    """Format a scalar as text for messages."""
     return str(python_value(value))
 
 
@@ -316,14 +318,14 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-# Arrow ignores the last rule in a time zone file, which applies from 2038 on.
+# Arrow ignores the last rule in a time zone file, which applies to all times from 2038 on.
 _LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 
 
 @lru_cache
 def arrow_zone(zone: str) -> str:
-    """Return Arrow's name for a time zone that is named as in Spark's settings.
+    """Convert a Spark time zone name, as in ``spark.sql.session.timeZone``, to Arrow's name.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -333,7 +335,7 @@ def arrow_zone(zone: str) -> str:
     if offset is not None:
         sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
         names = [f"{sign}{hours:02}:{minutes:02}"]
-        if not minutes:  # older releases of Arrow have no offsets; this name has the other sign
+        if not minutes:  # Older Arrow needs an Etc/GMT name, whose sign is reversed.
             names.append(f"Etc/GMT{'-' if sign == '+' else '+'}{hours}")
     for known in names:
         try:
@@ -350,7 +352,7 @@ def arrow_zone(zone: str) -> str:
 
 @lru_cache
 def is_known(zone: str) -> bool:
-    """Return whether Arrow has the time zone ``zone``, which is named as in Arrow or Java."""
+    """Return whether Arrow has the time zone with this Arrow or Java name."""
     if zone in ("UTC", "Z"):  # These two need no time zone database.
         return True
     try:
@@ -361,7 +363,7 @@ def is_known(zone: str) -> bool:
 
 
 def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
-    """Return a schema of ``fields`` in which all instants have the time zone ``zone``.
+    """Return a schema of ``fields`` in which every timestamp with a time zone uses ``zone``.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -389,7 +391,7 @@ def is_east(zone: str) -> bool:
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
     """Convert wall-clock times in the time zone ``kind.tz`` to instants.
 
-    A time that daylight saving skips becomes null, as does one after 2037 (see
+    A time that daylight saving skips becomes null, and so does a time after 2037 (see
     :func:`has_unknown_clock`). A time that occurs twice becomes the earlier instant, as in
     ``java.time``.
     """

@@ -1,8 +1,8 @@
 """The command line: ``splitlib tables|partitions|plan|explain|audit|config|doctor|demo``.
 
 ``app`` parses and runs a command, rewrites hints, and sets up shell completion. ``plan``,
-``tables`` and ``setup`` define the commands. ``arguments`` has the options that commands share,
-parses filters from text and files, shows progress and writes JSON.
+``tables`` and ``setup`` define the commands. ``arguments`` defines the options that commands
+share, parses filters from text and files, shows progress and writes JSON.
 """
 
 from splitlib.cli.app import main

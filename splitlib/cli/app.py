@@ -19,7 +19,7 @@ from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
 
 _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
-# Arguments of Python functions, named in hints, that are connector options on the command line.
+# Python arguments that hints mention and that are connector options on the command line.
 _OPTION: Final = re.compile(
     r"(?<![\w.\-])(as_of|catalog|format|partition_schema|percent_escapes|read_options|ref|schema"
     r"|snapshot_id|storage_options)=(\S*)"
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         code = int(args.run(args))
-        if sys.stdout:  # It is None if the standard output is closed.
+        if sys.stdout:  # None if standard output is closed.
             sys.stdout.flush()
     except SplitlibError as error:
         if error.hint:
@@ -162,6 +162,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, because flushing it at exit would fail or block again."""
+    """Discard buffered output, because flushing it at exit would raise or block again."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Options that several commands share, filters from text and files, and output."""
+"""Options that several commands share, parsers for filters, and helpers for output."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def _as_text(value: Any) -> str:
 def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool) -> Progress:
     """Return a command's progress line, which is written to stderr.
 
-    It is shown if ``show_progress`` is set and stderr is a terminal, unless the command writes JSON
-    to a file or another program.
+    The line is shown if ``show_progress`` is set and stderr is a terminal, unless the command
+    writes JSON to a file or another program.
     """
     enabled = config.show_progress and sys.stderr.isatty() and (sys.stdout.isatty() or not json)
     return Progress(describe, on_terminal(sys.stderr) if enabled else None)
@@ -63,13 +63,13 @@ _DOTS = r"(?=\.\.)"
 _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 STDIN: Final = "-"
 _MOST_BYTES: Final = 1 << 30
-"""Maximum size of the input, in bytes."""
+"""Maximum size of a file with join keys, in bytes."""
 _TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1,2,3``, a filter that allows these values of the key.
+    """Parse ``key=1,2,3`` to a filter that allows only these values of the key.
 
     Raises:
         ConfigError: if ``text`` does not have this form.
@@ -85,7 +85,7 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1..9``, ``key=1..`` or ``key=..9``, a filter that allows a range of values.
+    """Parse ``key=1..9``, ``key=1..`` or ``key=..9`` to a filter that allows a range of values.
 
     A range includes both ends. An end that contains ``..`` must be quoted: ``key="a..b".."c"``.
 
@@ -142,11 +142,11 @@ def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
 
 
 def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilteringData:
-    """Read join keys from a file, or from standard input if ``source`` is ``-``.
+    """Read join keys from a file, or from standard input if ``source`` is ``-``, as a filter.
 
     The format is detected by the first bytes: Parquet, Arrow (file or stream), the bytes of
     :meth:`splitlib.DynamicFilteringData.to_bytes`, JSON with one object per line, or CSV with a
-    header. The columns must have names of table columns. Each row is one key.
+    header. The columns must be named like columns of the table. Each row is one key.
 
     Args:
         source: Path of the file, or ``-``.
@@ -212,7 +212,7 @@ def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the keys with the table's column names. Text is parsed to the columns' types."""
+    """Return the keys with the column names of ``schema``. Text is parsed to the columns' types."""
     found = {}
     fields = _named(table.column_names, schema)
     for field, column in zip(fields, table.columns, strict=True):
@@ -263,20 +263,20 @@ def _json_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-# Connector options that are mappings. On the command line: storage_options.key=value.
+# Connector options that are mappings. Users write an entry as storage_options.key=value.
 _NESTED = ("storage_options", "read_options")
 _NO_OPTIONS = ("name", "connector", "spark", "config")
 
 
 def output_options() -> argparse.ArgumentParser:
-    """Return a parser with ``--json``, for all commands."""
+    """Return a parent parser with the option ``--json``."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--json", action="store_true", help="write JSON")
     return parser
 
 
 def setting_options() -> argparse.ArgumentParser:
-    """Return a parser with ``--set``, for commands that use settings."""
+    """Return a parent parser with the option ``--set``, for commands that use settings."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--set",
@@ -289,7 +289,7 @@ def setting_options() -> argparse.ArgumentParser:
 
 
 def table_options() -> argparse.ArgumentParser:
-    """Return a parser with the options for a table, its catalog and filters."""
+    """Return a parent parser with the options for a table, its catalog and its filters."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "table",
@@ -354,7 +354,7 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
 
 
 def nested(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return connector options in which names such as ``storage_options.key`` become mappings.
+    """Return connector options, with dotted names such as ``storage_options.key`` as nested dicts.
 
     Raises:
         ConfigError: if a name is not a connector option, or occurs twice.
@@ -380,12 +380,12 @@ def nested(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def config_of(args: argparse.Namespace) -> SplitConfig:
-    """Return the settings from arguments and environment."""
+    """Return the settings from ``--set`` arguments and environment variables."""
     return SplitConfig.resolve(pairs("set", args.set))
 
 
 def catalog_of(args: argparse.Namespace) -> tuple[str | None, dict[str, Any]]:
-    """Return the connector that the arguments name, and its options."""
+    """Return the connector that the arguments name, or None, and the connector's options."""
     options = nested(pairs("option", args.option))
     if args.uri is None:
         return args.connector, options
@@ -405,7 +405,7 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
 
 
 def is_directory(name: str) -> bool:
-    """Return whether a name on the command line is that of a directory, not of a table."""
+    """Return whether a command-line argument names a directory, and not a table of a catalog."""
     if is_path(name) or "/" in name:
         return True
     catalog = name.partition(".")[0]
@@ -415,7 +415,7 @@ def is_directory(name: str) -> bool:
 def filters_of(
     args: argparse.Namespace, table: Table, config: SplitConfig
 ) -> list[DynamicFilteringData]:
-    """Parse the filters in the arguments, with the types of the table's columns."""
+    """Parse the filters in the arguments. Values are parsed to the types of the table's columns."""
     if args.keys.count(STDIN) > 1:
         raise ConfigError("--keys - can be given once only.")
     values = [parse_filter(table.schema, text) for text in args.filter]

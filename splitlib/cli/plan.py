@@ -127,7 +127,7 @@ def options() -> list[argparse.ArgumentParser]:
 
 @contextmanager
 def enumerating(args: argparse.Namespace) -> Iterator[tuple[DynamicFileEnumerator, Progress]]:
-    """Open the table, and yield an enumerator with its filters and a progress line."""
+    """Open the table, and yield an enumerator with the filters in ``args``, and a progress line."""
     config = config_of(args)
     with table_of(args, config) as table:
         enumerator = enumerator_of(args, table, config)

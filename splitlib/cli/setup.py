@@ -1,4 +1,4 @@
-"""Commands without a table: ``splitlib config``, ``doctor``, ``new-connector`` and ``demo``."""
+"""Commands that need no table: ``splitlib config``, ``doctor``, ``new-connector`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _run_doctor(args: argparse.Namespace) -> int:
 
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
-    # Imported here, because other commands do not need them.
+    # Imported here, because other commands do not need these modules.
     from splitlib.doctor.machine import (
         Machine,
         machine_findings,
@@ -186,7 +186,7 @@ def write_package(name: str, directory: Path) -> list[Path]:
 
 _PACKAGES = ("pyspark", "hmsclient", "duckdb", "duckdb_extension_tpcds")
 
-# DuckDB's generator does not terminate below this scale.
+# DuckDB's TPC-DS generator does not terminate below this scale factor.
 _SMALLEST_SCALE = 0.01
 
 
@@ -254,7 +254,7 @@ def _started(directory: Path) -> HiveMetastore:
     metastore = HiveMetastore(directory)
     try:
         metastore.start()
-    except RuntimeError as error:  # Its message names the missing requirement, such as Java.
+    except RuntimeError as error:  # The message names what is missing, such as Java.
         raise SplitlibError(f"The demo could not start a metastore: {error}") from error
     return metastore
 

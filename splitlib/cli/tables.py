@@ -1,6 +1,6 @@
 """Commands for whole tables and workloads.
 
-``tables`` lists tables, ``analyze`` stores column bounds of files, and ``audit`` finds the joins of
+``tables`` lists tables, ``analyze`` stores column bounds of files, and ``audit`` finds the joins in
 queries that can prune.
 """
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from splitlib.spark.audit import Audit
 
-# A comment, a quoted text or name, a semicolon, or other characters.
+# Matches an SQL comment, a quoted text or name, a semicolon, or other characters.
 _TOKEN: Final = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;|[^;'\"`/-]+|.", re.DOTALL
 )
@@ -57,7 +57,7 @@ _CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "fa
 
 
 class _Table(NamedTuple):
-    """A table, with the name that other commands use to open it."""
+    """A listed table. Other commands open the table by :attr:`name`."""
 
     name: str
     database: str
@@ -276,7 +276,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _queries(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each query in SQL files."""
+    """Yield the name and the text of each query in the SQL files."""
     for file in files:
         try:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -307,7 +307,7 @@ def statements(text: str) -> Iterator[str]:
 
 
 def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool) -> Audit:
-    """Start a Spark session and audit queries in it. List the tables' files only if ``files``.
+    """Audit queries in a new Spark session. The tables' files are listed only if ``files`` is true.
 
     Raises:
         SplitlibError: see :func:`spark_session`.
@@ -320,7 +320,7 @@ def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool)
 
 @contextmanager
 def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Run the block with a new Spark session that has the settings ``conf``, and then stop it.
+    """Yield a new Spark session with the settings ``conf``, and stop it after the ``with`` block.
 
     Raises:
         ConnectorNotInstalled: if PySpark is not installed.

@@ -15,19 +15,19 @@ from splitlib.model import FileSplit
 
 
 class SplitAssigner(Protocol):
-    """A queue of splits. It need not be thread-safe: the coordinator calls it under its lock."""
+    """A queue of splits. Need not be thread-safe, because the coordinator holds a lock."""
 
     def add(self, splits: Iterable[FileSplit]) -> None:
         """Add splits, in the table's order."""
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Add splits that were handed to a reader before and came back."""
+        """Add splits that were handed out before but not acknowledged."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
+        """Remove and return the next split for a reader on this host, or None if none is left."""
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Remove splits that are no longer to be read; unknown ids are ignored."""
+        """Remove splits that need not be read any more. Ids not in the queue are ignored."""
 
     def __iter__(self) -> Iterator[FileSplit]:
         """Iterate over the splits in the queue, in no particular order."""
@@ -54,11 +54,11 @@ class FifoAssigner:
         self._waiting.extendleft(reversed(list(splits)))
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
+        """Remove and return the next split for a reader on this host, or None if none is left."""
         return self._waiting.popleft() if self._waiting else None
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Remove splits by id; unknown ids are ignored."""
+        """Remove splits by id. Ids not in the queue are ignored."""
         self._waiting = deque(s for s in self._waiting if s.split_id not in split_ids)
 
     def __iter__(self) -> Iterator[FileSplit]:
@@ -69,13 +69,13 @@ class FifoAssigner:
 
 
 class LocalityAssigner:
-    """Prefers the oldest split on the reader's host, then splits whose hosts are unknown.
+    """Prefers the oldest split on the reader's host, then the oldest split without known hosts.
 
     Hosts are compared by name, ignoring case. Racks are not considered.
     """
 
     def __init__(self) -> None:
-        # These dicts are used as ordered sets.
+        # Dicts keep the order in which splits were added.
         self._waiting: dict[str, FileSplit] = {}
         self._of_host: dict[str, dict[str, None]] = {}
 
@@ -89,13 +89,13 @@ class LocalityAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
+        """Remove and return the next split for a reader on this host, or None if none is left."""
         local = self._of_host.get(hostname.lower()) if hostname else None
         first = next(iter(local or self._of_host.get(_NOWHERE) or self._waiting), None)
         return None if first is None else self._forget(first)
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Remove splits by id; unknown ids are ignored."""
+        """Remove splits by id. Ids not in the queue are ignored."""
         for split_id in split_ids:
             if split_id in self._waiting:
                 self._forget(split_id)
@@ -126,7 +126,7 @@ def _hosts(split: FileSplit) -> set[str]:
 class LargestFirstAssigner:
     """Hands out the longest split first, so that readers finish at about the same time.
 
-    This is Graham's LPT rule, applied to the splits listed so far.
+    This is Graham's LPT (longest processing time) rule, applied to the splits listed so far.
     """
 
     def __init__(self) -> None:
@@ -142,11 +142,11 @@ class LargestFirstAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """Remove and return the next split for a reader on ``hostname``, or None if empty."""
+        """Remove and return the next split for a reader on this host, or None if none is left."""
         return heappop(self._heap)[2] if self._heap else None
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Remove splits by id; unknown ids are ignored."""
+        """Remove splits by id. Ids not in the queue are ignored."""
         self._heap = [entry for entry in self._heap if entry[2].split_id not in split_ids]
         heapify(self._heap)
 

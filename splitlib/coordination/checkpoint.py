@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split and its file. Filters that arrive later are compared with the file."""
+    """A split, and the file entry that is checked against filters that arrive later."""
 
     split: FileSplit
     origin: SelectedFiles
@@ -135,7 +135,7 @@ def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Che
 
     Args:
         data: The bytes to read.
-        scan: Identity of the scan that continues.
+        scan: Identity of the scan that continues from the checkpoint.
         metadata: Metadata of the scan's table.
 
     Raises:
@@ -207,7 +207,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
 
 
 def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
-    """Group split positions by the schema and the fields of their partition values."""
+    """Group the positions of splits by the schema and fields of the splits' partition values."""
     kinds: dict[_Kind, list[int]] = {}
     for position, tracked in enumerate(splits):
         partitions = tracked.origin.partitions
@@ -246,7 +246,7 @@ def _to_stream(
 
 
 def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
-    """Return the partition values of each split, unchanged from the connector."""
+    """Return a batch of the partition values as the connector returned them, one row per split."""
     batches: dict[int, pa.RecordBatch] = {}
     rows: dict[int, list[int]] = {}
     places: list[tuple[int, int]] = []
@@ -280,7 +280,7 @@ def _from_stream(
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
     batch = ipc.read_batch(stream)
-    # Select columns by position, because a partition key may have the same name as our columns.
+    # Select columns by position, because a partition key may have the name of one of our columns.
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))

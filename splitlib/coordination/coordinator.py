@@ -7,7 +7,7 @@
                                  └──── filters, which may arrive at any moment
 
 A reader's request never waits for a listing or a filter. If no split is available, the response
-tells the reader to request again later. A blocked reader could occupy the very worker that has to
+tells the reader to request again later. A waiting reader could occupy the worker that has to
 collect the filter.
 """
 
@@ -55,12 +55,14 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """Response when all splits are handed out. Splits of a failed reader may still come back."""
+    """Response when all splits are handed out. Splits of a failed reader may become available."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """Response to a reader that is not registered or was replaced. Other readers may get splits.
+    """Response to an ignored request, which does not mean that all splits are handed out.
+
+    The reader is not registered or was replaced, or the coordinator is closed.
 
     Attributes:
         reason: Why the request was ignored.
@@ -88,7 +90,7 @@ class DynamicFileSplitEnumerator:
 
     Args:
         enumerator: Enumerator of the table, which may also receive filters directly. Closing the
-            coordinator cancels it.
+            coordinator cancels the enumerator.
         assigner: Chooses which reader gets which split; by default :class:`FifoAssigner`, which
             keeps the table's order.
     """
@@ -120,8 +122,8 @@ class DynamicFileSplitEnumerator:
 
         Raises:
             InvalidCheckpoint: if ``state`` is damaged, or belongs to another table or snapshot.
-            InvalidFilter: if ``enumerator`` has a filter that differs from the one of the same
-                producer in the snapshot.
+            InvalidFilter: if ``enumerator`` and the snapshot have different filters of the same
+                producer.
             LocationNotAllowed: if a file is outside of ``allowed_locations``.
         """
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
@@ -139,7 +141,7 @@ class DynamicFileSplitEnumerator:
         return restored
 
     def snapshot_state(self) -> bytes:
-        """Return unacknowledged splits, filters and listed files' ids as bytes for :meth:`restore`.
+        """Serialize unacknowledged splits, filters and ids of listed files, for :meth:`restore`.
 
         The size is about 16 bytes per enumerated file plus 200 bytes per unacknowledged split.
 
@@ -181,8 +183,9 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         """Register a reader, or a newer attempt of a reader.
 
-        A newer attempt replaces the older one: its unacknowledged splits go to other readers, and
-        its further calls are ignored. An older attempt is ignored.
+        A newer attempt replaces an older attempt: unacknowledged splits of the older attempt are
+        handed out again, and its further calls are ignored. Registering an older attempt does
+        nothing.
         """
         with self._lock:
             latest = self._attempts.get(reader_id, attempt)
@@ -198,7 +201,7 @@ class DynamicFileSplitEnumerator:
 
         Args:
             reader_id: Id of the reader; unknown ids are ignored.
-            attempt: Attempt of the reader; None means the latest. An older attempt is ignored.
+            attempt: Attempt of the reader; None means the latest. Older attempts are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -213,10 +216,10 @@ class DynamicFileSplitEnumerator:
         Args:
             reader_id: Id of the reader.
             hostname: Host of the reader; by default the host from its registration.
-            attempt: Attempt of the reader; None means the latest. An older attempt is ignored.
+            attempt: Attempt of the reader; None means the latest. Older attempts are ignored.
 
         Raises:
-            SplitlibError: if the listing has failed; every later request raises it again.
+            SplitlibError: if the listing has failed; every later request raises the error again.
         """
         with self._lock:
             reader = self._reader(reader_id, attempt)
@@ -245,7 +248,7 @@ class DynamicFileSplitEnumerator:
     def acknowledge(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Record that a reader has finished some splits. They are never handed out again.
+        """Record that a reader has finished splits. These splits are never handed out again.
 
         Splits that were taken away from the reader are ignored, because another reader gets them.
         """
@@ -268,7 +271,7 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits that wait for a reader. It is limited, however large the table is."""
+        """Number of splits that wait for a reader. The number is limited even for a large table."""
         with self._lock:
             self._receive()
             return len(self._assigner)
@@ -325,12 +328,13 @@ class DynamicFileSplitEnumerator:
         self._assigner.add_back([tracked.split for tracked in kept])
 
     def _receive(self) -> bool:
-        """Receive splits from the prefetcher, and drop those that the current filters exclude.
+        """Receive splits from the prefetcher, and drop splits that the current filters exclude.
 
         Returns:
             Whether the enumeration is complete.
         """
-        # Read this flag before the queue. No splits arrive after it is set, so none are missed.
+        # Read this flag before the queue. No splits arrive after the flag is set, so no split is
+        # missed.
         complete = self._prefetcher.complete
         predicate = self.enumerator.predicate
         if predicate is not self._passed:
