@@ -1,4 +1,4 @@
-"""Run the demo query in three ways, without cached listings, and count what each of them reads.
+"""Run the demo query in three ways, without cached listings, and count what each way reads.
 
 DuckDB's TPC-DS extension generates the two tables, in Hive's directory layout.
 """
@@ -65,7 +65,7 @@ class DemoData:
 
 
 def generate(directory: Path, scale: float) -> DemoData:
-    """Write the tables ``store_sales`` (one directory per day) and ``date_dim``.
+    """Write the tables ``store_sales`` (one directory per day) and ``date_dim``, and describe them.
 
     Args:
         directory: An existing directory. Each table is written to a subdirectory.
@@ -98,7 +98,7 @@ def generate(directory: Path, scale: float) -> DemoData:
 
 
 def open_with_generator(extensions: Path) -> DuckDBPyConnection:
-    """Open DuckDB with its TPC-DS extension from a Python package, without a download."""
+    """Open DuckDB with its TPC-DS extension, which is installed offline from a Python package."""
     import duckdb
     import duckdb_extension_tpcds  # type: ignore[import-untyped]  # no types
 
@@ -140,7 +140,7 @@ class Steps:
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Print ``text``, and the duration after the block."""
+        """Print ``text``, run the ``with`` block, and print the block's duration."""
         print(f"{text} … ", end="", file=sys.stderr, flush=True)
         started = time.perf_counter()
         try:
@@ -156,7 +156,7 @@ class Steps:
 def output_to(path: Path) -> Iterator[None]:
     """Redirect stdout and stderr to the file ``path`` within the block.
 
-    Processes that are started in the block, such as Spark's JVM, write to it until they end.
+    Processes that are started in the block, such as Spark's JVM, write to the file until they end.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -182,8 +182,8 @@ class Run:
     partitions_fetched: int
     """Number of partitions whose details were fetched from the metastore."""
     directories_listed: int
-    """Number of directories listed, for both tables. For Spark this is the number of files found,
-    because Spark counts only these. In the demo, each directory has one file."""
+    """Number of directories listed, for both tables. Spark counts only the files that it finds. The
+    two numbers are equal, because each directory of the demo has one file."""
     files_read: int
     """Number of files read from the fact table, according to the executed plan."""
     bytes_read: int
@@ -204,7 +204,7 @@ class Query:
     condition: str
 
     def dates(self) -> DataFrame:
-        """Return the dimension's rows that match the condition."""
+        """Return a DataFrame of the dimension's rows that match the condition."""
         return self.spark.table(DIMENSION).where(self.condition)
 
     def joined(self, sales: DataFrame, dates: DataFrame) -> DataFrame:
@@ -232,7 +232,7 @@ class Query:
 def session(
     metastore: HiveMetastore, data: DemoData, directory: Path, steps: Steps
 ) -> Iterator[SparkSession]:
-    """Start Spark, and register the generated tables and a small table for the warm-up."""
+    """Yield a Spark session that has the generated tables, and a small table for the warm-up."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName("splitlib demo")
@@ -247,10 +247,10 @@ def session(
 
 
 def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
-    """Run the query with Spark, first without and then with its own pruning, and with splitlib.
+    """Run the query with Spark, without and with its own partition pruning, and with splitlib.
 
-    Before the measurement, each of the three ways runs once on a small table. Otherwise, the first
-    measured run would include the time to load Spark's classes.
+    Before the measurement, each of the three ways runs once on a small table. Without this warm-up,
+    the first measured run would include the time to load Spark's classes.
     """
     ways: dict[str, Callable[[str, Query], Run]] = {
         "Spark without DPP": partial(_by_spark_alone, dpp=False),
@@ -294,7 +294,7 @@ def _with_splitlib(name: str, query: Query) -> Run:
     [sales] = loaded
     metrics = splitlib.explain(sales).metrics
     days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
-    # Spark's own counts do not include splitlib's requests, so add these.
+    # Spark's own counts do not include splitlib's requests, so they are added here.
     return _run(
         name,
         counts,
@@ -348,7 +348,7 @@ def _create(
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """Return a text table of the runs, and a strip of partitions for each run that has a list."""
+    """Return a text: a table of the runs, and a strip of the partitions that splitlib kept."""
     head = ("", "partitions", "listed", "files", "bytes", "seconds")
     rows = [
         (

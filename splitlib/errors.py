@@ -294,7 +294,7 @@ def in_context(
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Return whether the error is asyncio's cancellation of a call inside the connector."""
+    """Return whether the error is asyncio's ``CancelledError``, raised inside the connector."""
     # The class is looked up in sys.modules, because importing asyncio is slow.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)

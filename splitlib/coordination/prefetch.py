@@ -18,8 +18,8 @@ from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.telemetry import reported
 
-# Enough splits to supply readers until the thread runs again, but few enough that most of the table
-# is not listed yet when a late filter arrives.
+# Number of splits to enumerate ahead of the readers. It supplies them until the thread runs again,
+# but leaves most of the table unlisted, so that a filter that arrives late can still prune.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
@@ -27,20 +27,20 @@ _CLOSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Splits that the enumerating thread delivers together: all splits of some files."""
+    """A batch of splits from the enumerating thread. It contains all splits of its files."""
 
     predicate: Predicate
     """A predicate that all these splits match."""
     splits: list[TrackedSplit]
     file_ids: bytes
-    """Ids of the files, :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""
+    """Concatenated file ids of :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""
 
 
 class SplitPrefetcher:
     """Enumerates splits in its own thread, and appends them to :attr:`arrived`.
 
-    ``arrived`` is used without a lock. With one, the enumerating thread would wait most of the time
-    while many readers request splits.
+    ``arrived`` is used without a lock. With a lock, the enumerating thread would wait most of the
+    time while many readers request splits.
 
     Args:
         enumerator: The enumerator that lists the splits.
@@ -55,8 +55,8 @@ class SplitPrefetcher:
         self.error: SplitlibError | None = None
         """Why the enumeration failed; None if it did not fail. Set before :attr:`complete`."""
         self.complete = complete
-        """Whether all splits have arrived. Read this before :attr:`arrived`, or splits may be
-        missed."""
+        """Whether the enumeration has ended. Read this before :attr:`arrived`, because splits may
+        arrive between the two reads."""
         self._enumerator = enumerator
         self._left_out = frozenset(
             known_files[i : i + FILE_ID_BYTES] for i in range(0, len(known_files), FILE_ID_BYTES)
@@ -68,7 +68,7 @@ class SplitPrefetcher:
         self._thread: threading.Thread | None = None
 
     def start(self, owner: object) -> None:
-        """Start the thread if it is not running. It stops when ``owner`` is garbage-collected.
+        """Start the thread, unless it is running. It stops when ``owner`` is garbage-collected.
 
         This method is not thread-safe.
         """
@@ -119,7 +119,7 @@ class SplitPrefetcher:
                     self.arrived.append(arrival)
         except SplitlibError as error:
             self.error = error
-        except BaseException as error:  # Readers must be told about any failure of the thread.
+        except BaseException as error:  # Readers must see every error of this thread.
             self.error = SourceError(
                 f"The enumeration failed with {type(error).__name__}: {error}",
                 connector=table.connector_name,

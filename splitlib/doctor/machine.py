@@ -25,7 +25,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _EXTRA: Final = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 _BOUND: Final = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*([\w.]+)\s*")
-# Purpose of each extra, in words for a finding.
+# Purpose of each extra, as it is worded in findings.
 PURPOSES: Final = {
     "azure": "tables on Azure that the driver lists",
     "delta": "the connector delta, for deletion vectors",
@@ -47,8 +47,8 @@ _SECONDS: Final = 20.0
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _PYSPARK_VERSION: Final = re.compile(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", re.MULTILINE)
 _SPARK_CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
-# Java versions that Spark supports, according to its documentation. Each entry has the first Spark
-# version that it applies to, the oldest Java version and the newest.
+# Java versions that Spark supports, according to Spark's documentation. Each entry has the first
+# Spark version that it applies to, the oldest Java version and the newest Java version.
 _JAVA_OF_SPARK: Final = (((4, 2), 17, 25), ((4, 0), 17, 21), ((0, 0), 8, 17))
 _ASK_WORKER: Final = (
     "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], "
@@ -73,7 +73,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain values for JSON, without credentials."""
+        """Return the finding as a dict for JSON, without credentials."""
         return {name: redact(value) for name, value in self._asdict().items()}
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Requirement(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Requirement | None:
-        """Parse a ``Requires-Dist`` line of package metadata, or return None for unknown syntax."""
+        """Parse a ``Requires-Dist`` line of package metadata, or return None if that fails."""
         found = _REQUIREMENT.fullmatch(line.strip())
         if found is None:
             return None
@@ -100,7 +100,7 @@ class Requirement(NamedTuple):
         return cls(found[1].lower(), found[2].replace(" ", ""), extra[1] if extra else "")
 
     def fits(self, version: str) -> bool:
-        """Return whether a version is within the bounds. Bounds of unknown syntax are ignored."""
+        """Return whether a version is within the bounds. Bounds that do not parse are ignored."""
         return all(_is_within(version, bound) for bound in self.bounds.split(","))
 
 
@@ -150,7 +150,7 @@ def package_findings(
 
     Args:
         requirements: Packages that splitlib and its extras require.
-        version_of: Function that returns the version of an installed package.
+        version_of: Function that returns the version of a package, or None if it is not installed.
     """
     by_extra: dict[str, list[Requirement]] = defaultdict(list)
     for one in requirements:
@@ -198,10 +198,10 @@ def _versions(
 
 
 def output_of(command: Sequence[str]) -> str:
-    """Return everything that a program prints.
+    """Run a program, and return its output, including stderr.
 
     Raises:
-        OSError: if the program cannot be started, fails, or does not end in time.
+        OSError: if the program cannot be started, ends with an error, or does not end in time.
     """
     try:
         done = subprocess.run(
@@ -236,12 +236,12 @@ class Machine:
     """Version of the Python that runs splitlib."""
 
     def which(self, program: str) -> str | None:
-        """Return the path of a program, or None if it is not found."""
+        """Return the path of a program, or None if no directory in ``PATH`` has it."""
         return shutil.which(program, path=self.environ.get("PATH", os.defpath))
 
     @property
     def pysparks(self) -> list[Path]:
-        """Directories with a ``pyspark`` package. Python imports the first of them."""
+        """Directories of the installed ``pyspark`` packages. Python imports the first one."""
         places = (Path(place or ".") / "pyspark" for place in self.path)
         found = dict.fromkeys(p.resolve() for p in places if (p / "__init__.py").is_file())
         return list(found)

@@ -44,9 +44,9 @@ _SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "az": "a
 
 
 def path_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield the finding on how Spark will read files, as far as the environment determines it.
+    """Yield a finding on how Spark will read files, as far as the environment variables show.
 
-    The rest depends on the Spark session.
+    The rest depends on the Spark session. Nothing is yielded if PySpark is not installed.
     """
     if not machine.pysparks:
         return
@@ -89,7 +89,7 @@ def session_findings() -> Iterator[Finding]:
 
 
 def findings_in(spark: Any) -> Iterator[Finding]:
-    """Yield findings about a session: its Spark version, how it will read files, its catalog."""
+    """Yield findings about a Spark session: its version, how it will read files, its catalog."""
     from splitlib.config import SplitConfig
     from splitlib.spark.jvm.probe import internals_unavailable
     from splitlib.spark.session import settings_of
@@ -124,9 +124,10 @@ def findings_in(spark: Any) -> Iterator[Finding]:
 
 
 def time_of_server(url: str) -> float | None:
-    """Return a server's time from the ``Date`` header of its response, whatever its status.
+    """Return a server's time, from the ``Date`` header of its response to a HEAD request.
 
-    The time is in seconds since the epoch, or None if the header is missing.
+    The time is in seconds since the epoch, or None if the header is missing. The response may have
+    any status.
     """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -145,7 +146,7 @@ class Clock(NamedTuple):
     now: Callable[[], float] = time.time
     """Function that returns the local time, in seconds since the epoch."""
     of_server: Callable[[str], float | None] = time_of_server
-    """Function that returns a server's time by URL, or None if the server does not report it."""
+    """Function that returns the time of the server at a URL, or None if it is not reported."""
 
 
 def source_findings(
@@ -260,7 +261,10 @@ def _endpoints(
     locations: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
 ) -> list[str]:
-    """Return the distinct URLs of servers that may reject requests if clocks differ."""
+    """Return the distinct URLs of the servers with which the local clock is compared.
+
+    These servers may reject requests if the clocks differ.
+    """
     found = [environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")]
     for options in [*catalogs.values(), *({"storage_options": o} for o in locations.values())]:
         storage = options.get("storage_options")

@@ -1,4 +1,4 @@
-"""Read and keep the footer statistics of all files of a table."""
+"""Read the footer statistics of all files in a table, and keep them for later queries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.table import Table
 
-# Number of files whose footers are requested together, by the driver and by a job.
+# Number of files whose footers are requested together by the driver, and by one Spark job.
 FILES_TOGETHER = 512
 _FILES_OF_JOB = 50_000
-# The driver reads the first footers of a table itself, because a job takes time to start.
+# Number of files that the driver handles itself before it uses jobs, which take time to start.
 FILES_OF_DRIVER = 4_096
 # Number of footers after which the new statistics are saved.
 _FILES_SAVED = 20_000
@@ -39,8 +39,8 @@ class Analysis:
         columns: The columns whose statistics were read from footers.
         files: Number of files in the table, or in the partitions that the filters keep.
         learned: Number of files that have statistics after the analysis.
-        young: Number of files that were written a moment ago. Another file with the same size and
-            time could still replace them, so their statistics are not kept.
+        young: Number of files that were written a moment ago. Their statistics are not kept,
+            because such a file could still be replaced by one with the same size and time.
         footers_read: Number of footers read. The other files already had statistics.
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
@@ -71,9 +71,9 @@ def analyze_table(
     progress: Callable[[Analysis], object] = lambda so_far: None,
     by_job: ReadFooters | None = None,
 ) -> Analysis:
-    """Read the footers of all files of a table, and keep their statistics.
+    """Read the footers of all files in a table, and keep their statistics.
 
-    They are kept in memory, and in ``statistics_location`` if it is set.
+    The statistics are kept in memory, and in ``statistics_location`` if it is set.
 
     Args:
         table: The table.
@@ -81,8 +81,8 @@ def analyze_table(
         filters: Filters on partition keys. Files in other partitions are left out.
         config: Settings. By default, they are taken from environment variables.
         progress: Function that is called regularly with the counts so far.
-        by_job: Function that reads the footers of a large table in a job. By default this process
-            reads them all.
+        by_job: Function that reads the footers of a large table in a Spark job. By default, this
+            process reads all footers.
 
     Raises:
         UnsupportedTable: if footers have no usable statistics for the table or a requested column.
@@ -165,7 +165,7 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
 def _pieces(
     listed: Iterable[pa.RecordBatch], *, has_jobs: bool
 ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Yield the listed files in pieces, and whether a job should read the footers of a piece.
+    """Yield the listed files in batches, each with a flag: whether a job should read its footers.
 
     Args:
         listed: Batches of files.

@@ -33,7 +33,7 @@ from splitlib.telemetry import Progress, progress_of, reported, traced
 
 
 class ReceivedFilters:
-    """Filters by producer, and the predicate that combines them. Thread-safe."""
+    """The filters received so far, and the predicate that combines them. Thread-safe."""
 
     def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
         self._build = build
@@ -44,7 +44,7 @@ class ReceivedFilters:
         self._mismatches: dict[Mismatch, None] = {}
         self._predicate = build([])
         self.cancelled: Future[None] = Future()
-        """Done when the scan is cancelled."""
+        """A future that completes when the scan is cancelled."""
 
     def announce(self, producer: Hashable) -> None:
         """Record that ``producer`` will send a filter, unless it has sent one already."""
@@ -153,7 +153,8 @@ class DynamicFileEnumerator:
         """Announce that ``producer`` will deliver a filter.
 
         An enumeration that starts later waits for the filter, for at most ``filter_wait_seconds``.
-        It does not wait if none of ``fields`` can prune. None means that the fields are unknown.
+        It does not wait if none of the columns in ``fields`` can prune the table. Pass None if the
+        filter's columns are not known yet.
         """
         if isinstance(fields, str):
             fields = [fields]
@@ -197,7 +198,7 @@ class DynamicFileEnumerator:
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:
-        """Return values that identify the scan: table, snapshot, keys and static conditions."""
+        """Return a dict that identifies the scan: table, snapshot, keys and static conditions."""
         metadata = self.table.metadata
         static = [condition.describe() for condition in self._static]
         static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
@@ -214,11 +215,11 @@ class DynamicFileEnumerator:
         return self._filters.events()
 
     def cancel(self) -> None:
-        """Stop all enumerations of this object for good. May be called from any thread.
+        """Stop all enumerations of this object permanently. May be called from any thread.
 
         No further call to the catalog or the storage starts. Calls that are running are not
-        interrupted, but a thread that waits for one gets a :class:`SplitlibError` at once, because
-        the enumeration is incomplete.
+        interrupted, but in a thread that waits for such a call, a :class:`SplitlibError` is raised
+        at once, because the enumeration is incomplete.
         """
         self._filters.cancel()
 
@@ -234,11 +235,11 @@ class DynamicFileEnumerator:
         return f"{partitions}, {m.files_listed:,} files"
 
     def progress(self) -> Progress:
-        """Return a ``with`` block that shows the progress of the enumerations in it."""
+        """Return a context manager that shows the progress of the enumerations in its block."""
         return progress_of(self.so_far, enabled=self.config.show_progress)
 
     def explain(self) -> Report:
-        """Return how each filter pruned in the latest enumeration, or why it did not prune."""
+        """Return a report on the latest enumeration: how each filter pruned, or why it did not."""
         return self._tally.report(self.table, self.predicate, self.config)
 
     def enumerate_splits(self) -> Iterator[FileSplit]:
@@ -264,7 +265,7 @@ class DynamicFileEnumerator:
         return SplitMaker(keys, target, lambda made: self._tally.count(splits=made))
 
     def match_partitions(self) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Yield all partitions in batches, with a flag per partition: whether the filters keep it.
+        """Yield all partitions in batches, each with a mask of the partitions that filters keep.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -273,7 +274,7 @@ class DynamicFileEnumerator:
             yield from pipeline.compared_partitions(calls)
 
     def select_partitions(self) -> Iterator[PartitionBatch]:
-        """Yield the partitions that match all filters, with their details. Files are not listed.
+        """Yield the partitions that match all filters, in batches with details, but without files.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -290,8 +291,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics of sampled files, from which footers are known to help. With None,
-                this method reads a sample itself.
+            sample: Statistics of sampled files, if they have shown that reading footers pays off.
+                With None, this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -331,7 +332,7 @@ class DynamicFileEnumerator:
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
-        """Return for each earlier selection a mask of the files that ``predicate`` keeps."""
+        """Return one mask for each earlier selection: the files that ``predicate`` keeps."""
         kept: dict[int, pa.BooleanArray] = {}  # many selections have the same batch of partitions
         masks = []
         for some in selected:
@@ -358,11 +359,10 @@ def paths(
     *filters: DynamicFilteringData | Mapping[str, Iterable[Any]],
     config: SplitConfig | None = None,
 ) -> list[str]:
-    """Return the paths of the files that match ``filters``, each once, in the catalog's order.
+    """Return the paths of the files that match ``filters``, without duplicates, in catalog order.
 
-    Paths are plain on the local disk and URIs elsewhere. Partition values are not returned. If you
-    need them, use the splits of a
-    :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
+    Files on the local disk have plain paths, and other files have URIs. If you also need partition
+    values, use the splits of a :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
 
     Raises:
         UnsupportedTable: if some rows of a file are deleted, which a path cannot express.

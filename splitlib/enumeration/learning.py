@@ -1,4 +1,4 @@
-"""Drop files and row groups by the footers of Parquet files, if this saves more than it costs.
+"""Drop Parquet files and row groups by their footer statistics, if this saves more than it costs.
 
 Footers are read only for tables whose catalog has no file statistics, and for filters on columns
 that are not partition keys. A sample of footers is read first. If the filters drop few of the
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 SAMPLED_FILES: Final = 16
-"""Maximum number of files in the sample, whose footers show whether footers help."""
+"""Maximum number of files in the sample that shows whether reading footers pays off."""
 MOST_KEPT: Final = 0.5
-"""More footers are read if filters keep at most this share of the sample's row groups, or if their
-:func:`~splitlib.statistics.row_groups.overlap` is at most this."""
-# No more footers are read after FIRST_FOOTERS, plus FOOTERS_PER_FILE for each dropped file.
+"""More footers are read if filters keep at most this share of the sample's row groups, or if the
+row groups' :func:`~splitlib.statistics.row_groups.overlap` is at most this share."""
+# Reading stops after FIRST_FOOTERS footers, plus FOOTERS_PER_FILE for each file that was dropped.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8
-# Number of files whose footers are requested together, and number of running footer reads at which
-# no more are started.
+# Number of files whose footers are requested together, and number of footer reads in progress at
+# which no further reads are started.
 FILES_TOGETHER: Final = 128
 IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16
@@ -56,16 +56,16 @@ _OF_COLUMNS: Final = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.fi
 FOOTER_SECONDS: Final = 15.0
 
 Rows = Sequence[Sequence[GroupRow]]
-"""For each column, the statistics of each row group in one file."""
+"""Footer statistics of one file: for each column, the statistics of each row group."""
 ReadFooters = Callable[[Sequence[pa.Field], pa.RecordBatch], list[Rows | None]]
-"""Function that reads the footers of files, as in ``FILE_SCHEMA``. The result is None for a file
-whose footer it could not read."""
+"""Function that reads the footer statistics of some columns for a batch of files, as in
+``FILE_SCHEMA``. The result has None for each file whose footer could not be read."""
 
 
 def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema:
     """Return the table's data columns whose statistics can be read from footers.
 
-    The result is empty if the catalog has statistics itself.
+    The result is empty if the catalog already has file statistics.
     """
     if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
         return pa.schema([])
@@ -75,7 +75,7 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
 
 @lru_cache(maxsize=64)
 def _with_spark_metadata(schema: str | None) -> frozenset[str]:
-    """Return the columns in Spark's JSON schema that have a default or are looked up by id."""
+    """Return the names of columns that have a default or a field id in Spark's JSON schema."""
     fields = [] if schema is None else json.loads(schema)["fields"]
     return frozenset(f["name"] for f in fields if _OF_COLUMNS & (f.get("metadata") or {}).keys())
 
@@ -96,7 +96,7 @@ def _is_read(form: ReadFormat) -> bool:
 
 
 class Learned(NamedTuple):
-    """The result of :func:`learn`: statistics of some files, including those read before."""
+    """The result of :func:`learn`: the files' statistics, from this call or an earlier one."""
 
     groups: FileGroups
     read: npt.NDArray[np.intp]
@@ -114,7 +114,7 @@ def learn(
     calls: BoundedCalls,
     by_job: ReadFooters | None = None,
 ) -> Learned:
-    """Return the statistics of files, and read the footers of files that have none yet.
+    """Return the statistics of files. Footers are read for files that have no statistics yet.
 
     Files with unreadable footers stay without statistics.
 
@@ -122,10 +122,11 @@ def learn(
         table: The table.
         columns: At least one of the table's :func:`learnable_columns`.
         files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
-        known: The table's statistics so far. New ones are added.
+        known: The table's statistics so far. New statistics are added to this object.
         config: Settings.
         calls: Worker threads that read the footers in parallel.
-        by_job: Function that reads footers first. The threads read those that it leaves.
+        by_job: Function that reads footers first. The threads then read the footers for which it
+            returned None.
     """
     before = known.get(columns, files)
     missing = before.unknown
@@ -166,7 +167,7 @@ class Sample(NamedTuple):
 def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
     """Read the statistics of a few files. For the arguments, see :func:`learn`."""
     known = KnownStatistics(table, config)
-    # No deadline for the enumeration, because each footer has its own deadline.
+    # The enumeration as a whole has no deadline here, because each footer has its own deadline.
     endless = replace(config, enumeration_deadline_seconds=0)
     with BoundedCalls(endless, Future()) as calls:
         learned = learn(table, columns, files, known, config, calls)
@@ -180,11 +181,11 @@ def stored_file(files: pa.RecordBatch, row: int) -> StoredFile:
 
 @dataclass(slots=True)
 class _Pending:
-    """Selected files that wait until their footers have been read."""
+    """A group of selected files that waits until the files' footers have been read."""
 
     selected: SelectedFiles
     columns: pa.Schema
-    """The columns that filters compare with footers; empty if there are none."""
+    """The columns whose footer statistics the filters are checked against; may be empty."""
     known: FileGroups
     missing: list[int]
     """Indexes of the files without statistics so far."""
@@ -195,15 +196,15 @@ class _Pending:
 
 
 class FooterStage:
-    """The last stage of an enumeration, which drops files and row groups by their footers.
+    """The last stage of an enumeration: drops files and row groups by their footer statistics.
 
     Args:
         table: The table.
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
-        sample: Statistics of sampled files, from which footers are known to help. With None, this
-            stage reads a sample itself.
+        sample: Statistics of sampled files, if they have shown that reading footers pays off. With
+            None, this stage reads a sample itself.
     """
 
     def __init__(
@@ -221,22 +222,22 @@ class FooterStage:
         self._use = tally.footers
         self._statistics = sample.statistics if sample else KnownStatistics(table, config)
         self._reads: bool | None = True if sample else None
-        """Whether to read more footers; None means that the sample is not read yet."""
+        """Whether to read more footers; None until the sample has been read."""
         self._waiting: deque[_Pending] = deque()
         self._running: deque[_Pending] = deque()
-        """Files whose footers are being read, or do not have to be read."""
+        """Groups of files whose footers are being read, or do not have to be read."""
         self._in_progress = 0
         """Number of running footer reads."""
         self._done = 0
         """Number of footers read for finished files."""
         self._saved = 0.0
-        """Number of files dropped after their footers were read. A file of which only some row
-        groups match counts as a fraction."""
+        """Number of files dropped after their footers were read. A file of which some row groups
+        were dropped counts as the dropped fraction."""
 
     def apply(
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
     ) -> Iterator[SelectedFiles]:
-        """Yield the selected files that may match, in the same order."""
+        """Yield the selected files that may match, in the order of ``selections``."""
         for selected in selections:
             self._waiting.extend(self._pending(selected))
             yield from self._drain(calls, end=False)
@@ -259,7 +260,7 @@ class FooterStage:
             yield _Pending(selected.take(rows), columns, part, part.unknown.tolist())
 
     def _columns(self, selected: SelectedFiles) -> pa.Schema:
-        """Return the columns that filters compare with the footers of these files."""
+        """Return the columns whose footer statistics the filters are checked against."""
         predicate = self._predicate().of_learned
         if predicate is None or not _is_read(selected.files.read_format):
             return pa.schema([])
@@ -268,7 +269,7 @@ class FooterStage:
         return pa.schema(wanted[:_MOST_COLUMNS])
 
     def _drain(self, calls: BoundedCalls, *, end: bool) -> Iterator[SelectedFiles]:
-        """Yield the waiting files whose footers have been read, or all of them with ``end``."""
+        """Yield files after their footers were checked. With ``end``, wait for all footers."""
         if self._reads is None:
             missing = sum(len(pending.missing) for pending in self._waiting)
             if missing >= (1 if end else SAMPLED_FILES):
@@ -279,7 +280,7 @@ class FooterStage:
                 return
             waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
             if waits and not end:
-                return  # there is capacity to read more footers in parallel first
+                return  # there is capacity left, so more footer reads are started first
             yield from self._finish(self._running.popleft(), calls)
 
     def _decide(self, calls: BoundedCalls) -> None:
@@ -357,7 +358,7 @@ class FooterStage:
             return None
 
     def _finish(self, pending: _Pending, calls: BoundedCalls) -> Iterator[SelectedFiles]:
-        """Wait for footers, and yield the files that may match."""
+        """Wait for the footers of ``pending``, and yield the files that may match."""
         for row, task in pending.tasks.items():
             pending.read[row] = self._result(task, calls)
         self._done += len(pending.read)
@@ -380,7 +381,7 @@ class FooterStage:
             yield selected
 
     def _groups(self, pending: _Pending) -> FileGroups:
-        """Return the row groups known so far, including new ones, and store the new ones."""
+        """Return the row groups of the files, and store those that were just read."""
         rows = sorted(pending.read)
         if not rows:
             return pending.known
@@ -390,7 +391,7 @@ class FooterStage:
         return pending.known.replaced(np.array(rows), found)
 
     def _count(self, matched: MatchedGroups, read: Sequence[int]) -> None:
-        """Count row groups and dropped files."""
+        """Count row groups and dropped files, for the report and for :attr:`_limit`."""
         total, matching = matched.total, matched.matched
         shares = np.divide(matching, total, where=total > 0, out=(matched.keeps).astype(float))
         self._saved += len(read) - float(shares[list(read)].sum())
@@ -401,11 +402,11 @@ class FooterStage:
 
 
 def arrays(columns: pa.Schema, read: Sequence[Rows | None]) -> Mapping[str, pa.ListArray]:
-    """Convert statistics to row groups by column, as in :attr:`FileGroups.columns`.
+    """Convert footer statistics to one Arrow array per column, as in :attr:`FileGroups.columns`.
 
     Args:
         columns: The columns of the statistics.
-        read: Statistics of each file; None means unknown.
+        read: Statistics of each file; None for a file without statistics.
     """
     return {
         column.name.lower(): groups_array(

@@ -57,7 +57,8 @@ class MatchedPartitions:
     def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
         """Return a part of the batch. From then on, use the parts instead of the batch.
 
-        Each part counts the partitions that later filters drop from it.
+        Each part counts the partitions that later filters drop from it, and the batch would count
+        them a second time.
         """
         places = self.places[offset:][:length]
         partitions = self.partitions.slice(offset, len(places))
@@ -70,7 +71,7 @@ class MatchedPartitions:
         """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # The older of the two predicates is used, because only its result is known for both.
+        # The older predicate is used, because the older batch was not matched with the newer one.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
@@ -94,7 +95,7 @@ class MatchedPartitions:
 
 
 class Neighbours:
-    """Groups partitions for storage where one page can list files from several directories.
+    """Groups partitions, for storage where one listing page can cover several directories.
 
     A group contains partitions that are close together: their files, including the files of
     partitions in between, probably fit in one page. A partition that is far from the others is a
@@ -130,7 +131,7 @@ class Neighbours:
         yield from self._groups(to_end=True)
 
     def put_back(self, uncovered: MatchedPartitions) -> None:
-        """Take back the last group's partitions that its page did not cover."""
+        """Take back those partitions of the last group that the listing page did not cover."""
         self._rest = uncovered if self._rest is None else uncovered.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
@@ -143,7 +144,7 @@ class Neighbours:
             yield rest.slice(0, length)
 
     def _together(self, matched: MatchedPartitions, files_each: float) -> int:
-        """Return the number of leading partitions that form a group."""
+        """Return how many leading partitions of ``matched`` form a group."""
         if not files_each:
             return min(self._files_per_page, len(matched))
         # A full page does not show whether more files follow, so one entry is left free.
@@ -230,7 +231,7 @@ class ScanPipeline:
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield for each listing call the batch of partitions, and the part's offset and length."""
+        """Yield for each listing call a batch, and the offset and maximum length of its part."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)
@@ -243,7 +244,7 @@ class ScanPipeline:
     def compared_partitions(
         self, calls: BoundedCalls
     ) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Yield all partitions in batches, and for each partition whether it matches."""
+        """Yield all partitions in batches, each with a mask of the partitions that match."""
         for batch in self._listed_partitions(calls):
             yield batch, self._tally.match(batch, self._predicate())
 
@@ -270,7 +271,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # empty if the table has lost all of them since the listing
+                    if len(ready):  # empty if all of them were dropped since the listing
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -326,7 +327,7 @@ class ScanPipeline:
                 batches = self._table.list_files(piece, predicate, self._config)
         except MissingPartition as error:
             if step > 1 and self._config.missing_partition == "skip":
-                # At least one partition is missing. Each one is listed alone to skip only those.
+                # At least one partition is missing. List them one by one, to skip only those.
                 alone = range(offset, offset + len(piece))
                 found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
                 return _Listed([_moved(batch, i - offset) for i, batch in found], step)
@@ -399,14 +400,14 @@ class ScanPipeline:
         if known is not None:
             groups, step = known, len(uncovered)
         if before == 1:
-            # A page probably covers only one partition, so they are divided among the threads.
+            # A page probably covers only one partition, so divide the partitions among the threads.
             step = -(-len(uncovered) // self._config.listing_threads)
         for group in groups:
             for offset in range(0, len(group), step):
                 yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
-        """Return for each file whether its partition, size and statistics allow a match."""
+        """Return a mask of the files whose partition, size and statistics allow a match."""
         # The predicate is read after the listing, to use filters that arrived in the meantime.
         predicate = self._predicate()
         mask = matched.keeps(predicate).take(batch.files["partition"])

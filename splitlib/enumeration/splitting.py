@@ -20,9 +20,9 @@ HOSTS = "hosts"
 """Name of an optional column in :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
-# Suffixes of files that Hadoop codecs compress. Compressed text files cannot be split.
+# File suffixes of Hadoop's compression codecs. Compressed text files cannot be split.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
-# As in Hadoop's FileInputFormat, the last split of a file may be up to a tenth longer than others.
+# As in Hadoop's FileInputFormat, a file's last split may be up to a tenth longer than the target.
 _SLOP = 1.1
 
 
@@ -35,11 +35,11 @@ class SelectedFiles:
     files: FileBatch
     """Files with at least one byte. Column ``partition`` is an index into :attr:`partitions`."""
     learned: FileGroups | None = None
-    """The files' row groups, for files whose footers have been read."""
+    """Row groups of the files, from their footers; None if footers were not used."""
     places: pa.ListArray | None = None
     """For each file, the byte ranges of its matching row groups: fields ``start`` and ``end``
-    (exclusive). A null list means that they are unknown for the file, and None that they are
-    unknown for all files."""
+    (exclusive). A file without known ranges has a null list. None means that no file has known
+    ranges."""
 
     def take(self, rows: pa.Array) -> SelectedFiles:
         """Return a selection of the files at the indexes ``rows``."""
@@ -52,7 +52,7 @@ class SelectedFiles:
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
-    """Return for each key the values of all partitions, as Python values of the key's type."""
+    """Return the values of all partitions by key, as Python values of the key's type."""
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
         field.name: python_values(parse(column, field).values)

@@ -30,7 +30,7 @@ _Place = tuple[PartitionBatch, int]
 
 
 class _Cell(NamedTuple):
-    """Consecutive partitions. ``first`` and ``last`` are as in :class:`PartitionRange`."""
+    """A run of consecutive partitions. Its fields correspond to :class:`PartitionRange`."""
 
     first: _Place
     last: _Place
@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
 
 
 class PartitionRanges:
-    """Records which partitions are read. Its size does not grow with their number."""
+    """Records which partitions are read, in memory that does not grow with their number."""
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -61,7 +61,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return alternating ranges of partitions: some are read, the next ones are not."""
+        """Return consecutive ranges of partitions, alternately with and without reads."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -102,7 +102,7 @@ class FooterUse:
     """The use of file footers in one enumeration, for the report."""
 
     columns: set[str] = field(default_factory=set)
-    """Columns whose footer bounds were compared with filters, in lower case."""
+    """Columns whose footer statistics the filters were checked against, in lower case."""
     reason: str | None = None
     """Reason why some footers were not read; None if all were read."""
 
@@ -244,7 +244,7 @@ class ScanTally:
     ) -> pa.BooleanArray:
         """Match partitions with a predicate, and count the partitions that each filter drops.
 
-        With ``before``, only filters that this earlier predicate did not have are counted.
+        If an earlier predicate is passed as ``before``, only filters added since then are counted.
         """
         if not predicate.keys:
             mask = pa.repeat(not predicate.matches_nothing, len(partitions))
@@ -342,7 +342,7 @@ class ScanTally:
         return dropped if helped else None
 
     def _with_footers(self, used: FilterUse, predicate: Predicate) -> FilterUse:
-        """Return a copy of ``used`` that includes columns compared with footer bounds."""
+        """Return a copy of ``used`` that includes the columns whose footers were checked."""
         learned = predicate.of_learned
         names = [f for f in used.fields if learned is not None and f.lower() in learned.keys]
         if not names:
