@@ -57,8 +57,8 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # Below the limits, this is one table with all fields. Above a limit, it contains one table
-        # for each field that still has few enough values.
+        # Below the limits, the list has one table with all fields. Above a limit, it has one table
+        # for each field whose values are still within the limits.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []

@@ -2,8 +2,8 @@
 
 Filtering data consists of domains, which are conditions on fields, combined with AND. Below the
 size limit, one :class:`ValueDomain` contains all keys as tuples. Above the limit, each field has
-its own domain: its values if there are few; otherwise a :class:`RangeDomain` if its type has an
-order; otherwise none. Data without domains is the marker, which prunes nothing.
+its own domain: a :class:`ValueDomain` if it has few values, or a :class:`RangeDomain` if its type
+has an order. Other fields have no domain. Data without domains is the marker, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class DynamicFilteringData:
 
     @classmethod
     def of(cls, given: DynamicFilteringData | Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Return filtering data unchanged, or make it from values with :meth:`from_values`.
+        """Return ``given`` if it is filtering data, or convert values with :meth:`from_values`.
 
         Raises:
             InvalidFilter: for any other argument, and in the cases of :meth:`from_values`.
@@ -168,7 +168,7 @@ class DynamicFilteringData:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no keys. Then nothing matches."""
+        """Whether there are no keys, so that nothing matches."""
         return any(isinstance(d, ValueDomain) and d.rows.num_rows == 0 for d in self.domains)
 
     @property
@@ -189,7 +189,7 @@ class DynamicFilteringData:
         return None
 
     def contains(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a tuple may be among the keys. Null equals null.
+        """Return whether a tuple, by field name, may be among the keys. Null equals null.
 
         Raises:
             InvalidFilter: if ``row`` has other fields or a value of another type.
@@ -327,8 +327,8 @@ class DynamicFilteringEvent:
 
     Attributes:
         data: The collected join keys.
-        producer: Id of the sender; None means unknown. Each producer sends one filter. A second
-            filter is ignored if it is equal to the first; otherwise it is an error.
+        producer: Id of the sender; None means unknown. Each producer sends one filter. A second,
+            equal filter is ignored, and a different one raises an error.
     """
 
     data: DynamicFilteringData
@@ -346,7 +346,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
     columns = {}
     for name, given in values.items():
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
-            # A text is iterable, but a user who passes one does not mean its characters.
+            # A text is iterable, but its characters are not the values that the user means.
             raise InvalidFilter(
                 f"The values of {name!r} are not a sequence: {given!r}.",
                 hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",

@@ -75,7 +75,7 @@ def unique(rows: pa.Table) -> pa.Table:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Return ``rows`` sorted, if the types have an order."""
+    """Return the rows sorted, or in their present order if Arrow cannot sort the types."""
     try:
         return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
     except _UNGROUPABLE:
@@ -127,7 +127,7 @@ def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueDomain:
-    """A condition that the tuple of some fields is one of several rows. Null equals null."""
+    """The condition that the values of some fields form one of several rows. Null equals null."""
 
     rows: pa.Table
     """The distinct, sorted rows, with one column per field."""
@@ -176,7 +176,7 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeDomain:
-    """A condition that the value of one field lies in one of several ranges."""
+    """The condition that the value of one field lies in one of several ranges."""
 
     field: pa.Field
     ranges: Ranges
@@ -202,7 +202,7 @@ class RangeDomain:
         return bool(self.ranges.contain(pa.array([value], self.field.type))[0].as_py())
 
     def without_nulls(self) -> RangeDomain:
-        """Return a copy with the same ranges, but without null."""
+        """Return a copy with the same ranges that does not accept null."""
         return RangeDomain(self.field, self.ranges)
 
     def renamed(self, names: Mapping[str, str]) -> RangeDomain:
@@ -210,11 +210,11 @@ class RangeDomain:
         return replace(self, field=self.field.with_name(names[self.field.name]))
 
     def only(self, fields: Collection[str]) -> RangeDomain | None:
-        """Return the domain if its field is one of ``fields``, otherwise None."""
+        """Return this domain if its field is one of ``fields``, or None if it is not."""
         return self if self.field.name in fields else None
 
     def cast(self, schema: pa.Schema) -> RangeDomain:
-        """Return a copy whose field has the type that it has in ``schema``."""
+        """Return a copy with the field type of ``schema``."""
         field = schema.field(self.field.name)
         return RangeDomain(field, self.ranges.cast(field.type), self.includes_null)
 
@@ -321,7 +321,7 @@ class Ranges:
         return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
-        """Return for each value whether it lies in one of the ranges. True for null values."""
+        """Return a mask of the values that lie in one of the ranges. It is true for null values."""
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
@@ -331,7 +331,7 @@ class Ranges:
     def at_most(self, number: int) -> Self:
         """Return a copy with at most ``number`` ranges. Ranges with small gaps are merged.
 
-        For types without a distance between values, groups of equally many ranges are merged.
+        If the type has no distance between values, the ranges are merged in equally large groups.
 
         Args:
             number: Maximum number of ranges, at least 1.
@@ -376,7 +376,7 @@ class Ranges:
         )
 
     def _cut(self, at: list[int]) -> Self:
-        """Merge the ranges of each group. Groups start at index 0 and at the indices ``at``."""
+        """Merge neighbouring ranges. Merged ranges start at index 0 and each index in ``at``."""
         starts, ends = [0, *at], [*(number - 1 for number in at), len(self) - 1]
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 

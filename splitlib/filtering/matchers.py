@@ -1,4 +1,4 @@
-"""Compare one filter with many partitions' values, or with many files' statistics.
+"""Match one filter with the values of many partitions, or the statistics of many files.
 
 Join keys are first converted to the partition key's type. This is done only if Spark's
 ``fact.k = dim.k`` is true exactly for equal converted values. A key that has no equal value in the
@@ -119,9 +119,9 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Return for each time whether it is the first one of its day.
+    """Return a mask of the times that are the first of their day.
 
-    This is midnight, or a later time if a clock change skips midnight.
+    The first time is midnight, or a later time if a clock change skips midnight.
     """
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
@@ -166,17 +166,17 @@ class Matcher(Protocol):
         """The columns, in lower case."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """Return true for each row whose values the filter accepts."""
+        """Return a mask of the rows whose values the filter accepts."""
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """Return true for each file whose bounds may contain an accepted value.
+        """Return a mask of the files whose bounds may contain an accepted value.
 
         A column without statistics does not exclude a file.
         """
 
 
 def are_in(columns: Sequence[Any], rows: Sequence[pa.Array]) -> Any:
-    """Return for each row of ``columns`` whether its tuple is among the tuples in ``rows``.
+    """Return a mask of the rows of ``columns`` that are among the tuples in ``rows``.
 
     Args:
         columns: Arrays, or Arrow expressions that are evaluated later.
@@ -220,12 +220,12 @@ class ValueMatcher:
     """The accepted tuples, as one array per key column."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """Return true for each row whose values the filter accepts."""
+        """Return a mask of the rows whose values the filter accepts."""
         found: pa.BooleanArray = are_in([columns[key].values for key in self.keys], self.rows)
         return found
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """Return true for each file whose bounds may contain an accepted value.
+        """Return a mask of the files whose bounds may contain an accepted value.
 
         For one column, the time is O((keys + files) log keys).
         """
@@ -275,13 +275,13 @@ class RangeMatcher:
     includes_null: bool
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """Return true for each row whose values the filter accepts."""
+        """Return a mask of the rows whose values the filter accepts."""
         values = columns[self.keys[0]].values
         inside = self.ranges.contain(values)
         return pc.if_else(pc.is_null(values), pa.scalar(self.includes_null), inside)
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """Return true for each file whose bounds overlap a range.
+        """Return a mask of the files whose bounds overlap a range.
 
         The time is O((ranges + files) log ranges).
         """
@@ -321,7 +321,7 @@ class _Window(NamedTuple):
     has_nan: npt.NDArray[np.bool_]
 
     def any(self, ranks: _Ranks) -> npt.NDArray[np.bool_]:
-        """Return for each file whether it may contain a key."""
+        """Return a mask of the files that may contain a key."""
         hit: npt.NDArray[np.bool_] = self.high > self.low
         if (ranks.of_row == ranks.null).any():
             hit = hit | self.has_null
@@ -330,7 +330,7 @@ class _Window(NamedTuple):
         return hit
 
     def accepts(self, ranks: _Ranks, file: int) -> npt.NDArray[np.bool_]:
-        """Return for each tuple whether one file may contain its key."""
+        """Return a mask of the tuples whose key may be in the file at index ``file``."""
         of_row = ranks.of_row
         fits: npt.NDArray[np.bool_] = (of_row >= self.low[file]) & (of_row < self.high[file])
         if self.has_null[file]:
@@ -361,6 +361,6 @@ def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
 
 
 def _flags(known: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """Convert flags to a NumPy mask. Unknown (null) flags become true."""
+    """Convert flags to a NumPy mask. Null flags, which mean unknown, become true."""
     flags: npt.NDArray[np.bool_] = pc.fill_null(known, True).to_numpy(zero_copy_only=False)
     return flags

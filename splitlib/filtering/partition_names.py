@@ -29,9 +29,9 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield tables of the leading partition keys' values that the predicate can keep, as text.
+    """Yield tables of the values that the predicate can keep, as text, for leading partition keys.
 
-    The first table has as many leading keys as possible, and each following table one key less.
+    The first table has as many leading keys as possible. Each following table has one key less.
     Each table has distinct, sorted rows that cover every partition that the predicate can keep.
     Nothing is yielded if the predicate does not restrict the first key to values with one spelling.
 
@@ -76,7 +76,7 @@ def bound_values(predicate: Predicate, key: str) -> pa.Array | None:
 
 
 def plain_texts(values: pa.Array | None) -> pa.Array | None:
-    """Return values as text, or None if ``values`` is None or a text needs escaping."""
+    """Return partition values as text, or None if a text needs escaping or ``values`` is None."""
     if values is None:
         return None
     texts = values.cast(pa.string())
@@ -86,7 +86,7 @@ def plain_texts(values: pa.Array | None) -> pa.Array | None:
 
 
 def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray:
-    """Return for each partition whether its leading keys have exactly the values in ``leading``.
+    """Return a mask of the partitions whose leading keys have exactly the values in ``leading``.
 
     Some catalogs treat ``.`` and ``_`` in a requested value as wildcards and return other
     partitions too.
@@ -98,7 +98,7 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
-    """Return groups of matchers. Each partition that is kept matches all matchers of some group."""
+    """Return groups of matchers. A partition is kept only if it matches all matchers of a group."""
     for condition in predicate.static:
         if isinstance(condition, AnyOf):
             return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
@@ -108,7 +108,7 @@ def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
 def _combinations(
     matchers: Sequence[Matcher], keys: pa.Schema, *, canonical: bool
 ) -> pa.RecordBatch | None:
-    """Return all combinations of the leading keys' allowed values.
+    """Return all combinations of the leading keys' allowed values, as text, one per row.
 
     The result contains every combination that the predicate keeps, and possibly others. None means
     that the first key's values are not restricted, have several spellings, or are too many.

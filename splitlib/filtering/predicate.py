@@ -36,7 +36,7 @@ class PartitionFilter(Protocol):
         """The partition keys that the condition reads."""
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return true or null for each partition that may match.
+        """Return a mask that is true or null for each partition that may match.
 
         ``values`` has a column for each of :attr:`fields`, with the table's column names. Values
         are as the connector returned them, in the key's type or as text.
@@ -52,9 +52,9 @@ class Matches(NamedTuple):
     together: pa.BooleanArray
     """For each partition, whether all filters keep it."""
     each: tuple[pa.BooleanArray, ...]
-    """For each filter, which partitions it keeps, in the order of :attr:`Predicate.filters`."""
+    """For each filter, a mask of the partitions it keeps. Ordered as :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
-    """Number of invalid values by partition key. Partitions with such a value are kept."""
+    """Number of values that do not parse, by partition key. Such partitions are kept."""
 
 
 class Predicate:
@@ -65,7 +65,7 @@ class Predicate:
             with statistics.
         filters: Join keys. Their fields are matched to columns by name, ignoring case.
         static: Other conditions on partition values.
-        learnable: Data columns whose statistics can be read from files.
+        learnable: Data columns whose statistics can be read from file footers.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Predicate:
         self.static = tuple(static)
         """Conditions other than join keys."""
         self.filters: tuple[FilterUse, ...]
-        """Use of each filter, for reports: join keys in the passed order, then other conditions."""
+        """How each filter is used, for reports: join keys as passed, then other conditions."""
         applied = []
         empty = False
         for data in filters:
@@ -93,7 +93,7 @@ class Predicate:
             applied.append(used)
             empty = empty or data.is_empty
         self.matches_nothing = empty
-        """Whether a filter has no keys. Then nothing matches and nothing needs to be listed."""
+        """Whether a filter has no keys, so that nothing matches and nothing has to be listed."""
         applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
         named = self._on_learnable(filters)
         self.of_learned: Predicate | None = None
@@ -118,14 +118,14 @@ class Predicate:
     def match(
         self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
     ) -> pa.BooleanArray:
-        """Return true for each partition that may match.
+        """Return a mask of the partitions that may match.
 
         Args:
             values: One column per partition key. A connector that lists directories key by key
                 passes only the keys read so far. Filters on other keys then keep everything.
             fields: How ``values`` derive from the table's columns, as in
-                :attr:`splitlib.model.PartitionBatch.fields`. By default they are the table's
-                columns.
+                :attr:`splitlib.model.PartitionBatch.fields`. By default, ``values`` are values of
+                the table's columns.
         """
         own = self._own if fields is None else fields
         return self.match_each(
@@ -133,7 +133,7 @@ class Predicate:
         ).together
 
     def match_each(self, partitions: PartitionBatch) -> Matches:
-        """Return the partitions that each of :attr:`filters` keeps, and that all of them keep."""
+        """Return masks of the partitions that all filters keep, and that each filter keeps."""
         values, fields, rows = partitions.values, partitions.fields, len(partitions)
         types = table_fields(values.schema, fields, self._schema.values())
         present = {field.name.lower(): i for i, field in enumerate(types)}
@@ -163,7 +163,7 @@ class Predicate:
         statistics: Mapping[str, ColumnStatistics],
         fields: tuple[PartitionField, ...] | None = None,
     ) -> pa.BooleanArray:
-        """Return true for each file, or each manifest, that may contain a matching row.
+        """Return a mask of the files, or manifests, that may contain a matching row.
 
         Args:
             statistics: Statistics by column, for at least one of the table's columns. With
@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the filters on learnable columns, without other columns, by index."""
+        """Return the filters on learnable columns by index, restricted to these columns."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
@@ -445,5 +445,5 @@ class AnyOf:
         return " or ".join(f"({text})" for text in each)
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return true where a partition may match."""
+        """Return a mask of the partitions that may match."""
         return reduce(pc.or_, (predicate.match(values) for predicate in self.predicates))

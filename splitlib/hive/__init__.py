@@ -1,1 +1,1 @@
-"""Hive's rules for partition names, partition values, column types and file formats. Pure code."""
+"""Hive's rules for partition names, partition values, column types and file formats."""

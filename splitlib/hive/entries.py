@@ -151,7 +151,7 @@ def is_recursive(form: ReadFormat) -> bool:
 
 
 def is_read_by_hive(form: ReadFormat) -> bool:
-    """Return whether Spark uses Hive's reader for these files, which fails on subdirectories."""
+    """Return whether Spark uses Hive's reader, which raises an error for subdirectories."""
     return form.name.startswith("hive-")
 
 
@@ -170,16 +170,16 @@ class PartitionFiles:
         self._below = below
         self.files_per_page = storage.files_per_page(location) if location else 0
         """See :attr:`splitlib.spi.Connector.files_per_page`."""
-        # Handles store an index in this list, because nearly all partitions share one format.
+        # Handles store an index into this list, because nearly all partitions share one format.
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
 
     def ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        """Return a partition's handle, as a value of type :data:`REF`."""
+        """Return a partition's handle as a dict, which is a value of type :data:`REF`."""
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:
-        """Return the number that represents a read format in handles."""
+        """Return the number of a read format in handles. A new format gets the next number."""
         with self._lock:
             if form not in self._formats:
                 self._formats.append(form)
@@ -220,7 +220,7 @@ class PartitionFiles:
     ) -> None:
         """Reject files in subdirectories of a partition if Spark uses Hive's reader.
 
-        Hive's reader fails on subdirectories.
+        Hive's reader raises an error for subdirectories.
         """
         if self._below or not is_read_by_hive(form):
             return  # Spark's own readers follow the table's setting for subdirectories
@@ -344,7 +344,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
 
 
 def _refuse_unreadable(table: TableEntry) -> None:
-    """Reject tables whose rows are not simply the rows in their files, such as views."""
+    """Reject tables whose rows splitlib cannot read from their files, such as views."""
     parameters = table.storage.parameters
     provider, input_format = parameters.get(_PROVIDER, ""), table.storage.input_format or ""
     refuse_unreadable(table.kind, provider, input_format, parameters)

@@ -90,7 +90,10 @@ def readable_columns(declared: pa.Schema) -> pa.Schema:
 
 
 def _written_by_spark(text: bytes) -> list[pa.Field] | None:
-    """Parse the schema that Spark stored in a file, or return None if invalid: Spark ignores it."""
+    """Parse the schema that Spark stored in a file.
+
+    Return None for an invalid schema, which Spark ignores.
+    """
     try:
         fields = json.loads(text)["fields"]
         return [_own_field(field) for field in fields]
@@ -125,7 +128,7 @@ def _named(field: pa.Field, kind: str) -> pa.Field:
 
 
 class _Walk:
-    """Matches the fields of a file's Arrow schema with its Parquet columns, in order."""
+    """Walks through a file's Arrow schema and its Parquet columns together, in the same order."""
 
     def __init__(self, stored: Any, settings: Mapping[str, str]) -> None:
         self._leaves: Iterator[Any] = (stored.column(i) for i in range(len(stored)))
@@ -198,7 +201,7 @@ class _Walk:
 def variant_groups(text: str) -> set[tuple[str, ...]]:
     """Return the paths of VARIANT columns in a Parquet schema.
 
-    Arrow shows this annotation only in the text form of a schema.
+    Arrow shows the VARIANT annotation only in the text form of a schema.
     """
     if "(Variant(" not in text:
         return set()
@@ -261,7 +264,7 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _nested(kind: pa.DataType, children: Iterable[pa.Field]) -> pa.DataType:
-    """Return a nested type like ``kind`` with these children. Every list type becomes ``list``."""
+    """Return the nested type ``kind`` with new children. Every list type becomes ``list``."""
     parts: Sequence[pa.Field] = list(children)
     if pa.types.is_struct(kind):
         return pa.struct([part.with_nullable(True) for part in parts])

@@ -214,7 +214,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Replace ``%`` and two hexadecimal digits by their character. Any other ``%`` is kept."""
+    """Replace each ``%`` and two hexadecimal digits by a character. Keep any other ``%``."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
@@ -253,7 +253,7 @@ def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
 
 
 class ReadNames(NamedTuple):
-    """Parsed partition names."""
+    """The result of :func:`read_names`."""
 
     values: pa.RecordBatch
     """The partition values, with one text column per key."""
@@ -271,8 +271,8 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # Slashes are in order. So a row whose first and last slash lie inside its name has all of
-        # its slashes there.
+        # ``slashes`` has ascending positions. So if the first and last slash of a row lie inside
+        # its name, all slashes of the row do.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
