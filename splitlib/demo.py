@@ -182,8 +182,8 @@ class Run:
     partitions_fetched: int
     """Number of partitions whose details were fetched from the metastore."""
     directories_listed: int
-    """Number of directories listed, for both tables. Spark counts only the files that it finds. The
-    two numbers are equal, because each directory of the demo has one file."""
+    """Number of directories listed, for both tables. For Spark, this is the number of files found:
+    Spark does not count directories, but each directory of the demo has exactly one file."""
     files_read: int
     """Number of files read from the fact table, according to the executed plan."""
     bytes_read: int
@@ -348,7 +348,7 @@ def _create(
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """Return a text: a table of the runs, and a strip of the partitions that splitlib kept."""
+    """Return the report: a table of the runs, and a strip of the partitions that splitlib kept."""
     head = ("", "partitions", "listed", "files", "bytes", "seconds")
     rows = [
         (

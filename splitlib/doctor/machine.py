@@ -92,7 +92,7 @@ class Requirement(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Requirement | None:
-        """Parse a ``Requires-Dist`` line of package metadata, or return None if that fails."""
+        """Parse a ``Requires-Dist`` metadata line, or return None if it cannot be parsed."""
         found = _REQUIREMENT.fullmatch(line.strip())
         if found is None:
             return None

@@ -22,7 +22,7 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.table import Table
 
-# Number of files whose footers are requested together by the driver, and by one Spark job.
+# Number of files whose footers are requested together: by the driver, and by one Spark job.
 FILES_TOGETHER = 512
 _FILES_OF_JOB = 50_000
 # Number of files that the driver handles itself before it uses jobs, which take time to start.

@@ -274,7 +274,7 @@ class DynamicFileEnumerator:
             yield from pipeline.compared_partitions(calls)
 
     def select_partitions(self) -> Iterator[PartitionBatch]:
-        """Yield the partitions that match all filters, in batches with details, but without files.
+        """Yield batches of the partitions that match all filters, with details. Lists no files.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.

@@ -100,7 +100,7 @@ class Learned(NamedTuple):
 
     groups: FileGroups
     read: npt.NDArray[np.intp]
-    """Indexes of the files whose footers were read. The others already had statistics."""
+    """Indexes of the files whose footers were read. The other files already had statistics."""
     old: pa.BooleanArray
     """For each footer read, whether its statistics are kept. See :meth:`StatisticsStore.add`."""
 

@@ -78,7 +78,7 @@ class MatchedPartitions:
         return both
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """Return for each partition whether it matches ``predicate``.
+        """Return a mask of the partitions that match ``predicate``.
 
         The result is computed only once per predicate.
         """
@@ -210,7 +210,7 @@ class ScanPipeline:
             # listing must finish before the next group is formed.
             learns = groups is not None and not self._tally.files_each()
             pending.append(self._submit(calls, matched, offset, length))
-            # Two pending listings per thread keep all threads busy. More would be less lazy.
+            # Two pending listings per thread keep threads busy. With more, late filters prune less.
             if len(pending) >= 2 * self._config.listing_threads or learns:
                 yield from self._finish(calls, pending.popleft(), groups if learns else None)
         while pending:
@@ -231,7 +231,7 @@ class ScanPipeline:
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield for each listing call a batch, and the offset and maximum length of its part."""
+        """Yield for each listing call a batch, and the offset and maximum length of a part."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)

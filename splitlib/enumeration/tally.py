@@ -61,7 +61,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return consecutive ranges of partitions, alternately with and without reads."""
+        """Return consecutive ranges of partitions. Ranges with and without reads alternate."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -362,7 +362,7 @@ class ScanTally:
         )
 
     def _plan(self) -> str:
-        """Return in words how partitions were requested, or an empty text if all were listed."""
+        """Return a phrase for how partitions were requested, or an empty one if all were listed."""
         with self._lock:
             requested = dict(self._asked_for)
         words = []

@@ -100,7 +100,7 @@ class DynamicFilteringData:
         """Make a filter from key tuples.
 
         Args:
-            values: For each field, a sequence with its value in each tuple, such as
+            values: For each field, a sequence with the field's value in each tuple, such as
                 ``{"k": [1, 2], "s": ["a", "b"]}``. The values of a single field may be a set.
 
         Raises:

@@ -325,7 +325,7 @@ class Ranges:
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return for each pair of bounds whether it overlaps a range. Null means no bound."""
+        """Return a mask of the pairs of bounds that overlap a range. Null means no bound."""
         return self._overlap(lower, upper)
 
     def at_most(self, number: int) -> Self:
@@ -355,7 +355,7 @@ class Ranges:
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
 
     def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return for each pair of bounds whether a range overlaps it.
+        """Return a mask of the pairs of bounds that overlap a range.
 
         Only the last range that begins before the upper bound can reach the lower bound.
         """

@@ -46,7 +46,7 @@ class Coerced(NamedTuple):
 
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
-    """Convert join keys to the type of partition key ``key``, or return None if this is inexact."""
+    """Convert join keys to the type of ``key``, or return None if the conversion is inexact."""
     if is_instant(keys.type) and not is_instant(key.type):
         # Spark uses Java's time zone names, most of which Arrow accepts.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
@@ -134,14 +134,14 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
-    """Convert timestamps to ``target``, or return None if this is not exact.
+    """Convert timestamps to ``target``, or return None if the conversion is inexact.
 
     If only one type has a time zone, times of the other type are local times in this zone.
     """
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:
-        # When clocks are set back, two instants share a wall-clock time. So only UTC is exact.
+        # Clocks of UTC are never set back. In other zones, two instants may share a local time.
         return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:
@@ -313,7 +313,7 @@ class _Ranks(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """For each file, the keys within its bounds: ranks from ``low`` (included) to ``high``."""
+    """The keys within each file's bounds, as ranks from ``low`` to ``high`` (exclusive)."""
 
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]

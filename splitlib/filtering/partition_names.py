@@ -123,7 +123,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the values that the strictest matcher allows for ``key``; None without a matcher."""
+    """Return the values that the strictest matcher allows for ``key``, or None without matchers."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers

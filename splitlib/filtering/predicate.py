@@ -47,14 +47,14 @@ class PartitionFilter(Protocol):
 
 
 class Matches(NamedTuple):
-    """The partitions in a batch that a predicate keeps."""
+    """Masks of the partitions in a batch that a predicate and its filters keep."""
 
     together: pa.BooleanArray
-    """For each partition, whether all filters keep it."""
+    """A mask of the partitions that all filters keep."""
     each: tuple[pa.BooleanArray, ...]
     """For each filter, a mask of the partitions it keeps. Ordered as :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
-    """Number of values that do not parse, by partition key. Such partitions are kept."""
+    """Number of invalid values by partition key. Partitions with an invalid value are kept."""
 
 
 class Predicate:

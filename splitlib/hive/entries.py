@@ -307,7 +307,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
     """Return a table's metadata. Call this inside a :func:`readable_metadata` block.
 
     Raises:
-        UnsupportedTable: for a table for which splitlib might return other rows than Spark.
+        UnsupportedTable: if splitlib might return other rows of the table than Spark.
     """
     parameters, storage = table.storage.parameters, table.storage
     _refuse_unreadable(table)

@@ -2,7 +2,7 @@
 
 Spark uses the file format's own types, not the Arrow schema that Arrow's writers add to a file.
 Arrow does not have some of Spark's types: VARIANT, GEOMETRY, intervals, times. A field of such a
-type gets another Arrow type. Its metadata key :data:`SPARK_FIELD` contains the Spark type.
+type gets another Arrow type, and its metadata contains the Spark type under :data:`SPARK_FIELD`.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Replace each ``%`` and two hexadecimal digits by a character. Keep any other ``%``."""
+    """Replace ``%`` and two hexadecimal digits by that character. Any other ``%`` is kept."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
