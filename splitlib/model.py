@@ -82,7 +82,7 @@ class Transform(Protocol):
 
     @property
     def preserves_order(self) -> bool:
-        """Whether a greater value never gives a smaller result."""
+        """Whether the function is monotonic: a greater value never gives a smaller result."""
 
     def __call__(self, values: pa.Array) -> pa.Array:
         """Return partition values, in the type of their :attr:`PartitionBatch.values` column."""
@@ -186,8 +186,8 @@ class ReadFormat:
     Attributes:
         name: ``parquet``, ``orc``, ``avro``, ``json``, ``csv``, ``text``, ``hive-text``,
             ``hive-csv``.
-        options: Sorted pairs: Spark's data source options, or the SerDe's properties for
-            ``hive-…``.
+        options: Sorted pairs of name and value: Spark's data source options, or the SerDe's
+            properties for ``hive-…``.
         columns: How columns are found in the file: by ``name``, by ``id`` (:data:`FIELD_ID`), or by
             sorted pairs of field id and name in the file, including nested fields. A field without
             a pair is not in the file.
@@ -204,7 +204,7 @@ class ReadFormat:
         options: Mapping[str, str] | None = None,
         columns: Literal["name", "id"] | Mapping[int, str] = "name",
     ) -> ReadFormat:
-        """Return a format whose options and columns are sorted, so that equal formats are equal."""
+        """Return a format with sorted options and columns, so that equal formats compare equal."""
         pairs = columns if isinstance(columns, str) else tuple(sorted(columns.items()))
         return cls(name, tuple(sorted((options or {}).items())), pairs)
 
@@ -214,8 +214,8 @@ class TableMetadata:
     """A connector's description of the table that it opened.
 
     Attributes:
-        schema: Data columns, then partition columns, in the catalog's types. Columns that are
-            matched by id are in the catalog's order instead.
+        schema: Data columns, then partition columns, in the catalog's types. If columns are
+            matched by id, all columns are in the catalog's order.
         partition_keys: The partition columns, or the columns that partition values derive from.
         read_format: How to read the files, unless a batch of files has a format of its own.
         location: Directory of the table; None if the table does not have one.
@@ -226,7 +226,7 @@ class TableMetadata:
         filter_schema: Columns that join keys can prune on; by default the partition columns. A
             field of a struct is named ``a.b``.
         dropped_schema: Columns that were dropped from the table, in their last types, with their
-            :data:`FIELD_ID`. An equality delete may compare them.
+            :data:`FIELD_ID`. An equality delete may still compare these columns.
         has_statistics: Whether the catalog has statistics of files. If so, join keys of every
             column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
             and :attr:`filter_schema` contains only those. By default true if
@@ -267,7 +267,7 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBatch:
-    """Some partitions of one table.
+    """A batch of partitions of one table.
 
     An unpartitioned table has one partition without values.
 
@@ -327,7 +327,7 @@ class PartitionBatch:
         return self._with(values, refs, counts)
 
     def joined(self, other: PartitionBatch) -> PartitionBatch:
-        """Return one batch with these partitions, followed by those of ``other``, same table."""
+        """Return a batch of these partitions, followed by those of ``other``, of the same table."""
         values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
         refs = pa.concat_arrays([self.refs, other.refs])
         (batch,) = values.to_batches() if values.num_columns else [self.values]
@@ -356,8 +356,8 @@ class FileBatch:
     """Data files of one or more partitions, all read in the same way.
 
     Attributes:
-        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is a plain absolute path on the local
-            disk, otherwise a URI as Hadoop's ``Path`` writes it, not percent-encoded. ``size`` is
+        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is a plain absolute path for a local
+            file, or a URI as Hadoop's ``Path`` writes it, not percent-encoded. ``size`` is
             the exact length in bytes. ``modified`` is in milliseconds since the epoch; 0 means
             unknown. ``partition`` is the row of the file's partition in the batch that was listed.
         read_format: How to read all of these files.
@@ -368,7 +368,7 @@ class FileBatch:
         delete_sets: Sets of delete files that apply together.
         partitions_listed: Number of requested partitions, counted from the first, whose files are
             complete in this batch. It is set if the first page does not cover all partitions. The
-            batch must then be the only one, and the engine requests the other partitions again.
+            batch must then be the only one, and the engine requests the remaining partitions again.
             None means that all partitions are complete.
     """
 

@@ -1,7 +1,7 @@
 """Format reports, tables and audits as HTML, for notebooks and as standalone pages.
 
-Nothing is loaded from elsewhere, and every text is escaped. Text has the color of the page around
-it, so it is legible in light and dark notebooks.
+The HTML loads no external resources, and all text in it is escaped. Text inherits the color of the
+surrounding page, so it is legible in light and dark notebooks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def text(value: str) -> str:
 
 
 def widget(*parts: str) -> str:
-    """Wrap HTML parts in one element with a stylesheet and, if there are bars, their legend."""
+    """Wrap HTML parts in one element with a stylesheet, and a legend if a part has a bar."""
     body = "".join(parts)
     key = _KEY if _BAR in body else ""
     return f'<div class="splitlib"><style>{_STYLE}</style>{body}{key}</div>'
@@ -62,7 +62,7 @@ def document(title: str, body: str) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """Return HTML parts below a title."""
+    """Return an HTML section that contains the parts below a title."""
     return f"<section><b>{text(title)}</b>{''.join(parts)}</section>"
 
 
@@ -78,7 +78,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 
 def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
-    """Return a bar; ``parts`` has each part's width, whether it is read, and its hover text."""
+    """Return an HTML bar. Each part has a width, whether it is read, and a hover text."""
     cells = "".join(
         f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
         for width, is_read, shown in parts
@@ -88,7 +88,7 @@ def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
 
 
 def ends(first: str, last: str) -> str:
-    """Return the labels for the two ends of a bar."""
+    """Return the labels for the two ends of a bar, as HTML."""
     return f'<div class="ends"><span>{text(first)}</span><span>{text(last)}</span></div>'
 
 
@@ -104,7 +104,7 @@ def beside(left: str, right: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table of at most 500 rows, and the number of further rows."""
+    """Return an HTML table of the first 500 rows, and the number of omitted rows below it."""
     names = "".join(f"<th>{text(name)}</th>" for name in head)
     body = "".join(
         f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST_ROWS]

@@ -11,7 +11,7 @@ from splitlib.errors import UnsupportedTable
 _NOW: Final = re.compile(
     r"\s*NOW\s*(?:([+-])\s*([0-9]{1,9})\s*(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\s*)?"
 )
-# Units of time from coarse to fine. FIXED contains the units that have a fixed length.
+# Units of time from coarse to fine. FIXED maps the units with a fixed length to their length.
 UNITS: Final = ("YEARS", "MONTHS", "WEEKS", "DAYS", "HOURS", "MINUTES", "SECONDS", "MILLIS")
 FIXED: Final = {
     "WEEKS": timedelta(weeks=1),
@@ -56,7 +56,8 @@ class DateFormat:
         pattern: The pattern, such as ``yyyy/MM/dd``.
 
     Raises:
-        UnsupportedTable: for other fields, and for patterns that do not determine a date.
+        UnsupportedTable: if the pattern has other fields, or skips a field, such as the month
+            between year and day.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -71,7 +72,7 @@ class DateFormat:
                 self._parts.append(literal)
                 texts.append(re.escape(literal))
             elif texts and texts[-1].endswith("{1,2})"):
-                break  # a field without a fixed width, right before another field
+                break  # A variable-width field directly before another field is ambiguous.
             else:
                 names.append(name)
                 self._parts.append((name, len(found[0])))
@@ -87,7 +88,7 @@ class DateFormat:
         self._text = re.compile("".join(texts), re.ASCII)
 
     def write(self, moment: datetime) -> str:
-        """Format ``moment`` as text. Units finer than the pattern's are cut off."""
+        """Format ``moment`` with this pattern, and cut off units that the pattern does not have."""
         written = []
         for part in self._parts:
             if isinstance(part, str):
@@ -101,7 +102,7 @@ class DateFormat:
         return "".join(written)
 
     def read(self, text: str) -> datetime | None:
-        """Parse text, or return None if :meth:`write` would not produce exactly this text."""
+        """Parse ``text``, or return None if :meth:`write` does not write any date as this text."""
         found = self._text.fullmatch(text)
         if found is None:
             return None
@@ -123,11 +124,11 @@ def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
 
     Args:
         text: Date or relative time.
-        form: Date format. From a relative time, units finer than the format's are cut off.
+        form: Date format. A relative time is truncated to the finest unit of this format.
         now: Current time.
 
     Returns:
-        The end of the range, or None if the text is neither.
+        The end of the range, or None if the text is not a valid date or relative time.
     """
     relative = _NOW.fullmatch(text)
     if relative is None:
@@ -145,10 +146,10 @@ def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
 
 
 def plus_months(moment: datetime, months: int) -> datetime:
-    """Add months to a date. As in Java, a day that the month does not have becomes its last day.
+    """Add months to a date. As in Java, 31 January plus one month is the last day of February.
 
     Raises:
-        ValueError: if the year is outside the range of Python's dates.
+        ValueError: if the resulting year is outside the range of Python's dates.
     """
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     following = datetime(year + (month == 11), (month + 1) % 12 + 1, 1) if year < 9999 else None

@@ -1,7 +1,8 @@
 """Athena's partition projection: partitions computed from the table's properties.
 
-Athena ignores the registered partitions of such a table. Spark and the metastore ignore the
-projection. Source: the pages on "partition projection" in the Amazon Athena user guide.
+Athena ignores partitions of such a table that are registered in the metastore. Spark and the
+metastore ignore the projection. Source: the pages on "partition projection" in the Amazon Athena
+user guide.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class Projected(ABC):
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function that maps a value of the key's type to its number, or to None if it has none.
+        """Function that maps a projected value to its number, and any other value to None.
 
-        This property is None if only a comparison with all values can find the number.
+        This property is None if the number can only be found by comparing with every value.
         """
         return None
 
@@ -59,7 +60,7 @@ class Projected(ABC):
 
 @dataclass(frozen=True)
 class EnumProjected(Projected):
-    """Values listed in the table's properties."""
+    """A projection of type ``enum``: values that are listed in the table's properties."""
 
     texts: tuple[str, ...]
 
@@ -75,7 +76,7 @@ class EnumProjected(Projected):
 
 @dataclass(frozen=True)
 class IntegerProjected(Projected):
-    """Integers with a fixed interval between them."""
+    """A projection of type ``integer``: integers at a fixed interval."""
 
     first: int
     last: int
@@ -83,7 +84,7 @@ class IntegerProjected(Projected):
     digits: int
     """Minimum number of digits, padded with leading zeros; 0 means no padding."""
     kind: Literal["integer", "text", "other"]
-    """The partition key's type."""
+    """Category of the partition key's type."""
 
     @property
     def count(self) -> int:
@@ -119,7 +120,7 @@ class IntegerProjected(Projected):
 
 @dataclass(frozen=True)
 class DateProjected(Projected):
-    """Points in time with a fixed interval between them."""
+    """A projection of type ``date``: points in time at a fixed interval."""
 
     form: DateFormat
     first: datetime
@@ -128,7 +129,7 @@ class DateProjected(Projected):
     interval: int
     unit: str
     kind: Literal["date", "text", "timestamp", "other"]
-    """The partition key's type."""
+    """Category of the partition key's type."""
 
     @property
     def count(self) -> int:
@@ -184,7 +185,7 @@ class DateProjected(Projected):
 
 @dataclass(frozen=True)
 class InjectedProjected(Projected):
-    """Values that the table does not list; they come from the keys of a filter."""
+    """A projection of type ``injected``: its values are the keys of a filter on the column."""
 
     texts: tuple[str, ...] = ()
     """The filter's keys, sorted."""
@@ -203,12 +204,12 @@ def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Proje
     """Return the projected values of a partition key.
 
     Args:
-        key: The partition key with the table's type.
+        key: The partition key, with its type in the table.
         properties: The table's properties for this key, without the prefix ``projection.NAME.``.
         now: The current time in UTC, without a time zone.
 
     Raises:
-        UnsupportedTable: for a projection that Athena rejects, or with ambiguous values.
+        UnsupportedTable: if Athena rejects the projection, or if its values are ambiguous.
     """
     name, kind = key.name, properties.get("type", "").strip().lower()
     match kind:
@@ -273,10 +274,10 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
 
 
 def _unit(name: str, properties: dict[str, str], form: DateFormat) -> str:
-    """Return the interval's unit. If it is not set, use the format's unit where Athena does too.
+    """Return the interval's unit. If it is not set, use the format's finest unit, as Athena does.
 
-    Athena documents this default for days and months. For a format with years alone and without an
-    interval, it results in the same values.
+    Athena documents this default for days and months. For a format that has only years and no
+    interval, the default results in the same values as Athena's.
     """
     unit = properties.get("interval.unit", "").strip().upper()
     given = "interval" in properties
@@ -337,7 +338,7 @@ class Projection:
 
     Args:
         parameters: Table parameters.
-        keys: The partition keys with the table's types.
+        keys: The partition keys, with their types in the table.
         location: Table location; None if the table has none.
 
     Raises:
@@ -369,13 +370,13 @@ class Projection:
             )
 
     def values(self, now: datetime) -> list[Projected]:
-        """Return the projected values of each key.
+        """Return the projected values of each partition key.
 
         Args:
             now: The current time in UTC, without a time zone.
 
         Raises:
-            UnsupportedTable: for a projection that Athena rejects, or with ambiguous values.
+            UnsupportedTable: if Athena rejects a projection, or if its values are ambiguous.
         """
         return [projected(key, self._properties[key.name.lower()], now) for key in self._keys]
 

@@ -28,16 +28,16 @@ _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
 """Function that finds columns in a file. It takes the file's schema and the wanted columns, and
-returns a dict from each wanted column that the file has to its name in the file."""
+returns a dict that maps each wanted column in the file to its name there."""
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-    """Find columns by name, as :func:`found_columns` does."""
+    """Find columns by name, ignoring case. See :func:`found_columns`."""
     return found_columns(stored.names, [field.name for field in wanted])
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """Return a dict from wanted columns to their names in the file, without missing columns.
+    """Map each wanted column that the file has to its name in the file.
 
     Names are compared ignoring case.
 
@@ -53,7 +53,7 @@ def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str
 
 
 def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) -> pa.Array:
-    """Convert ``array`` to ``target``, with the values that Spark's reader returns.
+    """Convert ``array`` to type ``target``, to the same values that Spark's reader returns.
 
     Args:
         array: A column from a file.
@@ -99,7 +99,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
     """Return whether Spark can read a column of type ``kind`` as ``target``.
 
-    Even then, values that do not fit ``target`` may raise an error.
+    If it can, converting a value that does not fit ``target`` may still raise an error.
     """
     of = pa.types
     if of.is_null(kind):
@@ -184,7 +184,7 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Return offsets for a list array of the flattened values. A null list has a null offset."""
+    """Return the offsets of lists in their flattened values. A null list has a null offset."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -220,7 +220,7 @@ class ByFieldId:
         self._names = names
 
     def __call__(self, stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-        """Return a dict from wanted columns to their names in the file, without missing columns.
+        """Map each wanted column that the file has to its name in the file.
 
         Raises:
             UnsupportedTable: if the file has no field ids, or if fields inside a column have
@@ -241,7 +241,7 @@ class ByFieldId:
         return found
 
     def _stored(self, stored: Iterable[pa.Field], field: pa.Field) -> pa.Field | None:
-        """Return the file's field with the same id, or None if the file does not have it."""
+        """Return the file's field that has the id of ``field``, or None if there is none."""
         identifier = _id(field)
         if identifier is None:
             raise UnsupportedTable(f"Column {field.name!r} has no field id.", hint=NATIVE)
@@ -254,7 +254,7 @@ class ByFieldId:
         return same[0] if same else None
 
     def _refuse_renamed(self, stored: pa.Field, field: pa.Field) -> None:
-        """Reject a column if finding its nested fields by name would be wrong."""
+        """Reject a column if matching its nested fields by name would read wrong values."""
         inside, wanted = _children(stored.type), _children(field.type)
         if not pa.types.is_struct(field.type):
             for one, other in zip(inside, wanted, strict=False):

@@ -1,4 +1,4 @@
-"""Read the batches of a split from Parquet and ORC files.
+"""Read the rows of a split from a Parquet or ORC file, in batches.
 
 Row groups of Parquet files whose statistics exclude all join keys are skipped.
 """
@@ -61,7 +61,7 @@ class RowGroupFilter:
         fit: Fit,
         find: Find = by_name,
     ) -> list[int]:
-        """Return the row groups that may contain a key, according to their statistics.
+        """Return the indexes of the row groups whose statistics do not exclude all join keys.
 
         Args:
             metadata: The footer of the file.
@@ -116,9 +116,9 @@ def _of_group(
     kind: pa.DataType,
     fit: Fit,
 ) -> tuple[Any, Any, bool | None, bool | None]:
-    """Return a column's lower bound, upper bound, whether it has nulls, and whether it has values.
+    """Return a column's statistics in a row group: (lower, upper, has_null, has_value).
 
-    None means unknown.
+    Each of them is None if it is unknown.
     """
     row_group = metadata.row_group(group)
     found = None if index is None else row_group.column(index).statistics
@@ -146,7 +146,9 @@ def read_parquet(
     *,
     pre_buffer: bool = True,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Yield each batch: its row count, and the columns of ``fields`` that the file has, by name.
+    """Yield each batch as its row count and a dict of its columns, by the names in ``fields``.
+
+    Columns that the file does not have are omitted.
 
     Args:
         file: The file.
@@ -155,7 +157,7 @@ def read_parquet(
         row_groups: Filter that skips row groups; None means no filter.
         batch_rows: Maximum number of rows in a batch.
         find: Function that finds the columns in the file.
-        deleted: Positions of rows in the file to leave out; None means no rows.
+        deleted: Positions of the file's deleted rows, which are omitted; None means no deletes.
         pre_buffer: Whether Arrow's threads may read columns in advance.
 
     Raises:
@@ -194,7 +196,7 @@ def read_parquet(
 def _not_deleted(
     metadata: pq.FileMetaData, groups: Sequence[int], deleted: pa.Int64Array
 ) -> npt.NDArray[np.bool_]:
-    """Return for each row in the row groups ``groups``, in order, whether it is not deleted."""
+    """Return a mask of the rows in ``groups``, in order, that is false for deleted rows."""
     keeps = np.ones(metadata.num_rows, np.bool_)
     positions = deleted.to_numpy(zero_copy_only=False)
     if len(positions) and not 0 <= positions.min() <= positions.max() < len(keeps):
@@ -211,8 +213,8 @@ def _not_deleted(
 def has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
     """Return whether Spark would read days before October 1582 as Julian calendar dates.
 
-    Spark decides this by metadata that only Spark writes. By default, it reads the dates in other
-    writers' files unchanged.
+    Spark decides this by footer metadata that only Spark writes. By default, it reads the dates in
+    other writers' files unchanged.
     """
     own = metadata.metadata or {}
     version = own.get(b"org.apache.spark.version")
@@ -240,10 +242,11 @@ def _refuse_int96_without_zone(
 def read_orc(
     file: pa.NativeFile, split: FileSplit, fields: Sequence[pa.Field], batch_rows: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Yield each batch: its row count, and the columns of ``fields`` that the file has, by name.
+    """Yield each batch as its row count and a dict of its columns, by the names in ``fields``.
 
-    pyarrow does not expose the positions of stripes. The code assumes that they are spread evenly
-    over the file, so each stripe belongs to exactly one split of the file.
+    Columns that the file does not have are omitted. pyarrow does not expose the positions of
+    stripes. This function assumes that stripes are spread evenly over the file, so each stripe
+    belongs to exactly one split of the file.
 
     Raises:
         UnsupportedTable: for timestamps, because their instants depend on the JVM's time zone, and
@@ -263,7 +266,7 @@ def read_orc(
         middle = (2 * stripe + 1) * split.file_size // (2 * reader.nstripes)
         if not split.start <= middle < split.start + split.length:
             continue
-        # Without columns, pyarrow does not return the number of rows.
+        # pyarrow returns the number of rows only if at least one column is read.
         names = list(found.values()) or stored.names[:1]
         for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
             # pyarrow does not expose the writer's calendar, so assume the older, hybrid one.

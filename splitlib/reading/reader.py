@@ -42,13 +42,13 @@ def read_split(
     deleted: pa.Int64Array | None = None,
     pre_buffer: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``split`` in batches of ``schema``.
+    """Yield the rows of ``split`` as Arrow batches with the columns of ``schema``.
 
     Args:
         split: The split to read.
         schema: The columns to return, in order: columns of the file, by name, and partition keys.
             CHAR values are returned as stored, possibly without padding. A column that the file
-            does not have is null, but reading fails if the column has a default.
+            does not have is null, or raises an error if the column has a default.
         storage: Storage client that opens the file; by default one without options.
         row_groups: Filter that skips Parquet row groups without join keys; None means no filter.
         batch_rows: Maximum number of rows in a batch.
@@ -61,7 +61,8 @@ def read_split(
 
     Raises:
         UnsupportedTable: if the rows might differ from those that Spark reads.
-        FileChanged: if the file's size or, with ``verify``, its time differs from the listing.
+        FileChanged: if the size or, with ``verify``, the modification time differs from the
+            listing.
         SourceError: if the file is damaged.
         MissingFile: if the file does not exist.
         AccessDenied: if the storage denies access.
@@ -94,7 +95,7 @@ def read_split(
 def _batch(
     schema: pa.Schema, columns: Mapping[str, pa.Array], constant: Mapping[str, pa.Array], rows: int
 ) -> pa.RecordBatch:
-    """Return a batch from the file's columns and constant columns. Missing columns are null."""
+    """Return a batch of the file's columns and the constant ones. Missing columns are null."""
     fields = [field.remove_metadata() for field in schema]
     arrays = [
         columns[field.name]
@@ -108,7 +109,7 @@ def _batch(
 
 
 def refuse_unreadable(form: ReadFormat, *, by_id: bool = False) -> None:
-    """Reject a format if this module might read other rows than Spark.
+    """Reject a format that this module might read differently from Spark.
 
     Args:
         form: The format.
@@ -152,7 +153,7 @@ def refuse_missing(fields: Iterable[pa.Field]) -> None:
     Spark would return the default for the file's rows, and this module would return null.
 
     Raises:
-        UnsupportedTable: if there is such a column.
+        UnsupportedTable: if one of ``fields`` has an initial default.
     """
     for field in fields:
         if field.metadata and INITIAL_DEFAULT in field.metadata:
@@ -162,7 +163,7 @@ def refuse_missing(fields: Iterable[pa.Field]) -> None:
 
 
 def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa.NativeFile:
-    """Open a split's file, and compare it with the listing.
+    """Open a split's file, and check that it has not changed since it was listed.
 
     Raises:
         SplitlibError: if the file cannot be opened, or has changed; see :func:`read_split`.
