@@ -83,9 +83,9 @@ def remember(name: str, options: Mapping[str, Any]) -> None:
 
 
 def redact_causes(error: BaseException) -> None:
-    """Replace the causes of ``error`` that contain a secret in their text.
+    """Replace every direct or indirect cause of ``error`` whose text contains a secret.
 
-    Each replacement has the same class name and traceback, and the redacted text.
+    Each replacement has the class name and traceback of the original, and the redacted text.
     """
     _redact_links(error, {})
 
@@ -132,7 +132,7 @@ def _in_text(text: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """Return the forms a secret may have in messages: stripped, escaped or percent-encoded."""
+    """Return the forms of a secret in messages: as is, stripped, escaped or percent-encoded."""
     stripped = secret.strip()
     escaped = ascii(stripped)[1:-1]
     return {secret, stripped, repr(stripped)[1:-1], escaped, quote(stripped, safe="")}
@@ -151,7 +151,7 @@ def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[st
 
 
 def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
-    """Replace causes and contexts of ``error`` that contain a secret in their text.
+    """Replace every cause and context of ``error`` whose text contains a secret.
 
     Args:
         error: The error to change.

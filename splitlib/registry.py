@@ -241,8 +241,8 @@ def open_table(
         spark: Spark session. The table is looked up in the session's own catalogs if ``connector``
             is None and ``name`` does not start with a named catalog.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
-        config: Settings for table methods that are called without settings.
-        session_settings: Spark's settings for directories, if ``spark`` is not passed.
+        config: Default settings for the table's methods.
+        session_settings: Spark settings for the connector ``files``, if ``spark`` is not passed.
         options: Connector options.
     """
     remember(name, options)
@@ -295,7 +295,7 @@ def _of_session(spark: object, config: SplitConfig) -> dict[str, Any]:
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return a connector option with the session's settings for directories, or an empty dict."""
+    """Return the option ``session_settings`` of the connector ``files``, or an empty dict."""
     settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
     return {} if settings is None else {"session_settings": settings}
 
@@ -306,7 +306,7 @@ def is_path(name: str) -> bool:
 
 
 def _refuse_text(options: Mapping[str, Any]) -> None:
-    """Reject options that are not a mapping. The error omits the value, which may be a secret."""
+    """Reject options that are not mappings. The error omits the value, which may be a secret."""
     for name in ("storage_options", "read_options"):
         given = options.get(name)
         if given is not None and not isinstance(given, Mapping):
@@ -319,7 +319,7 @@ def _refuse_text(options: Mapping[str, Any]) -> None:
 def _by_catalog(
     name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str], spark: object
 ) -> tuple[str, str, dict[str, Any]]:
-    """Resolve ``catalog.table`` to table name, connector and options."""
+    """Resolve ``catalog.table`` to the table name, the connector's name and its options."""
     catalog, _, table = name.partition(".")
     catalogs = named_catalogs(spark_conf)
     if is_path(name):

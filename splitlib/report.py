@@ -76,7 +76,7 @@ class ScanMetrics:
 
 
 class Count(NamedTuple):
-    """How many items are read, out of how many.
+    """Number of items that are read, out of a total.
 
     Attributes:
         matched: Number of items that are read; None if unknown.
@@ -88,12 +88,13 @@ class Count(NamedTuple):
 
 
 class PartitionRange(NamedTuple):
-    """Neighbouring partitions in catalog order.
+    """A range of adjacent partitions in catalog order.
 
     Attributes:
-        first: Name of the first partition that is read, or of the first one if none is read.
-        last: Name of the last partition that is read, or of the last one if none is read.
-        read: Number of partitions that match the filters received before they were compared.
+        first: Name of the first partition that is read, or of the range's first one if none is.
+        last: Name of the last partition that is read, or of the range's last one if none is.
+        read: Number of partitions that match the filters received before the partitions were
+            checked.
         total: Number of partitions in the range.
     """
 
@@ -144,7 +145,7 @@ class FilterUse:
         return self._text("partitions")
 
     def _text(self, partitions: str) -> str:
-        """Return the filter as text. ``partitions`` follows a count: ``of 100 partitions``."""
+        """Return the filter as text. ``partitions`` follows the number of dropped partitions."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
         fields = f" {', '.join(self.fields)}" if self.fields else ""
@@ -255,7 +256,7 @@ class Report:
         return page.widget(self._html())
 
     def _html(self) -> str:
-        """Return the lines as HTML: bars of what is read, with the reasons beside them."""
+        """Return the report as HTML: bars that show the share read, and beside them the reasons."""
         partitions, files = list(self._partitions()), list(self._files())
         others = [line for line in self._lines() if line not in (*partitions, *files)]
         read = page.paragraphs(partitions) + self._strip()
@@ -267,7 +268,7 @@ class Report:
         return page.section(self._title(), both, *scans)
 
     def _tree(self) -> list[str]:
-        """Return the lines of the text as a tree, with a query's scans as branches."""
+        """Return the report as lines of a text tree. A query's scans are its branches."""
         lines = [self._title()]
         branches = [*([line] for line in self._lines()), *(scan._tree() for scan in self.scans)]
         for branch in branches:
@@ -356,10 +357,10 @@ class Report:
 
 
 def strip(kept: Sequence[bool], width: int = 120) -> str:
-    """Return a picture of partitions: ``█`` for a kept one, ``·`` for a pruned one.
+    """Return a line with ``█`` for each kept partition and ``·`` for each pruned partition.
 
-    With more than ``width`` partitions, each character stands for several, and is ``█`` if any of
-    them is kept.
+    With more than ``width`` partitions, each character stands for several partitions, and is ``█``
+    if any of them is kept.
     """
     cells = min(width, len(kept))
     marked = {i * cells // len(kept) for i, is_kept in enumerate(kept) if is_kept}
@@ -367,7 +368,7 @@ def strip(kept: Sequence[bool], width: int = 120) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return a report as one log line: how much of each table is read, or why all of it is."""
+    """Return a report as one log line: how much of each table is read, or why it is not pruned."""
     scans = "; ".join(map(_of_scan, report.scans))
     own = f"{report._title()}: {scans or 'no scan to prune'}" if not report.table else ""
     left = f", left to Spark: {' '.join(report.reasons)}" if report.reasons else ""

@@ -1,6 +1,5 @@
 """Calls to catalogs and storage, which may fail, hang or need a retry.
 
-``calls`` runs calls in worker threads with deadlines. It runs fewer in parallel while a source
-throttles.
-``retry`` repeats a call while its source is unavailable.
+``calls`` runs calls in worker threads with deadlines, and runs fewer in parallel while a source
+throttles. ``retry`` repeats a call while its source is unavailable.
 """

@@ -47,7 +47,7 @@ class Limit:
     def throttled(self, began: float, now: float) -> None:
         """Record a throttled call, and halve the limit.
 
-        A call that began before the last reduction is ignored, because it ran under the old limit.
+        A call that began before the limit was last halved is ignored: it ran under the old limit.
 
         Args:
             began: Time when the call began, in seconds.
@@ -86,7 +86,7 @@ class Pace:
             seconds: Maximum wait in seconds.
 
         Raises:
-            SourceUnavailable: if the call could not start.
+            SourceUnavailable: if the call was abandoned, or waited longer than ``seconds``.
         """
         with self._changed:
             self._changed.wait_for(
@@ -124,9 +124,9 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls at the end. Most listings finish by then, and users notice no wait.
+# Time to wait for running calls at the end: enough for most listings, too short to be noticed.
 TIDY_SECONDS = 0.2
-# Means "no deadline". Larger timeouts would exceed the threading module's limit.
+# Timeout that means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
 _current = threading.local()
 
@@ -153,7 +153,7 @@ class UnforkedCondition(threading.Condition):
 
 
 class Task(Generic[T]):
-    """A unit of work for a thread of :class:`Workers`."""
+    """A function call that a thread of :class:`Workers` runs, and its outcome."""
 
     def __init__(self, work: Callable[[], T], seconds: float, pace: Pace | None = None) -> None:
         self.call = Call(seconds, pace)
@@ -222,7 +222,7 @@ class Workers:
         return task
 
     def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
-        """Submit a task for each argument at once, and return the results in the same order."""
+        """Submit one task per argument at once, and return an iterator of the results in order."""
         tasks = [self.submit(partial(work, one)) for one in arguments]
         return (task.outcome.result() for task in tasks)
 
@@ -309,7 +309,7 @@ class BoundedCalls:
         Args:
             work: Function to call.
             most_seconds: Deadline in seconds, if it is shorter than the configured call deadline;
-                0 means the configured one.
+                0 means the configured call deadline.
         """
         limits = [limit for limit in (most_seconds, self._call_seconds) if limit]
         return self._listings.submit(work, min(limits, default=0))
@@ -390,7 +390,7 @@ def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
 
 
 class Call:
-    """State of one call in a worker thread. All its attempts share one deadline.
+    """State of one call in a worker thread. All attempts of the call share one deadline.
 
     Args:
         seconds: Time limit in seconds, counted from the start of the call; 0 means no limit.

@@ -1,8 +1,8 @@
-"""An Arrow filesystem that converts some files when it opens them, and filters as conditions.
+"""An Arrow filesystem that converts some files on opening, and filters as Arrow expressions.
 
-Arrow's own readers find columns by name, cast them by Arrow's rules, and ignore deleted rows. A
-file that they would read differently from Spark is read by :mod:`splitlib.reading`, and appears to
-Arrow as a file in Arrow's IPC format.
+Arrow's own readers find columns by name, cast them by Arrow's rules, and do not apply delete files.
+A file that they would read differently from Spark is read by :mod:`splitlib.reading`, and appears
+to Arrow as a file in Arrow's IPC format.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Deleted:
 
 @dataclass(frozen=True)
 class Converted:
-    """A part of a file to be read by :mod:`splitlib.reading`."""
+    """A file split that is read by :mod:`splitlib.reading`, not by Arrow's own readers."""
 
     split: FileSplit
     schema: pa.Schema
@@ -69,7 +69,7 @@ class Converted:
 
 
 class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
-    """The files of one dataset, read-only. Thread-safe.
+    """Serves the files of one dataset to Arrow, read-only. Thread-safe.
 
     Args:
         storage: Storage client that opens the files.
@@ -91,22 +91,22 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     @cached_property
     def filesystem(self) -> fs.PyFileSystem:
-        """The same files as a pyarrow filesystem."""
+        """A pyarrow filesystem that calls this handler."""
         return fs.PyFileSystem(self)
 
     def add(self, split: FileSplit) -> str:
-        """Add a file that Arrow reads unchanged, and return its path in the filesystem."""
+        """Register a file that Arrow reads unchanged, and return its path in this filesystem."""
         self._plain[split.path] = split
         return split.path
 
     def add_converted(self, part: Converted) -> str:
-        """Add a part of a file to convert, and return its path in the filesystem."""
+        """Register a split that is to be converted, and return its path in this filesystem."""
         name = f"{part.split.path}#{part.split.split_id}.arrow"
         self._converted[name] = part
         return name
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for random access."""
+        """Open a file for random access. A registered split is read and converted here."""
         with self._checked():
             part = self._converted.get(path)
             if part is None:
@@ -176,7 +176,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return pa.array(np.unique(np.concatenate(found)), pa.int64())
 
     def _positions_in(self, delete: DeleteFile, path: str) -> Any:
-        """Return the positions in ``path``, a data file, that a position delete file contains."""
+        """Return the positions, as a NumPy array, that ``delete`` lists for data file ``path``."""
         split = FileSplit("", delete.path, 0, delete.size, delete.size, 0, {}, _PARQUET)
         with open_file(split, self._storage) as file:
             parquet = pq.ParquetFile(file)
@@ -200,21 +200,21 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
 
 def _spelling(path: str) -> str:
-    """Normalize a path for comparison: ``file:`` and the various S3 schemes make no difference."""
+    """Normalize a path, so that paths that differ only in ``file:`` or the S3 scheme are equal."""
     return re.sub("(?<!:)/{2,}", "/", located(path).path)
 
 
 def condition_of(
     filters: Sequence[DynamicFilteringData], metadata: TableMetadata
 ) -> pc.Expression | None:
-    """Return the condition that is true for rows that match all filters.
+    """Return an Arrow expression that is true for the rows that match all filters.
 
     Null equals null, NaN equals NaN, and -0.0 equals 0.0. CHAR columns are compared without
     trailing spaces. Keys of another type are converted as Spark converts them for ``=``. A filter
     that had too many keys, and so has neither values nor ranges, matches all rows.
 
     Returns:
-        The condition, or None if every row matches.
+        The expression, or None if every row matches.
 
     Raises:
         InvalidFilter: if a filter cannot be compared with the table's columns exactly.
@@ -250,7 +250,7 @@ def _refuse_ambiguous(used: Iterable[str], names: Sequence[str]) -> None:
 def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, pa.Field]) -> None:
     """Reject ranges with an end that is not a value of the column's type.
 
-    Such an end becomes open for pruning, which would be wrong for rows.
+    Pruning treats such an end as open. A condition on rows would then match too many rows.
     """
     for domain in data.domains:
         if isinstance(domain, RangeDomain):

@@ -44,7 +44,7 @@ _ALL_ROWS = 2**63 - 1
 
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
-    """Return a Polars lazy frame of the rows. It reads only the columns that a query uses.
+    """Return a Polars lazy frame of the dataset. It reads only the columns that a query uses.
 
     Polars itself evaluates a query's conditions. If Arrow evaluated them, rows would be lost: in
     Polars, NaN equals NaN and is greater than all numbers, but not in Arrow.
@@ -85,7 +85,7 @@ def _frame(pl: Any, batch: pa.RecordBatch, columns: list[str] | None) -> Any:
 def relation(
     dataset: ds.Dataset, connection: duckdb.DuckDBPyConnection | None
 ) -> duckdb.DuckDBPyRelation:
-    """Return a DuckDB relation with the rows. It reads only the columns that a query uses.
+    """Return a DuckDB relation of the dataset. It reads only the columns that a query uses.
 
     DuckDB itself evaluates a query's conditions and joins. If Arrow evaluated the conditions, rows
     with NaN would be lost (DuckDB 1.5: ``v > 1``), and a join's Bloom filter would raise an error.
@@ -101,11 +101,10 @@ def relation(
 
 
 class _ForDuckDB(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types
-    """A dataset whose scans never block a thread that holds Python's global lock.
+    """A dataset whose scans never block a thread that holds Python's global interpreter lock.
 
-    DuckDB calls a scanner's ``to_reader``. PyArrow's own ``to_reader`` holds the global lock when
-    it starts the scan (PyArrow 26). It may then wait for a thread that needs the lock to open a
-    file.
+    DuckDB calls a scanner's ``to_reader``. PyArrow's own ``to_reader`` holds the lock when it
+    starts the scan (PyArrow 26). It may then wait for a thread that needs the lock to open a file.
     """
 
     def __init__(self, source: ds.Dataset) -> None:
@@ -127,7 +126,7 @@ class _Scan:
 
 T = TypeVar("T")
 
-# Pairs of types between which Arrow casts values without changing them.
+# Pairs of stored type and target type for which Arrow's cast does not change values.
 _WIDER = {
     (pa.float32(), pa.float64()),
     (pa.large_string(), pa.string()),
@@ -137,7 +136,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class _File:
-    """One selected file."""
+    """A selected data file, with its splits and partition values."""
 
     splits: tuple[FileSplit, ...]
     """The file's splits. None of them is empty."""
@@ -178,7 +177,7 @@ class DatasetMaker:
             _refuse_same_names(self._schema)
             self._condition = condition_of(filters, table.metadata)
         self._filters = filters
-        # A file's column with the name of a partition key is read only if columns have field ids.
+        # Partition columns in the files are read only if columns are matched by field id.
         by_name = table.metadata.read_format.columns == "name"
         columns = table.metadata.data_schema if by_name else table.metadata.schema
         self._row_groups = RowGroupFilter(columns, filters)
@@ -262,7 +261,7 @@ class DatasetMaker:
     def _fragments(
         self, file: _File, storage: Storage, files: ConvertedFiles
     ) -> list[ds.FileFragment]:
-        """Return a file's fragments, or an empty list if its statistics rule out a match."""
+        """Return a file's dataset fragments, or an empty list if no row group can match."""
         with naming(file.whole):
             if file.whole.read_format.name != "parquet":
                 return self._converted(file, file.constants, files)
@@ -296,7 +295,7 @@ class DatasetMaker:
     def _converted(
         self, file: _File, constants: Mapping[str, pa.Scalar], files: ConvertedFiles
     ) -> list[ds.FileFragment]:
-        """Return one fragment per split, for a file that Arrow does not read itself."""
+        """Return one fragment per split, for a file that :mod:`splitlib.reading` reads."""
         data = pa.schema([f for f in self._schema if f.name not in constants])
         find = _find(file.whole.read_format.columns)
         guarantee, ipc = _expression(constants), ds.IpcFileFormat()
@@ -324,7 +323,7 @@ def _find(columns: Any) -> Find:
 
 
 def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Array]:
-    """Return values for the columns that are constant within each partition, by column name."""
+    """Return the columns that are constant within each partition, as arrays by column name."""
     values = partitions.values
     fields = table_fields(values.schema, partitions.fields, schema)
     columns = {field.name.lower(): field for field in schema}
@@ -349,7 +348,7 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
 
 
 def _expression(constants: Mapping[str, pa.Scalar]) -> pc.Expression:
-    """Return a condition that all rows of a fragment meet, so that Arrow knows the constants."""
+    """Return a fragment's constant columns as an Arrow partition expression."""
     conditions = [
         pc.field(name) == value if value.is_valid else pc.is_null(pc.field(name))
         for name, value in constants.items()
@@ -360,7 +359,7 @@ def _expression(constants: Mapping[str, pa.Scalar]) -> pc.Expression:
 def _arrow_reads(
     schema: pa.Schema, stored: pa.Schema, found: Mapping[str, str], metadata: pq.FileMetaData
 ) -> bool:
-    """Return whether Arrow's own reader gives the same values as :mod:`splitlib.reading`.
+    """Return whether Arrow's own reader returns the same values as :mod:`splitlib.reading`.
 
     Arrow finds each of the dataset's columns by name, and casts it to the dataset's type.
     """

@@ -34,9 +34,10 @@ class ReadableTable(Table):
     """One open table. Its partitions, files and rows can be read without Spark.
 
     Methods that take ``filters`` combine them with AND. :meth:`partitions` and :meth:`files` may
-    return more than the matching ones, because they decide by partition values and statistics. The
-    other methods return exactly the matching rows: those with values among the keys of every
-    filter, or in its range. Null equals null; for a join by ``=``, pass ``data.without_nulls()``.
+    return partitions and files without matching rows, because they check only partition values and
+    statistics. The other methods return exactly the matching rows: those whose values are among the
+    keys of every filter, or in its ranges. Null equals null; for a join by ``=``, pass
+    ``data.without_nulls()``.
     """
 
     def partitions(
@@ -159,13 +160,13 @@ class ReadableTable(Table):
 
         A query reads only the columns that it uses. Its conditions do not skip files or row groups,
         so pass keys and ranges as ``filters``. Conditions are not passed to Arrow, because DuckDB
-        1.5 would then lose rows with NaN, and fail for a join's Bloom filter.
+        1.5 would then lose rows with NaN, and raise an error for a join's Bloom filter.
 
         Args:
-            filters: The filters.
+            filters: Filters on the rows, combined with AND.
             connection: DuckDB connection to use; by default a new one, in memory. Only relations
                 of the same connection can be joined.
-            config: Settings.
+            config: Settings; by default those of the table.
 
         Raises:
             ConnectorNotInstalled: if DuckDB is missing; install the extra ``duckdb``.
@@ -194,13 +195,13 @@ class ReadableTable(Table):
 
     @contextmanager
     def _checked(self, config: SplitConfig) -> Iterator[None]:
-        """Reject locations that are not allowed in the block, and name the table in errors."""
+        """In the ``with`` block, allow only ``allowed_locations``, and name the table in errors."""
         with self._context(), self._only_allowed(config):
             yield
 
 
 def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
-    """Return the names and typed values of the partitions at the positions ``rows``."""
+    """Return a table of the names and typed values of the partitions at positions ``rows``."""
     kept = batch.take(rows)
     names = [name_of(kept, row) for row in range(len(kept))]
     fields = table_fields(kept.values.schema, kept.fields, table.metadata.filter_schema)
