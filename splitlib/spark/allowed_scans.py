@@ -74,7 +74,8 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
             only the directories of the tables that the query names are checked.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed or not known. The message names it.
+        LocationNotAllowed: if a location is not allowed or cannot be determined. The message
+            names it.
     """
     if config.allowed_locations is None:
         return
@@ -88,7 +89,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
                 "allowed_locations.",
                 hint=_IN_SPARK,
             )
-    # The result of a command is skipped, because planning it again would execute the command again.
+    # A command's result is not checked, because planning it again would execute the command again.
     elif not ran_a_command(df):
         catalyst = Catalyst(df.sparkSession)
         refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
@@ -113,14 +114,15 @@ def refuse_condition(
         config: The configuration with ``allowed_locations``.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed or not known. The message names it.
+        LocationNotAllowed: if a location is not allowed or cannot be determined. The message
+            names it.
     """
     if config.allowed_locations is not None:
         rows = spark.createDataFrame([], schema).where(condition)
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config)
         else:
-            # This checks the analyzed plan, because the optimizer drops subqueries if there are no
+            # The analyzed plan is checked, because the optimizer drops subqueries if there are no
             # rows.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
@@ -134,11 +136,12 @@ def refuse_scans(
         catalyst: Access to the plans of the session.
         plan: Any resolved plan.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to also check all partitions of catalog tables, and the files that the
-            plan reads if it lists them. If false, only the table directories are checked.
+        partitions: Whether to also check all partitions of catalog tables, and all files that the
+            plan lists. If false, only the table directories are checked.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed or not known. The message names it.
+        LocationNotAllowed: if a location is not allowed or cannot be determined. The message
+            names it.
     """
     if config.allowed_locations is None:
         return
@@ -169,10 +172,10 @@ def refuse_scans(
 
 
 def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
-    """Return a DataFrame for a part of a query that the planner runs to plan the other parts.
+    """Return a DataFrame for a part of a query that the planner runs to plan the rest.
 
     Raises:
-        LocationNotAllowed: if the part reads a location that is not allowed or not known.
+        LocationNotAllowed: if a location is not allowed or cannot be determined.
     """
     refuse_scans(catalyst, plan, config)
     return catalyst.execution.dataframe_of_part(plan)
@@ -181,7 +184,7 @@ def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> 
 def refuse_statement(
     spark: SparkSession, text: str, config: SplitConfig, *, has_parameters: bool
 ) -> None:
-    """Check the locations that a statement reads, and reject unknown kinds of statements.
+    """Check the locations that a statement reads, and reject statements of an unknown kind.
 
     Queries are not checked here, including those in INSERT and CREATE TABLE AS. They are checked
     when they are planned, or by :func:`refuse_written_query`.
@@ -233,7 +236,8 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
     """Check the locations that the query in an INSERT or CREATE TABLE AS statement reads.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed or not known. The message names it.
+        LocationNotAllowed: if a location is not allowed or cannot be determined. The message
+            names it.
     """
     if config.allowed_locations is None or internals_unavailable(spark) is not None:
         return

@@ -1,4 +1,4 @@
-"""``splitlib.audit``: find which joins in a workload can prune tables, and what would fix others.
+"""``splitlib.audit``: find which joins in a workload can prune tables, and how to fix others.
 
 The audited tables are not read. The audit runs the planner's passes. It collects join keys only
 from dimensions that read no prunable table, and counts partitions by their names in the catalog.
@@ -54,8 +54,8 @@ class AuditedJoin:
         condition: The join condition as SQL; empty if it is unknown.
         can_prune: Whether the keys of the other side can prune the table.
         reason: Why the join can or cannot prune the table, as a sentence.
-        fix: Columns by which the table would have to be partitioned or clustered; empty if that
-            would not help, or is not necessary.
+        fix: Columns to partition or cluster the table by, so that the join can prune it; empty if
+            that would not help, or is not necessary.
     """
 
     condition: str
@@ -66,12 +66,12 @@ class AuditedJoin:
 
 @dataclass(frozen=True, slots=True)
 class AuditedTable:
-    """A table in a query, and how much of it joins could skip.
+    """A table in a query, and how much of the table joins could skip.
 
     Attributes:
         table: Name of the table.
-        partition_keys: Names of its partition columns.
-        joins: The joins that can prune the table, and those that cannot.
+        partition_keys: Names of the partition columns.
+        joins: All joins of the table, including those that cannot prune it.
         partitions: Number of partitions that the query reads with pruning (unknown if keys were not
             collected), out of the number that it reads without pruning.
         files: Number of files that the query reads with pruning; unknown unless files were listed.
@@ -98,7 +98,7 @@ class AuditedTable:
 def audited_tables(
     df: DataFrame, named: Mapping[str, NamedTable], *, lists_files: bool
 ) -> tuple[AuditedTable, ...] | str:
-    """Audit a query without running it. If splitlib does not plan it, return the reason."""
+    """Audit a query without running it, or return the reason why splitlib cannot plan it."""
     with planner_threads(df.sparkSession) as executor:
         query = query_of(df, named, executor, fixes=False)
         if isinstance(query, str):
@@ -137,7 +137,7 @@ class _Audit:
         return any(scan is not None and scan.is_listed for scan in scans)
 
     def _others(self) -> Mapping[Path, Collection[JoinFilter]]:
-        """Return, for each scan's path in the optimized plan, the joins on other columns.
+        """Return the joins on non-partition columns, by the scan's path in the optimized plan.
 
         These joins would prune the table if it were partitioned or clustered by those columns.
         """
@@ -152,7 +152,7 @@ class _Audit:
         sites: Mapping[Path, Site],
         others: Mapping[Path, Collection[JoinFilter]],
     ) -> Iterator[AuditedJoin]:
-        """Yield a scan's joins: first those that prune, then the others with the reason."""
+        """Yield a scan's joins: first those that prune, then the others with their reasons."""
         is_copied = scan in self._decisions.copied
         for path, one in sites.items():
             site = self._decisions.sites[path]
@@ -196,7 +196,7 @@ class _Audit:
     def _measured(
         self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool
     ) -> AuditedTable:
-        """Return ``table`` with the numbers of partitions, files and bytes that are known."""
+        """Return a copy of ``table`` with counts of partitions, files and bytes, if known."""
         kept, read, total = matched(scan, sites)
         if table.can_be_pruned and not any(site.has_keys for site in sites):
             return replace(table, partitions=Count(None, read))  # the keys were not collected
@@ -225,7 +225,7 @@ class _Audit:
 
 
 def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
-    """Return a copy of ``table`` whose joins prune nothing, for the given reason."""
+    """Return a copy of ``table`` in which no join can prune it, because of ``reason``."""
     why = with_remedy(reason)
     joins = (replace(j, can_prune=False, reason=why) if j.can_prune else j for j in table.joins)
     return replace(table, joins=tuple(joins))
@@ -233,12 +233,12 @@ def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
 
 @dataclass(frozen=True, slots=True)
 class AuditedQuery:
-    """One query of a workload.
+    """The audit of one query.
 
     Attributes:
         name: Name of the query.
-        tables: The query's tables that joins prune, or could prune.
-        reason: Why the query could not be audited, or why it has no such table; otherwise None.
+        tables: The query's tables that joins can prune, or could prune after a fix.
+        reason: Why the query could not be audited or has no such table; None if it has one.
         is_error: Whether the query could not be audited.
     """
 
@@ -265,7 +265,7 @@ class Audit:
 
     @property
     def fixes(self) -> dict[tuple[str, str], int]:
-        """Columns by which tables would have to be partitioned or clustered.
+        """Columns to partition or cluster tables by, so that more joins can prune.
 
         The keys are pairs of table and column, such as ``("db.sales", "day")``. The values are the
         numbers of queries that would benefit. The most frequent pairs come first.
@@ -330,7 +330,7 @@ def audit(
     *,
     files: bool = False,
 ) -> Audit:
-    """Find the joins that can prune tables, why other joins cannot, and what would fix that.
+    """Report which joins can prune tables, why the others cannot, and what would fix that.
 
     The queries do not run. Their tables are not read, except dimensions without partitions, whose
     keys are collected as in :func:`splitlib.optimize`. Partitions are counted by their names in the

@@ -1,7 +1,7 @@
 """Replacements for public functions that PySpark 3.5 lacks.
 
-Each function here checks whether PySpark has the newer function, and calls it if so. Versions are
-never compared. The code for older versions requires a classic session.
+Each function calls PySpark's own function if it exists. Versions are never compared. The code for
+older versions requires a classic session.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def local_checkpoint(df: DataFrame, level: StorageLevel) -> DataFrame:
 
 
 def try_cast(column: Column, kind: DataType | str) -> Column:
-    """Cast ``column``, with nulls where the cast fails, like ``Column.try_cast``."""
+    """Cast ``column``, and return null for invalid values, like ``Column.try_cast``."""
     if hasattr(Column, "try_cast"):
         return column.try_cast(kind)
     session: Any = SparkSession.active()
@@ -157,7 +157,7 @@ def condition_of(error: object) -> str:
 
 
 def if_empty(rows: DataFrame, other: DataFrame) -> DataFrame:
-    """Return ``rows`` if ``other`` is empty, otherwise no rows. Both are read in one query."""
+    """Return ``rows`` if ``other`` is empty, or no rows if not. Both are read in one query."""
     number = F.count(F.lit(1)).alias("number")
     if hasattr(DataFrame, "scalar"):
         return rows.where(other.agg(number).scalar() == 0)

@@ -66,12 +66,12 @@ def column_text(spark: SparkSession, *parts: str) -> str:
 
 
 def has_variable(name: str) -> bool:
-    """Whether a name contains ``${…}``, which Spark may replace in SQL even inside backticks."""
+    """Return whether a name contains ``${…}``, which Spark may replace even inside backticks."""
     return _VARIABLE.search(name) is not None
 
 
 def unquoted(name: str) -> str:
-    """Remove the backticks around the parts of a name. Return it unchanged if they are unpaired."""
+    """Remove the backticks around a name's parts, or return unpaired backticks unchanged."""
     if _QUOTED_NAME.fullmatch(name) is None:
         return name
     return _IN_BACKTICKS.sub(lambda found: found[1].replace("``", "`"), name)
@@ -109,7 +109,7 @@ def default_literal(field: pa.Field) -> str | None:
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
     """Return SQL literals that have the type ``kind`` without a cast, such as ``DATE'2024-01-05'``.
 
-    The result is None if one of the values has no such literal. These literals are for conditions
+    The result is None if at least one value has no such literal. These literals are for conditions
     that a catalog passes on to a metastore, which does not accept casts.
     """
     found: list[str] = []
@@ -122,7 +122,7 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """Return a non-null value as an SQL literal of exactly this type, under any settings."""
+    """Return a non-null value as an SQL literal that has type ``kind`` under all settings."""
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
@@ -167,7 +167,7 @@ def _string_literal(text: str) -> str:
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
-    """Return a non-null Arrow value as an SQL literal of type ``kind``, under any settings."""
+    """Return a non-null value as an SQL literal that has type ``kind`` under all settings."""
     return sql_literal(value, _spark_type(kind))
 
 
@@ -200,7 +200,7 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return a literal column for a value given as text, which keeps decimals and times exact."""
+    """Return a column that casts literal ``text`` to ``kind``. Decimals and times stay exact."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
@@ -224,7 +224,7 @@ _CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
-    """Return a table's columns, from the Spark schema in the catalog or else the Arrow schema."""
+    """Return a table's Spark schema from the catalog, or else convert its Arrow schema."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
         # Files may lack any column, even one that the table declares as required.
@@ -236,7 +236,7 @@ def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
     """Return the table's partition columns as ``spark.table`` declares them, some as NOT NULL.
 
     A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
-    null as 0, or fail.
+    null as 0, or raise an error.
     """
     fields = {field.name: field for field in spark_schema(metadata)}
     if metadata.spark_schema is not None:
@@ -258,7 +258,7 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
 
 
 def nullable(field: StructField) -> StructField:
-    """Return a copy of a column that is nullable, including its nested fields.
+    """Return a copy of a column in which the column and all its nested fields are nullable.
 
     Files may lack even columns that the table declares as required.
     """
@@ -335,13 +335,13 @@ def _unknown(name: str, kind: object) -> UnsupportedTable:
 
 
 def char_length(field: StructField) -> int | None:
-    """Return the length of a CHAR column in characters, or None if it has another type."""
+    """Return a CHAR column's length in characters, or None for a column of another type."""
     found = _CHAR.fullmatch(_declared(field) or "")
     return int(found[1]) if found else None
 
 
 def is_char_or_varchar(field: StructField) -> bool:
-    """Whether the column is CHAR or VARCHAR, which Spark compares with padding."""
+    """Return whether a column is CHAR or VARCHAR, which Spark compares with padding."""
     return _declared(field) is not None
 
 
@@ -376,7 +376,7 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a DataFrame with the rows of an Arrow table.
 
     Timestamps without time zone keep their type. By default Spark would interpret them in the
-    session's time zone, and fail on times that daylight saving skips.
+    session's time zone, and raise an error for times that daylight saving skips.
     """
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     # The rows are sent as one batch, because the Spark Connect 4.0 server ignores later batches.
@@ -386,7 +386,7 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
 def typed_columns(
     spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
 ) -> DataFrame:
-    """Return ``values`` as a DataFrame with the names and types of ``schema``, by position.
+    """Return ``values`` as a DataFrame with the names and types of ``schema``, in order.
 
     Spark casts text to the type of the field, in the session's time zone. Text that does not parse
     becomes null. The rows stay in the same order.

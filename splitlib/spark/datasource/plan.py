@@ -66,7 +66,7 @@ _MAX_BYTES = 2**30
 
 
 def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType:
-    """Return the columns to read, with the same types as in ``spark.table``.
+    """Return the schema of the columns to read, with the same types as in ``spark.table``.
 
     Args:
         table: The table.
@@ -288,7 +288,7 @@ class SplitReader:
         self._config = config
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of all splits in one task."""
+        """Yield the rows of one task's splits, as Arrow batches."""
         assert isinstance(partition, SplitsPartition)
         storage, allowed = Storage(self._storage), self._config.allowed_locations
         if allowed is None:
@@ -321,11 +321,10 @@ def _allowed_by_session() -> tuple[str, ...] | None:
 
 
 class Planned(NamedTuple):
-    """The matching splits of a table."""
+    """The splits of a table that match the filters, and the filter on their row groups."""
 
     splits: list[FileSplit]
-    """Splits that match the filters. For an unchanged table, repeated calls return equal splits in
-    the same order."""
+    """For an unchanged table, planning again returns equal splits in the same order."""
     row_groups: RowGroupFilter
 
 
@@ -345,7 +344,7 @@ class SplitPlanner(ABC):
         """Return the filter that selects the row groups to read in each file."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task, like :meth:`SplitReader.read`."""
+        """Yield the rows of one task's splits, as :meth:`SplitReader.read` does."""
         kind, arguments = self.__reduce__()
         return kind(*arguments).read(partition)
 

@@ -71,11 +71,11 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         Args:
             options: The data source options.
             schema: The columns to read.
-            filtered_columns: Columns whose statistics :class:`RowGroupFilter` compares with the
-                filters, or None if they are unknown.
+            filtered_columns: Columns whose statistics :class:`RowGroupFilter` checks against the
+                filters, or None if the user passed a schema.
         """
-        # Statistics from footers are not used, because other footers may have been read after a
-        # restart, and the splits must be the same then.
+        # The splits must be the same after a restart. Footer statistics are not used, because other
+        # footers may have been read by then.
         config = replace(options.config, learn_statistics=False)
         super().__init__(replace(options, config=config), schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
@@ -83,7 +83,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         self._ends = False
         """Whether Spark stops the query after the last split."""
         self._returned_all = False
-        """Whether the last offset was returned to a Spark version that does not pass the start."""
+        """Whether the last offset was returned to a Spark version that does not pass ``start``."""
         self._noted_the_end = False
 
     def row_groups(self) -> RowGroupFilter:
@@ -130,7 +130,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Return the end offset of the next micro-batch.
 
         Raises:
-            SourceError: if the splits before ``start`` differ from the splits that were read.
+            SourceError: if the splits before ``start`` differ from those that were read earlier.
         """
         if start is None or not isinstance(limit, ReadMaxBytes):
             if self._returned_all:
@@ -246,7 +246,7 @@ class SplitlibDataSource(DataSource):
         return "splitlib"
 
     def schema(self) -> StructType:
-        """Return the columns to read, with the same types as in ``spark.table``.
+        """Return the schema of the columns to read, with the same types as in ``spark.table``.
 
         Raises:
             UnsupportedTable: if the rows might differ from those that Spark's own reader returns.
