@@ -120,7 +120,7 @@ class ColumnStatistics:
 
     The engine raises ``CorruptMetadata`` for impossible statistics: arrays whose length is not the
     number of files, wrong types, a column that is not filterable, or a lower bound above the upper
-    one. It ignores bounds that are NaN, and ``has_value=False`` for a file with bounds.
+    one. The engine ignores bounds that are NaN, and ``has_value=False`` for a file with bounds.
 
     Attributes:
         lower: Lower bound in the column's type: no value is less, apart from null and NaN.
@@ -204,7 +204,7 @@ class ReadFormat:
         options: Mapping[str, str] | None = None,
         columns: Literal["name", "id"] | Mapping[int, str] = "name",
     ) -> ReadFormat:
-        """Return a format with sorted options and columns, so that equal formats compare equal."""
+        """Return a format with sorted options and columns, so that equality ignores their order."""
         pairs = columns if isinstance(columns, str) else tuple(sorted(columns.items()))
         return cls(name, tuple(sorted((options or {}).items())), pairs)
 
@@ -365,7 +365,7 @@ class FileBatch:
         statistics: Statistics by column name, as in :attr:`TableMetadata.filter_schema`, with one
             row per file.
         deletes: For each file, the index of its set in :attr:`delete_sets`; null means no deletes.
-        delete_sets: Sets of delete files that apply together.
+        delete_sets: Sets of delete files. All files of a set apply to the same data files.
         partitions_listed: Number of requested partitions, counted from the first, whose files are
             complete in this batch. It is set if the first page does not cover all partitions. The
             batch must then be the only one, and the engine requests the remaining partitions again.

@@ -78,7 +78,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 
 def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
-    """Return an HTML bar. Each part has a width, whether it is read, and a hover text."""
+    """Return a bar as HTML. A part is its width, whether it is read, and its hover text."""
     cells = "".join(
         f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
         for width, is_read, shown in parts

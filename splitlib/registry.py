@@ -278,7 +278,7 @@ def open_table(
                 opened = run_bounded(make, config)
         return ReadableTable(name, connector, opened, config, storage_options=storage)
     except BaseException as error:
-        # After Ctrl-C, the abandoned call may still open the connector. Close it when that happens.
+        # After Ctrl-C, the abandoned call may still open the connector. Close the connector then.
         made.add_done_callback(lambda late: late.result().close())
         raise _shortened(error)  # noqa: B904 - it is the same error
 
@@ -295,13 +295,13 @@ def _of_session(spark: object, config: SplitConfig) -> dict[str, Any]:
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the option ``session_settings`` of the connector ``files``, or an empty dict."""
+    """Return session settings as an option for the connector ``files``, or {} if there are none."""
     settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
     return {} if settings is None else {"session_settings": settings}
 
 
 def is_path(name: str) -> bool:
-    """Return whether ``name`` is a path or URI, so that it cannot be the name of a table."""
+    """Return whether ``name`` is a path or URI, and therefore not the name of a table."""
     return name.startswith(("/", "./", "../", "~", "file:/")) or "://" in name
 
 

@@ -16,7 +16,7 @@ from splitlib import page
 _KEPT: Final = "█"
 _DROPPED: Final = "·"
 _NAMED: Final = 8
-"""Maximum number of partition ranges that HTML names below the strip."""
+"""Maximum number of partition ranges that the HTML report names below the bar."""
 MISTAKE: Final = "a filter prunes nothing: "
 """First words of a note about a filter with a wrong name or type."""
 
@@ -256,7 +256,7 @@ class Report:
         return page.widget(self._html())
 
     def _html(self) -> str:
-        """Return the report as HTML: bars that show the share read, and beside them the reasons."""
+        """Return the report as HTML: bars that show how much is read, with reasons beside them."""
         partitions, files = list(self._partitions()), list(self._files())
         others = [line for line in self._lines() if line not in (*partitions, *files)]
         read = page.paragraphs(partitions) + self._strip()
@@ -345,7 +345,7 @@ class Report:
             yield f"bytes {size}"
 
     def _strip(self) -> str:
-        """Return the partitions as a bar, with names of the end partitions and of ranges below."""
+        """Return the partitions as an HTML bar, with the names of its ends and ranges below."""
         if not self.ranges:
             alone = Count(self.without_joins, self.partitions.total)
             return _bar("partitions", alone if self.partitions.matched is None else self.partitions)
@@ -400,7 +400,7 @@ def _count(count: Count) -> str:
 
 
 def _bar(name: str, count: Count) -> str:
-    """Return a count as a bar, or an empty string if it is unknown."""
+    """Return a count as an HTML bar, or an empty string if it is unknown."""
     matched, total = count
     if matched is None or not total:
         return ""

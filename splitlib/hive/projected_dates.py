@@ -11,7 +11,7 @@ from splitlib.errors import UnsupportedTable
 _NOW: Final = re.compile(
     r"\s*NOW\s*(?:([+-])\s*([0-9]{1,9})\s*(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\s*)?"
 )
-# Units of time from coarse to fine. FIXED maps the units with a fixed length to their length.
+# Units of time, from coarse to fine. FIXED maps each unit of constant length to its length.
 UNITS: Final = ("YEARS", "MONTHS", "WEEKS", "DAYS", "HOURS", "MINUTES", "SECONDS", "MILLIS")
 FIXED: Final = {
     "WEEKS": timedelta(weeks=1),
@@ -102,7 +102,7 @@ class DateFormat:
         return "".join(written)
 
     def read(self, text: str) -> datetime | None:
-        """Parse ``text``, or return None if :meth:`write` does not write any date as this text."""
+        """Parse ``text``, or return None if it is not a date as :meth:`write` formats it."""
         found = self._text.fullmatch(text)
         if found is None:
             return None

@@ -31,7 +31,7 @@ class Projected(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Number of values."""
+        """Number of projected values."""
 
     @abstractmethod
     def text(self, number: int) -> str:
@@ -66,7 +66,7 @@ class EnumProjected(Projected):
 
     @property
     def count(self) -> int:
-        """Number of values."""
+        """Number of projected values."""
         return len(self.texts)
 
     def text(self, number: int) -> str:
@@ -88,7 +88,7 @@ class IntegerProjected(Projected):
 
     @property
     def count(self) -> int:
-        """Number of values."""
+        """Number of projected values."""
         return (self.last - self.first) // self.interval + 1
 
     def text(self, number: int) -> str:
@@ -133,7 +133,7 @@ class DateProjected(Projected):
 
     @property
     def count(self) -> int:
-        """Number of values."""
+        """Number of projected values."""
         if self.unit in FIXED:
             return (self.last - self.first) // (self.interval * FIXED[self.unit]) + 1
         number = _months(self.first, self.last) // self._step
@@ -192,7 +192,7 @@ class InjectedProjected(Projected):
 
     @property
     def count(self) -> int:
-        """Number of values."""
+        """Number of projected values."""
         return len(self.texts)
 
     def text(self, number: int) -> str:

@@ -53,7 +53,7 @@ def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str
 
 
 def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) -> pa.Array:
-    """Convert ``array`` to type ``target``, to the same values that Spark's reader returns.
+    """Convert ``array`` to type ``target``, with the same values that Spark's reader returns.
 
     Args:
         array: A column from a file.

@@ -61,7 +61,7 @@ class RowGroupFilter:
         fit: Fit,
         find: Find = by_name,
     ) -> list[int]:
-        """Return the indexes of the row groups whose statistics do not exclude all join keys.
+        """Return the indexes of the row groups that may contain a join key, by their statistics.
 
         Args:
             metadata: The footer of the file.
@@ -228,7 +228,7 @@ def has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
 def _refuse_int96_without_zone(
     parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
 ) -> None:
-    """Reject INT96 columns that the table declares as local times.
+    """Reject INT96 columns that the table declares as timestamps without time zone.
 
     Spark reads INT96 only as points in time.
     """

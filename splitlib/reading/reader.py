@@ -215,7 +215,7 @@ def _time(milliseconds: int) -> str:
 
 @contextmanager
 def naming(split: FileSplit) -> Iterator[None]:
-    """Add the path of the split's file to every error that is raised in the block."""
+    """Add the path of the split's file to every error that is raised in the ``with`` block."""
     try:
         yield
     except SplitlibError as error:

@@ -407,7 +407,7 @@ class Call:
         self._ends: float | None = None
 
     def begin(self) -> None:
-        """Start the deadline's clock."""
+        """Set the deadline, counted from now."""
         self._ends = time.monotonic() + self.seconds
 
     def remaining_seconds(self) -> float:

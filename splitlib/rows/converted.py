@@ -1,4 +1,4 @@
-"""An Arrow filesystem that converts some files on opening, and filters as Arrow expressions.
+"""An Arrow filesystem that converts files, and the conversion of filters to Arrow expressions.
 
 Arrow's own readers find columns by name, cast them by Arrow's rules, and do not apply delete files.
 A file that they would read differently from Spark is read by :mod:`splitlib.reading`, and appears
@@ -73,8 +73,8 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     Args:
         storage: Storage client that opens the files.
-        checked: Function that returns a context in which only allowed locations can be opened, and
-            errors name the table.
+        checked: Function that returns a context manager. In its block, only allowed locations can
+            be opened, and errors name the table.
         verify: Whether to compare the modification time of a file with the listing.
     """
 
@@ -91,7 +91,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     @cached_property
     def filesystem(self) -> fs.PyFileSystem:
-        """A pyarrow filesystem that calls this handler."""
+        """A pyarrow filesystem for these files, which calls this handler."""
         return fs.PyFileSystem(self)
 
     def add(self, split: FileSplit) -> str:

@@ -158,8 +158,8 @@ class DatasetMaker:
         table: The table.
         filters: The filters. A row matches if it matches all of them.
         config: Settings.
-        checked: Function that returns a context in which only allowed locations can be opened, and
-            errors name the table.
+        checked: Function that returns a context manager. In its block, only allowed locations can
+            be opened, and errors name the table.
     """
 
     def __init__(

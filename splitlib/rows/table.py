@@ -50,7 +50,7 @@ class ReadableTable(Table):
             an unpartitioned table), and its typed values in the struct ``values``.
 
         Raises:
-            UnsupportedTable: if a partition's text is not clearly a value of the key's type.
+            UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)
@@ -70,7 +70,7 @@ class ReadableTable(Table):
             ``partition`` and ``values`` as in :meth:`partitions`.
 
         Raises:
-            UnsupportedTable: if a partition's text is not clearly a value of the key's type.
+            UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         enumerator = self._enumerator(filters, config)

@@ -1,4 +1,4 @@
-"""Check that Spark would read a query's files only from the ``allowed_locations``.
+"""Check that Spark reads a query's files only from ``allowed_locations``.
 
 When splitlib lists a table itself, it checks the table's locations. This module checks all other
 scans of a query, before the query is returned or executed.
@@ -253,7 +253,7 @@ def is_query(text: str) -> bool:
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
-    """Call :func:`named_files`, and raise its error as ``LocationNotAllowed``."""
+    """Call :func:`named_files`, and raise its RuntimeError as ``LocationNotAllowed``."""
     try:
         return named_files(catalyst, leaf)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""``splitlib.audit``: find which joins in a workload can prune tables, and how to fix others.
+"""``splitlib.audit``: find which joins in a workload can prune tables, and fixes for the others.
 
 The audited tables are not read. The audit runs the planner's passes. It collects join keys only
 from dimensions that read no prunable table, and counts partitions by their names in the catalog.
@@ -338,7 +338,7 @@ def audit(
 
     Args:
         spark: The session.
-        queries: SQL texts or DataFrames, as a mapping from names or as a list; or a single one.
+        queries: A dict from names to SQL texts or DataFrames, a list of them, or a single one.
         files: Whether to list the files of the matching partitions. By default, bytes are estimated
             from the table's size in the catalog.
 

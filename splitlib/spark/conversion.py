@@ -71,7 +71,7 @@ def has_variable(name: str) -> bool:
 
 
 def unquoted(name: str) -> str:
-    """Remove the backticks around a name's parts, or return unpaired backticks unchanged."""
+    """Remove the backticks around a name's parts. Names with unpaired backticks stay unchanged."""
     if _QUOTED_NAME.fullmatch(name) is None:
         return name
     return _IN_BACKTICKS.sub(lambda found: found[1].replace("``", "`"), name)
@@ -180,11 +180,11 @@ def _text_of(value: pa.Scalar) -> str | None:
         text = str(pc.cast(value, pa.string()))
     except pa.ArrowInvalid:
         return None
-    return None if text.startswith("<") else text  # <value out of range: 11248738>
+    return None if text.startswith("<") else text  # such as <value out of range: 11248738>
 
 
 def _since_1970(value: pa.Scalar, kind: DataType) -> str:
-    """Return a date or timestamp as an SQL offset from 1970, if Arrow cannot format its year."""
+    """Return a date or timestamp whose year Arrow cannot format, as an SQL offset from 1970."""
     if pa.types.is_date(value.type):
         return f"date_from_unix_date({value.cast(pa.int32())})"
     passed = value.cast(pa.int64()).cast(pa.duration(value.type.unit))
@@ -233,7 +233,7 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 
 def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
-    """Return the table's partition columns as ``spark.table`` declares them, some as NOT NULL.
+    """Return the partition columns as ``spark.table`` declares them, including NOT NULL.
 
     A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
     null as 0, or raise an error.

@@ -232,7 +232,7 @@ class SplitlibDataSource(DataSource):
     # `pushFilters` is not implemented. Spark would store the remaining partitions with the loaded
     # DataFrame instead of the query: after `loaded.where("k = 1")`, `loaded` itself would lose its
     # other rows. Also, if a data source has this method, Spark raises an error unless a setting is
-    # on. By default, it is off.
+    # on. By default, this setting is off.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
