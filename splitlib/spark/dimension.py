@@ -4,8 +4,8 @@ The module also converts or rejects the dimensions and keys that users pass.
 
 A dimension is the small side of a join, whose keys prune the fact table. Frozen rows are computed
 once, and kept even if the executor that computed them is lost. Small results go to the driver and
-become part of the plan. Larger results go to the checkpoint directory if the session has one,
-otherwise to blocks on two executors.
+become part of the plan. Larger results are written to the checkpoint directory. If none is set,
+two executors keep a copy of each row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KEYS = (
 )
 _log = get_logger(__name__)
 _ATTEMPTS: Final = 3
-# Spark's error contains one of these texts if the executor that stored some rows is lost.
+# Spark's error message contains one of these texts if an executor that stored rows was lost.
 _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
 # Matches one part of a name: either text in backticks, or text up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -74,10 +74,12 @@ def given_dataframe(value: Any) -> DataFrame:
 
 
 def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
-    """Convert join keys to an Arrow table. DataFrames and filters are returned unchanged.
+    """Convert join keys to an Arrow table.
+
+    Spark DataFrames and ``DynamicFilteringData`` are returned unchanged.
 
     Raises:
-        InvalidFilter: if the argument has no named columns.
+        InvalidFilter: if ``value`` has no named columns.
     """
     if isinstance(value, DataFrame | DynamicFilteringData | pa.Table):
         return value
@@ -218,7 +220,7 @@ def kept_rows(df: DataFrame, *, is_opaque: bool = False) -> DataFrame:
 
 def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
     spark = df.sparkSession
-    # In local mode there are no other executors: none can be lost, and none can hold a copy.
+    # In local mode, there is no other executor that could be lost or hold a second copy.
     is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
     level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
     if internals_unavailable(spark) is not None:
@@ -228,7 +230,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
-            # The rows have not been used yet, so they may be computed again with another result.
+            # Nothing has used the rows yet, so computing them again may give a different result.
             if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
             _log.debug("Rows were lost with an executor, and are computed again.", exc_info=True)
@@ -362,7 +364,8 @@ def _condition(
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
-    # These keys are strings without a fixed length. Spark may pad their literals to match CHAR(n).
+    # Keys that are strings without a fixed length. Spark pads their literals if the fact column is
+    # CHAR(n).
     fields = {name: columns[pairs[name]].field for name in usable}
     padded = [
         name

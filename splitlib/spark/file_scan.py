@@ -42,7 +42,7 @@ _OWN_STORAGES: Final = ("s3", "abfss")
 
 HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
 """Regular expressions and replacements that normalize a path as Hadoop does, applied in order.
-``$1`` is a group, in Java's syntax."""
+``$1`` refers to a group, in Java's syntax."""
 
 # Matches the names of marker files such as `_SUCCESS`, which Spark's readers silently skip.
 _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
@@ -109,8 +109,8 @@ def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
 def foreign_storage(table: Table) -> str | None:
     """Return the scheme of a table's location if a scan cannot use the table's storage options.
 
-    The result is None if the scan can use them, or if the table has none. Hadoop's Google client,
-    for example, accepts neither tokens nor keys as text.
+    The result is None if the scan can use the options, or if there are no options. Hadoop's Google
+    client, for example, accepts neither tokens nor keys as text.
     """
     place = located(table.metadata.location or "/")
     own = (*_OWN_STORAGES, "file")
@@ -119,7 +119,7 @@ def foreign_storage(table: Table) -> str | None:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Normalize paths as Hadoop's ``Path`` does. A path without a scheme is local."""
+    """Normalize paths as Hadoop's ``Path`` does. Paths without a scheme get the scheme ``file``."""
     for pattern, replacement in HADOOP_SPELLING:
         paths = pc.replace_substring_regex(paths, pattern, replacement.replace("$", "\\"))
     return paths
@@ -129,7 +129,7 @@ def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> 
     if partitions.column_names != keys.names:
         msg = f"Partition columns {partitions.column_names} differ from the keys {keys.names}"
         raise ValueError(msg)
-    # Spark would move such a column to the position of the data column.
+    # Spark would move the partition column to the position of the data column of the same name.
     if both := {name.lower() for name in data.names} & {name.lower() for name in keys.names}:
         raise UnsupportedTable(
             f"Columns {sorted(both)} are both data columns and partition keys.",

@@ -1,8 +1,8 @@
 """Read the footers of many Parquet files in a Spark job, for ``splitlib.analyze``.
 
 Executors need only PyArrow: the functions that they run are sent to them by value. They open files
-with PyArrow's own filesystems, and with the credentials that these find on the executor. A footer
-that an executor cannot read is left to the driver.
+with PyArrow's own filesystems, which look for credentials on the executor. The driver reads the
+footers that the executors could not read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from splitlib.storage.locations import refuse_outside
 
 _log = get_logger(__name__)
 LEAST_FILES: Final = 1_000
-"""Minimum number of footers for a job. The driver reads fewer itself."""
+"""Minimum number of files for a Spark job. The footers of fewer files are read on the driver."""
 _FILES_OF_TASK: Final = 500
 _THREADS: Final = 8
 """Number of footers that one task reads at the same time."""
@@ -47,7 +47,7 @@ _registry_lock: Final = threading.Lock()
 
 
 class FooterJobs:
-    """Reads footers on a session's executors, until a job fails.
+    """Reads footers in Spark jobs. After a job has failed, no further job is started.
 
     Args:
         spark: The session.
@@ -58,10 +58,10 @@ class FooterJobs:
         self._has_failed = False
 
     def read(self, columns: Sequence[pa.Field], files: pa.RecordBatch) -> list[Rows | None]:
-        """Return the statistics of each file, or None for files that executors could not read.
+        """Return the statistics of each file, or None for files that the executors did not read.
 
         Args:
-            columns: At least one of the table's learnable columns.
+            columns: Columns whose statistics are returned; at least one.
             files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
 
         Raises:
@@ -104,7 +104,7 @@ class FooterJobs:
 
 
 class FooterReader:
-    """Reads footers on an executor, with PyArrow alone.
+    """Reads footers on an executor. Of the installed packages, it needs only PyArrow.
 
     Args:
         columns: The serialized Arrow schema of the columns.
@@ -115,7 +115,7 @@ class FooterReader:
         self._filesystems: dict[str, tuple[Any, str]] = {}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the statistics of the footers that could be read, as pickled tuples."""
+        """Yield batches with the row number and the pickled statistics of each readable file."""
         from concurrent.futures import ThreadPoolExecutor
 
         columns = list(pa.ipc.read_schema(pa.py_buffer(self._columns)))
@@ -131,7 +131,7 @@ class FooterReader:
     def _groups(self, file: dict[str, Any], columns: list[pa.Field]) -> bytes | None:
         try:
             found = rows_of_groups(parse_footer(self._end_of(file)), columns)
-        except Exception:  # a damaged footer, no credentials, a filesystem that Arrow does not have
+        except Exception:  # damaged footer, missing credentials, unsupported filesystem
             return None
         return pickle.dumps([[tuple(row) for row in column] for column in found])
 
@@ -159,7 +159,7 @@ class FooterReader:
 
 
 def _uri(path: str) -> str:
-    """Return a location as a URI that PyArrow's filesystems accept. Names are not encoded."""
+    """Return a location as a URI that PyArrow's filesystems accept, without percent-encoding."""
     place = located(path)
     if place.protocol == "file":
         return f"file://{place.path}"
@@ -167,7 +167,7 @@ def _uri(path: str) -> str:
 
 
 def by_value(function: Callable[..., Any]) -> bytes:
-    """Pickle a callable of this module for processes that do not have splitlib."""
+    """Pickle a callable of this module so that processes without splitlib can load it."""
     modules = [sys.modules[one.__module__] for one in (function, footer, parse_footer)]
     with _registry_lock:
         for module in modules:

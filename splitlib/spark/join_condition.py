@@ -112,7 +112,7 @@ def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
 
 
 def has_literals(kind: DataType) -> bool:
-    """Whether keys of a type can be written as SQL literals."""
+    """Return whether keys of a type can be written as SQL literals."""
     return not isinstance(kind, _NO_LITERALS)
 
 
@@ -120,8 +120,8 @@ class ConditionWriter:
     """Writes join keys as SQL conditions.
 
     Args:
-        operands: The expression to compare with each key field, by field name. There may be
-            operands for which there are no keys.
+        operands: The expression to compare with each key field, by field name. An
+            operand may have no keys.
         most: Maximum number of literals in one condition.
         for_database: Whether a database evaluates the condition. Databases fail on complex
             conditions: Derby fails on 500 pairs of values or 500 ranges, but not on 1,000 values

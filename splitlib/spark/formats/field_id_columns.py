@@ -26,8 +26,8 @@ _SPARK_FIELD_ID: Final = "parquet.field.id"
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
-"""How columns are found in a file: by field id, or by name. In the second case, this maps each
-field id to the column's name in the file."""
+"""How columns are found in a file: ``"id"`` to find them by field id, or a mapping from each field
+id to the column's name in the file."""
 
 
 def field_id(field: pa.Field) -> int:
@@ -45,7 +45,7 @@ def field_id(field: pa.Field) -> int:
 
 
 def alias(identifier: int) -> str:
-    """Return an alias for a column that no table or file uses as a column name.
+    """Return a column alias that no table or file uses as a column name.
 
     Spark pushes conditions down to files by column name, even if it finds columns by field id. If
     the column kept its own name, Spark could test another column with this name in an old file.
@@ -55,7 +55,7 @@ def alias(identifier: int) -> str:
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """Table columns to read from files in which the columns are found in the same way."""
+    """Table columns to read from a group of files that have the same :data:`Finder`."""
 
     fields: tuple[pa.Field, ...]
     find: Finder
@@ -73,7 +73,7 @@ class MappedColumns:
             yield self._value(F.col(alias(field_id(field))), field)
 
     def check(self, spark: SparkSession) -> None:
-        """Check that the files have at least one field of each struct.
+        """Check that the files have at least one current field of each struct that they contain.
 
         Some sessions read a struct as null if the file has none of its fields.
 
@@ -131,7 +131,7 @@ class MappedColumns:
         return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
 
     def _is_plain(self, field: pa.Field) -> bool:
-        """Return whether the column in files differs from the table's column only in names."""
+        """Return whether the file's column can be used unchanged, apart from field names."""
         return not is_uuid(field) and all(
             self._is_plain(child) and (self._in_file(child) or default_literal(child) is None)
             for child in children(field)
@@ -264,11 +264,11 @@ class MappedReader:
         return ReadFormat.of("parquet", columns="id" if self._by_id else {})
 
     def readable(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Yield the same files in batches that :meth:`read` accepts.
+        """Yield the files in batches that :meth:`read` accepts.
 
         Raises:
             UnsupportedTable: if the session cannot read the columns by field id, and the connector
-                cannot provide their names in the files.
+                cannot provide the column names in the files.
         """
         if files.read_format.columns != "id" or self._by_id:
             yield files

@@ -3,7 +3,7 @@
 Spark joins remove the rows that delete files mark as deleted. Every row has the number of its data
 file in a column. Spark also reads the delete files. A small local table maps each data file to the
 delete files that apply to it. Anti joins then remove the deleted rows: position deletes are joined
-by file number and position, equality deletes by the columns that they compare.
+by file number and position, equality deletes by their equality columns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def scan_mapped(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """Return the rows of ``selected`` that are not deleted, in the table's schema.
+    """Return a DataFrame of the selected files' rows that are not deleted, in the table's schema.
 
     Files that are read in the same way share one scan. The result is the union of the scans.
 
@@ -78,12 +78,12 @@ class _ColumnMapping:
     constants: tuple[int, ...]
     """Field ids of the columns whose values come from the partition, not from the file."""
     deletes: bool
-    """Whether delete files apply to the file. Other files are read separately, without joins."""
+    """Whether delete files apply to the file. Files without deletes are read without joins."""
 
 
 @dataclass
 class _Group:
-    """Files that are read in the same way."""
+    """A group of files that share one scan."""
 
     files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _rows(reader: MappedReader, way: _ColumnMapping, group: _Group) -> DataFrame
 
 
 def _typed(field: pa.Field, constants: pa.Table) -> Column:
-    """Return a result column. A constant given as text is cast, as Spark casts partition values."""
+    """Return a column of the result. Partition values that are text are cast, as in Spark."""
     name = alias(field_id(field))
     if name not in constants.column_names or not pa.types.is_string(constants[name].type):
         return F.col(name)
@@ -124,9 +124,9 @@ def _not_deleted(
     constants: pa.Table,
     of_each: list[tuple[DeleteFile, ...]],
 ) -> DataFrame:
-    """Read the files, and return the rows that are not deleted.
+    """Return a DataFrame of the files' rows that are not deleted.
 
-    Each file becomes a partition of its own, so that rows get the number of their file.
+    Each file is read as a separate partition, whose values include the number of the file.
     """
     deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
     known = {field_id(f) for f in reader.table.metadata.schema}
@@ -160,7 +160,7 @@ def _values(values: pa.Array, column: pa.Field) -> pa.Array:
 
 
 def _grouped_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
-    """Yield the files without deletes, then the files with deletes."""
+    """Yield one batch of the files without deletes and one of the files with deletes."""
     if batch.deletes is None:
         yield batch
         return
@@ -196,12 +196,12 @@ _FILE_PATH, _POS = "file_path", "pos"
 
 
 Sets = dict[tuple[DeleteFile, ...], int]
-"""Maps each set of delete files to a number. The files in a set apply to the same data files."""
+"""Maps each set of delete files to a number. All files in a set apply to the same data files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Equality:
-    """The equality deletes that compare the same columns."""
+    """A group of equality deletes that have the same equality columns."""
 
     field_ids: tuple[int, ...]
     set_of_file: pa.Array
@@ -211,12 +211,12 @@ class _Equality:
 
     @property
     def column(self) -> str:
-        """Name of the column in which rows contain the value of :attr:`set_of_file`."""
+        """Name of the column that contains :attr:`set_of_file` for the data file of each row."""
         return f"{_SET}_" + "_".join(map(str, self.field_ids))
 
 
 class Deletes:
-    """Applies delete files to the rows of some data files.
+    """Removes the rows that delete files mark as deleted.
 
     Args:
         reader: Reader for the delete files.
@@ -238,19 +238,19 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """Columns that equality deletes compare, including columns dropped from the table."""
+        """Top-level columns that contain the equality columns, including columns dropped since."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
     @property
     def by_position(self) -> bool:
-        """Whether rows must have the column :data:`POSITION`, because some deletes refer to it."""
+        """Whether rows need the column :data:`POSITION`, because some deletes are by position."""
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:
         """Return columns with one value per data file, to be added to the rows of that file.
 
-        They contain the number of the file, and the numbers of its sets of equality deletes.
+        The columns contain the number of the file and the numbers of its sets of equality deletes.
         """
         numbers = pa.array(range(len(self._paths)), pa.int32())
         return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
@@ -265,7 +265,7 @@ class Deletes:
         return rows
 
     def _positions(self) -> Iterable[DataFrame]:
-        """Yield the deleted rows as pairs of data file number and position."""
+        """Yield DataFrames of the deleted rows, as pairs of data file number and position."""
         if any(delete.kind == "vector" for of_one in self._of_each for delete in of_one):
             yield self._vectors()
         if any(delete.kind == "position" for of_one in self._of_each for delete in of_one):
@@ -351,7 +351,7 @@ class Deletes:
         return rows.join(deleted, same, "left_anti")
 
     def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Return pairs of set number and delete file number, for each delete file in each set."""
+        """Return a DataFrame that pairs each set's number with the numbers of its delete files."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -364,7 +364,7 @@ class Deletes:
 
 
 def _one_spelling(path: Column) -> Column:
-    """Normalize a data file's path from a delete file, in the same way as the table's paths."""
+    """Normalize the path of a data file in a delete file, to compare it with the table's paths."""
     for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
@@ -399,7 +399,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 
 
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
-    """Return delete files as a file batch, in which ``partition`` is the delete file's number."""
+    """Convert delete files to a file batch. ``partition`` is the position of each delete file."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"Delete files in the format {min(other)} cannot be read.")
     rows = [

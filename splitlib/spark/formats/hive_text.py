@@ -124,7 +124,7 @@ class _Reader:
             yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
     def value(self, tokens: Column, data_type: T.DataType, level: int) -> Column:
-        """Convert a token to a value. ``level`` selects the separator of its nested parts."""
+        """Convert a token to a value. ``level`` selects the separator between the token's parts."""
         raw = self.raw(tokens)
         is_null = tokens.isNull() | (raw == self.format.null)
         return F.when(~is_null, self.not_null(tokens, raw, data_type, level))
@@ -231,7 +231,7 @@ class _Reader:
         """Return the time zone in which timestamps were written.
 
         Raises:
-            ValueError: if the time zone is unknown, or if timestamps have a custom format.
+            ValueError: if :attr:`time_zone` is None, or if timestamps have a custom format.
         """
         if self.format.timestamp_formats is not None:
             raise ValueError("timestamps with custom formats (timestamp.formats) are not supported")
@@ -258,7 +258,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """Parse a separator property: a number from -128 to 127, otherwise its first character."""
+    """Return the byte of a separator property: a number from -128 to 127, or a character."""
     if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
@@ -278,7 +278,7 @@ def _can_be_key(data_type: T.DataType) -> bool:
 
 
 def _pattern(char: str) -> str:
-    """Return a pattern for one character that Java's split can apply without a regex engine."""
+    """Return a pattern for a character. Java's ``split`` needs no regex engine for the pattern."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 
 
@@ -350,7 +350,7 @@ def _char(properties: Mapping[str, str], key: str, default: str) -> str:
 
 
 def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
-    """Split a line into its fields. For an empty line, the result is NULL."""
+    """Return the fields of a CSV line as an array of strings, or NULL for an empty line."""
     s, q, e = (re.escape(c) for c in (separator, quote, escape))
     field = f"(?:{q}[^{q}{e}]*+{q}|[^{s}{q}{e}]*+)"
     whole = F.transform(

@@ -80,11 +80,11 @@ def boolean(raw: Column) -> Column:
 
 
 def binary(raw: Column) -> Column:
-    """Decode the bytes if all are Base64 characters, otherwise return them unchanged."""
+    """Decode Base64. A field with other characters is returned unchanged."""
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )
-    # A single symbol after the last group of four is dropped, as it does not encode a whole byte.
+    # A single character after the last group of four is dropped: it does not encode a whole byte.
     decoded = F.unbase64(F.regexp_replace(symbols, r"\A((?:.{4})*).\z", "$1"))
     original = F.encode(raw, BYTES)
     is_base64 = raw.rlike(rf"\A(?:[A-Za-z0-9+/_=-]|{_WHITESPACE})*+\z")
@@ -190,7 +190,7 @@ def _day(text: Column, pattern: str) -> Column:
 
 
 def _wall(parts: Column) -> Column:
-    """Add a time of day to a midnight. ``parts`` contains midnight and time, in microseconds."""
+    """Add a time of day to a day's midnight. ``parts`` contains both, in microseconds."""
     midnight, time = parts[0], parts[1]
     runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
         F.least(midnight, midnight + time) < _YEAR_1583
@@ -203,7 +203,7 @@ def _wall(parts: Column) -> Column:
 
 
 def _instant(wall: Column, time_zone: str) -> Column:
-    """Convert a local time, given as if it were UTC, to an instant.
+    """Convert a local time, which is represented as if it were UTC, to an instant.
 
     When clocks are set back, some local times occur twice. Java uses the later instant, as this
     function does. Spark would use the earlier one.
