@@ -52,7 +52,7 @@ _log = get_logger(__name__)
 _ATTEMPTS: Final = 3
 # Spark's error message contains one of these texts if an executor that stored rows was lost.
 _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
-# Matches one part of a name: either text in backticks, or text up to the next dot.
+# Matches one part of a column name: either text in backticks, or text up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -212,8 +212,8 @@ def kept_rows(df: DataFrame, *, is_opaque: bool = False) -> DataFrame:
 
     Args:
         df: Any query.
-        is_opaque: Whether to hide the rows from the optimizer, so that it cannot simplify the plan
-            even if there are no rows.
+        is_opaque: Whether to hide the rows from the optimizer, so that it does not simplify the
+            plan when there are no rows.
     """
     return interruptibly(df.sparkSession, lambda: _kept(df, is_opaque=is_opaque))
 
@@ -364,8 +364,7 @@ def _condition(
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
-    # Keys that are strings without a fixed length. Spark pads their literals if the fact column is
-    # CHAR(n).
+    # Names of fact columns whose keys are strings without a fixed length.
     fields = {name: columns[pairs[name]].field for name in usable}
     padded = [
         name
@@ -373,13 +372,13 @@ def _condition(
         if isinstance(key.dataType, StringType) and char_length(key) is None
     ]
     if padded and found.is_exact and not data.is_empty:
-        # In a join with a CHAR column, Spark does not pad such a key, but it pads a literal.
+        # If the fact column is CHAR, Spark pads the filter's literals, but not the join keys.
         return found.inexact(f"{', '.join(padded)}: Spark pads literals if the column is CHAR")
     return found
 
 
 def _column(spark: SparkSession, name: str) -> str:
-    """Return a fact column's name as SQL text, quoted because it may be an SQL keyword."""
+    """Return a fact column's name as quoted SQL text, since the name may be an SQL keyword."""
     if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
         raise InvalidFilter(
             f"Column {name!r} cannot be used in SQL text: Spark replaces `${{…}}` there.",

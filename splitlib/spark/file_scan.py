@@ -50,7 +50,7 @@ _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """A scan that reads exactly the given files, each with its partition.
+    """A scan that reads a fixed list of files, each with the values of its partition.
 
     If a file belongs to several partitions, its rows are read once for each of them. Empty files
     are dropped, and paths are normalized to Hadoop's spelling.

@@ -104,7 +104,7 @@ class FooterJobs:
 
 
 class FooterReader:
-    """Reads footers on an executor. Of the installed packages, it needs only PyArrow.
+    """Reads footers on an executor, which needs only PyArrow.
 
     Args:
         columns: The serialized Arrow schema of the columns.

@@ -22,7 +22,7 @@ from splitlib.table import Table
 
 # Metadata key for the field id by which Spark's Parquet reader finds a column.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
-# Metadata keys for a column's default. Spark uses it for rows of files that lack the column.
+# Metadata keys for a column's default, which Spark uses for files that lack the column.
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
@@ -287,7 +287,7 @@ class MappedReader:
         partitions: pa.Table,
         row_index: str | None = None,
     ) -> DataFrame:
-        """Read ``fields`` from the files, with the table's types and the names from :func:`alias`.
+        """Return a DataFrame of ``fields`` with the table's types and names from :func:`alias`.
 
         Args:
             files: A batch from :meth:`readable`; ``partition`` is a row number in ``partitions``.

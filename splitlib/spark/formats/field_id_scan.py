@@ -1,9 +1,9 @@
 """Read the selected files of a table whose columns are found by field id, as one DataFrame.
 
-Spark joins remove the rows that delete files mark as deleted. Every row has the number of its data
-file in a column. Spark also reads the delete files. A small local table maps each data file to the
-delete files that apply to it. Anti joins then remove the deleted rows: position deletes are joined
-by file number and position, equality deletes by their equality columns.
+Spark also reads the delete files, and anti joins remove the deleted rows. Each row gets a column
+with the number of its data file. A small local table maps each data file to the delete files that
+apply to it. Position deletes are joined by file number and position, equality deletes by their
+equality columns.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """Top-level columns that contain the equality columns, including columns dropped since."""
+        """Top-level columns with equality columns, including columns dropped from the table."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
@@ -377,7 +377,7 @@ def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ..
 def _sets(
     of_each: Sequence[tuple[DeleteFile, ...]], wanted: Callable[[DeleteFile], bool]
 ) -> tuple[pa.Array, Sets]:
-    """Group the wanted delete files into sets that apply to the same data files.
+    """Collect each data file's wanted delete files into a set, and number the distinct sets.
 
     Returns:
         For each data file, the number of its set, or null if no delete file applies; and the sets.

@@ -111,7 +111,7 @@ class _Reader:
         return F.regexp_replace(text, _pattern(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
 
     def split(self, tokens: Column, width: int, level: int) -> Column:
-        """Split a struct into ``width`` fields.
+        """Split a token into the ``width`` fields of a struct.
 
         The result may have one additional part, which contains the rest of the text.
         """
@@ -200,7 +200,7 @@ class _Reader:
         return F.map_from_entries(F.aggregate(entries, none, add))
 
     def items(self, tokens: Column, level: int) -> Column:
-        """Split an array or map into its elements. Empty text has no elements."""
+        """Split a token into the elements of an array or map. Empty text has no elements."""
         none = F.array().cast("array<string>")
         return F.when(tokens == "", none).otherwise(F.split(tokens, self.separator(level)))
 

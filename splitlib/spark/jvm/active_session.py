@@ -1,4 +1,4 @@
-"""Set a thread's active session, run its Spark jobs, and convert errors from its JVM.
+"""Activate a session in a thread, run Spark jobs that Ctrl-C cancels, and convert JVM errors.
 
 Spark's parser, expressions and optimizer read their settings from the *active* session of the JVM
 thread. Without an active session they use the default settings. Each Python thread has its own JVM
@@ -54,7 +54,7 @@ _unknown = count()
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """Return the names of all session settings. Makes one JVM call; PySpark makes one for each."""
+    """Return the names of all session settings in one JVM call. PySpark makes a call for each."""
     names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -62,7 +62,7 @@ def setting_names(spark: SparkSession) -> list[str]:
 def hadoop_settings(
     spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the session's Hadoop settings that have these names or prefixes and are set."""
+    """Return the session's Hadoop settings that are set and have these names or prefixes."""
     configuration = session_of(spark).sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     for prefix in prefixes:
@@ -79,7 +79,7 @@ def all_settings(spark: SparkSession) -> dict[str, str]:
 
 
 class _Here(threading.local):
-    """Session that splitlib made active in this thread, or None."""
+    """Thread-local record of the session that splitlib made active, or None."""
 
     session: SparkSession | None = None
 
@@ -137,9 +137,9 @@ def in_its_session(function: Callable[Concatenate[T, P], R]) -> Callable[Concate
 class SessionThreads(ThreadPoolExecutor):
     """Thread pool that makes one session active in all its threads.
 
-    Spark jobs inherit the local properties of the thread that first calls :meth:`submit`, such as
-    its job group. If the wait for the threads is interrupted, for example by Ctrl-C, their jobs are
-    cancelled.
+    Spark jobs inherit the local properties, such as the job group, of the thread that first calls
+    :meth:`submit`. If the wait for the threads is interrupted, for example by Ctrl-C, their
+    jobs are cancelled.
 
     Args:
         spark: The session that is active in the threads.
@@ -320,7 +320,7 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
         variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
         names = scala.texts(variables.keys())
     except JVM_ERRORS:
-        # The definitions cannot be read. A new fingerprint on each call makes comparisons fail.
+        # The definitions cannot be read, so return a new fingerprint that equals no earlier one.
         return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
 
     def define(name: str) -> _Definition:
@@ -397,8 +397,8 @@ def classes_of(error: Exception) -> list[str]:
 def _translated(error: Exception) -> SplitlibError:
     """Convert a Java exception to the splitlib error that ``_KINDS`` maps its class to.
 
-    The outermost cause that ``_KINDS`` contains decides. If it contains none of them, the result is
-    a :class:`SourceError`.
+    If ``_KINDS`` contains several of the exception and its causes, the outermost of them is used.
+    If ``_KINDS`` contains none of them, the result is a :class:`SourceError`.
     """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)

@@ -40,8 +40,8 @@ _NOT_YET = (
 )
 _PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
-    # splitlib only inspects this plan. Without these settings, Spark would add subqueries for its
-    # own run-time filters, which would complicate the inspection.
+    # splitlib only inspects the plans that it optimizes. Without these settings, Spark would add
+    # subqueries for its own run-time filters, which would complicate the inspection.
     _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
@@ -72,7 +72,7 @@ class Catalyst:
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One of the parts of a condition that are combined by AND."""
+    """One part of a condition whose parts are combined with AND."""
 
     spark: SparkSession
     expression: CatalystExpression
@@ -91,7 +91,7 @@ class Conjunct:
         return self.expression.sql()
 
     def kept(self, rows: DataFrame) -> DataFrame:
-        """Return the rows that meet the condition. Columns are matched by name."""
+        """Return a DataFrame of the rows that meet the condition. Columns are matched by name."""
         catalyst = Catalyst(self.spark)
         plan = analyzed_plan(rows)
         own = {a.name(): a for a in self.attributes}
@@ -104,7 +104,7 @@ class Conjunct:
 
 
 def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Iterator[Conjunct]:
-    """Yield the parts of a condition that are combined by AND.
+    """Yield the parts of a condition that are combined with AND.
 
     Args:
         spark: A session with access to Spark's internals.
@@ -129,7 +129,7 @@ def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Ite
 def rows_that_may_match(
     df: DataFrame, column: str, bloom_filter: bytes, *, or_null: bool
 ) -> DataFrame:
-    """Keep the rows whose value in ``column`` may be in a Bloom filter.
+    """Return a DataFrame of the rows whose value in ``column`` may be in a Bloom filter.
 
     Args:
         df: The rows.
@@ -213,12 +213,12 @@ class Execution:
         return inlined
 
     def analyzed_statement(self, parsed: LogicalPlan) -> LogicalPlan:
-        """Resolve the names in a parsed statement, as far as possible, without executing it."""
+        """Return a parsed statement with names resolved as far as possible. Nothing is executed."""
         plan: LogicalPlan = self._session.sessionState().analyzer().execute(parsed)
         return plan
 
     def optimized(self, analyzed: LogicalPlan) -> LogicalPlan:
-        """Return the optimized plan, without the rules that list files to prune partitions."""
+        """Optimize a plan without the rules that list files to prune partitions."""
         datasets = self._jvm.class_(f"{self._jvm.sql}.Dataset")
         dataset: Dataset = datasets.ofRows(self.own_session, analyzed)
         return dataset.queryExecution().optimizedPlan()
@@ -262,7 +262,7 @@ class Execution:
         return self._session.sessionState().newHadoopConf()
 
     def size_on_disk(self, leaf: LogicalPlan) -> int | None:
-        """Return the directory size of an unpartitioned Hive table in bytes, or None for others."""
+        """Return an unpartitioned Hive table's size on disk in bytes, or None for other leaves."""
         if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
             return None
         path = hadoop_path(self._jvm, leaf.tableMeta().location())

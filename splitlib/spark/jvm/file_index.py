@@ -1,7 +1,7 @@
-"""Create Spark's ``InMemoryFileIndex`` over known files, without listing any directory.
+"""Create Spark's ``InMemoryFileIndex`` over a fixed list of files, without listing directories.
 
-An index lists its root directories unless a cache has their files. So each index gets a private
-cache that has an entry for each root: the given files, or no files.
+An index lists its root directory unless its cache has the root's files. So each index gets a
+private cache, in which its root has the given files, or no files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pinned_index(
     name: str,
     known: Seq[FileStatus] | None = None,
 ) -> FileIndex:
-    """Create an index of the given files. It opens no file, so the files need not exist.
+    """Create an index of the given files. No file is opened, so the files need not exist.
 
     The partition of each file is set directly. Spark would derive it from the directory, but
     several partitions may share a directory, and directories may be nested.
@@ -63,7 +63,7 @@ def pinned_index(
         keys: The ``StructType`` of the partition columns.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
         name: Name of the root directory. It must differ for each set of files and partitions.
-        known: The same files as their filesystem returned them, a ``Seq[FileStatus]`` with the
+        known: Hadoop's statuses of the same files from a listing, a ``Seq[FileStatus]`` with the
             filesystem's paths and block locations; None if the files were not listed.
 
     Raises:

@@ -87,7 +87,7 @@ class Jvm:
     def array_of(self, class_: str, items: Sequence[T]) -> JavaArray[T]:
         """Create a Java array of this class with the given items."""
         array = self.array(class_, len(items))
-        # ``array[i] = item`` in Py4J would also request the array's length, each time.
+        # In Py4J, each ``array[i] = item`` would make another call, for the array's length.
         arrays = self.class_("java.lang.reflect.Array")
         for i, item in enumerate(items):
             arrays.set(array, i, item)
@@ -114,7 +114,7 @@ def jvm_of(spark: SparkSession) -> Jvm:
 
 
 def session_of(spark: SparkSession) -> JvmSession:
-    """Return the JVM's session behind a PySpark session."""
+    """Return the JVM session that a PySpark session wraps."""
     session: JvmSession = spark._jsparkSession
     return session
 
@@ -145,7 +145,7 @@ class Functions:
         self.calling = cache(self._calling)
 
     def _method(self, class_: str, name: str, *arguments: str) -> MethodHandle:
-        """Return the handle of a public method. Its first argument is the object to call it on."""
+        """Return the handle of a public method. The first argument is the object to call it on."""
         found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
         return self.handle(found)
 
@@ -189,7 +189,7 @@ class Functions:
         return self._handles.filterReturnValue(first, second)
 
     def as_type(self, handle: MethodHandle, result: str, *arguments: str) -> MethodHandle:
-        """Return a handle with the given argument and result types, which casts the values."""
+        """Return a handle that casts the arguments and the result of ``handle`` to these types."""
         method_type = self._jvm.class_("java.lang.invoke.MethodType")
         type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
         return handle.asType(type_)

@@ -40,7 +40,7 @@ class JavaArray(JavaObject, Protocol[T_co]):
     def __setitem__(self, position: int, item: Any) -> None: ...
 
 
-# Reflection.
+# Protocols for Java's reflection API.
 
 
 class ClassLoader(JavaObject, Protocol):
@@ -117,7 +117,7 @@ class MethodHandleProxies(Protocol):
     def asInterfaceInstance(self, interface: JavaClass, handle: MethodHandle) -> Any: ...
 
 
-# Scala's library.
+# Protocols for Scala's standard library.
 
 
 class Function(JavaObject, Protocol[T_co]):
@@ -200,7 +200,7 @@ class ScalaMap(Items[Pair], Protocol):
     def updated(self, name: str, value: str) -> ScalaMap: ...
 
 
-# Hadoop.
+# Protocols for Hadoop's filesystem API.
 
 
 class Uri(JavaObject, Protocol):

@@ -1,4 +1,4 @@
-"""List many directories with the session's filesystems in one JVM call, as an Arrow table.
+"""List many directories in one JVM call, with the session's filesystems, as an Arrow batch.
 
 In the other direction, :func:`file_statuses` converts an Arrow table of files to Hadoop's
 ``FileStatus[]``.
@@ -46,9 +46,9 @@ _ARGUMENTS: Final = (
     "scala.collection.immutable.Map",
 )
 PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
-# Names of hidden files, and of files that are still being copied.
+# Matches names of hidden files, and of files that are still being copied.
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
-# The scheme and the authority of a path.
+# Matches the scheme and the authority of a path.
 STORE: Final = r"[^:/]+:(?://[^/]*)?"
 # Separates strings that the JVM returns as one text. Paths cannot contain this character.
 _END: Final = "\0"
@@ -124,13 +124,13 @@ def _varint(value: int) -> bytes:
 
 
 class Listing(NamedTuple):
-    """Data files in the requested directories."""
+    """Data files that were found in the requested directories."""
 
     files: pa.RecordBatch
     """The files, with the columns of :data:`splitlib.model.FILE_SCHEMA`. ``partition`` is the
     position of the file's directory among the requested directories."""
     statuses: Seq[FileStatus]
-    """The same files as their filesystem returned them, a ``Seq[FileStatus]``."""
+    """Hadoop's statuses of the same files from the listing, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
     """Positions of the requested directories that do not exist."""
 
@@ -218,7 +218,7 @@ def _listing(statuses: Seq[FileStatus], shown: Sequence[Sequence[str]]) -> Listi
 
 
 def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[HadoopPath]:
-    """Convert a ``Seq[URI]`` to a ``Seq[Path]``, each qualified by its filesystem."""
+    """Convert a ``Seq[URI]`` to a ``Seq[Path]`` of fully qualified paths."""
     functions = scala.functions
     to_path = functions.function(functions.constructor(PATH, "java.net.URI"))
     paths: Seq[HadoopPath] = scala.mapped(locations, to_path)
@@ -296,7 +296,7 @@ def flat_listing(
     The result is None if the directories have to be listed one by one: if they are not on S3, if
     ``allowed_locations`` is set, if Hadoop is configured with a path filter, if a directory occurs
     twice, or if one directory contains all others. The result has no files if the listing failed,
-    or would need too many requests. It fails, for example, without permission to list the parent.
+    or would need too many requests. For example, listing fails without permission on the parent.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -350,7 +350,7 @@ def _above(directories: list[str]) -> str | None:
 def _listed(
     scala: Scala, filesystem: HadoopFiles, path: HadoopPath, most: int
 ) -> Seq[FileStatus] | None:
-    """Return a ``Seq[FileStatus]`` of all files below a path, or None for more than ``most``."""
+    """Return the files below a path, a ``Seq[FileStatus]``, or None for more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
     # The iterator takes one or two permits for each file. When no permit is left, it stops,

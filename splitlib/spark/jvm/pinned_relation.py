@@ -1,6 +1,6 @@
 """Create Spark relations over a fixed list of files, and count the files that a query would read.
 
-Such a relation is called a pinned scan. Creating one lists no directory and opens no file. Its file
+Such a relation is called a pinned scan. Creating it lists no directory and opens no file. Its file
 index comes from :mod:`splitlib.spark.jvm.file_index`.
 """
 
@@ -59,7 +59,7 @@ PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
 error."""
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # Reading a file without field ids is an error. With ``true`` all its columns would be null.
+    # Spark raises an error for a file without field ids. With ``true``, all columns would be null.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     # A struct stays non-null, even if the file has none of the requested fields.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
@@ -167,7 +167,7 @@ def pinned_leaf(
         files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
         partitions: Columns that identify each partition, for the digest that names the scan.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
-        known: The same files as their filesystem returned them, as for
+        known: Hadoop's statuses of the same files from a listing, as for
             :func:`splitlib.spark.jvm.file_index.pinned_index`; None if they were not listed.
         keeps_entry: Whether the copy keeps the leaf's catalog entry. Without the entry, Spark
             estimates the size from the files and not from the table's statistics.
@@ -254,14 +254,14 @@ def case_insensitive(scala: Scala, options: ScalaMap) -> ScalaMap:
 def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the data source options with ``PINNED_OPTIONS`` added.
 
-    These replace given options of the same name, compared without case.
+    The pinned options replace options of the same name, ignoring case.
     """
     pinned = {name.lower() for name in PINNED_OPTIONS}
     return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Return Hadoop options for the scan's own storage options, or an empty dict without any."""
+    """Return Hadoop options for the scan's own storage options, or an empty dict if it has none."""
     if not scan.storage:
         return {}
     found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")

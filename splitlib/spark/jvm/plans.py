@@ -37,14 +37,14 @@ class Expressions:
     def alias(
         self, expression: CatalystExpression, name: str, like: CatalystExpression | None = None
     ) -> CatalystExpression:
-        """Name an expression. It gets the id of the attribute ``like``, or a new id by default."""
+        """Name an expression. The alias has the id of ``like``, or a new id if ``like`` is None."""
         ids = self._jvm.object_(f"{EXPRESSIONS}.NamedExpression")
         new_id = ids.newExprId() if like is None else like.exprId()
         nil, none = self._scala.nil, self._scala.none
         return self._expression("Alias", expression, name, new_id, nil, none, nil)
 
     def null_like(self, attribute: CatalystAttribute) -> CatalystExpression:
-        """Return a null of the attribute's type, named ``unread``."""
+        """Return a NULL literal of the attribute's type, with the name ``unread``."""
         return self.alias(self._expression("Literal", None, attribute.dataType()), "unread")
 
     def all_of(self, conditions: Sequence[CatalystExpression]) -> CatalystExpression:
@@ -91,7 +91,7 @@ class Expressions:
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
     def attempted(self, expression: CatalystExpression) -> CatalystExpression:
-        """Return an expression that gives null where this one would raise an error."""
+        """Return an expression that is null where ``expression`` would raise an error."""
         return self._expression("TryEval", expression)
 
     def raises(self, expression: CatalystExpression) -> CatalystExpression:
@@ -107,7 +107,7 @@ class Expressions:
     ) -> CatalystExpression:
         """Rename the attributes of an expression to their names in ``output``.
 
-        Without this, the names may differ in case, because a query can spell them in any case.
+        The names may differ in case, because a query can spell column names in any case.
 
         Args:
             expression: An expression over attributes with the ids of those in ``output``.
@@ -179,8 +179,8 @@ class Plans:
         self.expressions = Expressions(scala)
         """Builds expressions."""
         self._nodes: dict[str, dict[Path, LogicalPlan]] = {}
-        """Cached nodes by path, for each root plan by its Py4J id. The root itself is cached too,
-        so that Py4J does not reuse its id."""
+        """Cached nodes by path, in one dict for each plan. The outer keys are Py4J's ids of the
+        plans. Each plan is cached too, so that Py4J does not reuse its id."""
 
     def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
@@ -260,7 +260,7 @@ class Plans:
         return plan.deterministic()
 
     def same_result(self, one: LogicalPlan, other: LogicalPlan) -> bool:
-        """Return whether Spark's ``sameResult`` finds that two plans have the same result."""
+        """Return whether two plans have the same result, according to Spark's ``sameResult``."""
         return one.sameResult(other)
 
     def semantic_hash(self, plan: LogicalPlan) -> int:
@@ -278,7 +278,7 @@ class Plans:
     def qualified_like(
         self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
     ) -> LogicalPlan:
-        """Qualify the columns of ``plan`` in the same way as the given attributes, by position."""
+        """Give each column of ``plan`` the qualifier of the attribute at the same position."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 
@@ -357,7 +357,7 @@ class Plans:
     def with_leaves(
         self, plan: LogicalPlan, new: Sequence[tuple[LogicalPlan, LogicalPlan]]
     ) -> LogicalPlan:
-        """Replace leaves of a plan and its subqueries. ``new`` has pairs of old and new leaf."""
+        """Replace leaves of a plan and its subqueries. ``new`` has pairs of old and new leaves."""
         rule: Any = self._scala.map({})  # a Scala map is a partial function
         for old, leaf in new:
             rule = rule.updated(old, leaf)

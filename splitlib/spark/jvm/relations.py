@@ -34,11 +34,11 @@ _BUILDS_FILTERED: Final = (
     "org.apache.spark.sql.connector.read.SupportsPushDownFilters",
     "org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters",
 )
-# A DataSource V2 table, before and after the optimizer has pushed filters and columns into it.
+# Class name of leaves that read a DataSource V2 table in analyzed plans.
 _TABLE: Final = "DataSourceV2Relation"
 SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
 """Class name of leaves that read a DataSource V2 table in optimized plans. Such a leaf holds the
-data source's scan object."""
+data source's scan object, into which filters and columns have been pushed."""
 # Package of data sources that are written in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _OF_JDBC: Final = "org.apache.spark.sql.execution.datasources.jdbc."
@@ -379,7 +379,7 @@ class Relations:
         return None if self.is_of_hive(leaf) else leaf.relation().location()
 
     def option_of_source(self, leaf: LogicalPlan, name: str) -> str | None:
-        """Return an option of a ``python`` source, or None. Names are case-insensitive."""
+        """Return an option of a ``python`` source, or None if it is not set. Names ignore case."""
         relation = leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)
@@ -404,7 +404,7 @@ class Relations:
         return files_of(self._scala, some, self._scala.seq([number])).files
 
     def files_of(self, directories: Seq[PartitionDirectory]) -> Listing:
-        """Return the files of a ``Seq[PartitionDirectory]``."""
+        """Return the files of a ``Seq[PartitionDirectory]`` as a listing."""
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         length = functions.calling(self._scala.operations, "length")

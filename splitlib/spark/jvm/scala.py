@@ -36,7 +36,7 @@ T = TypeVar("T")
 _PIECE: Final = 7000
 # The last character that has a single UTF-16 code unit. Characters after it have two.
 _LAST_OF_ONE_UNIT: Final = 0xFFFF
-# Texts with more characters than this are fetched in one response, which is faster for them.
+# Texts with more characters are fetched in one response, which is faster for long texts.
 _LONG: Final = 1_000_000
 _ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
 _WRAPPED: Final = "scala.collection.mutable.WrappedArray"
@@ -74,7 +74,7 @@ class Scala(ABC):
 
     @cached_property
     def nil(self) -> Seq[Never]:
-        """Empty ``Seq``."""
+        """The empty ``Seq``."""
         found: Seq[Never] = self.jvm.object_("scala.collection.immutable.Nil")
         return found
 
@@ -91,15 +91,15 @@ class Scala(ABC):
 
     @abstractmethod
     def array_to_seq(self) -> MethodHandle:
-        """Return a handle of the method behind :meth:`seq_of_array`, for an ``Object[]``."""
+        """Return a method handle that converts an ``Object[]`` as :meth:`seq_of_array` does."""
 
     @abstractmethod
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
-        """Return a ``List`` with ``item`` in front of the others."""
+        """Return a ``List`` of ``item`` followed by ``items``."""
 
     @abstractmethod
     def appended(self, items: Seq[T], item: object) -> Seq[T]:
-        """Return a ``Seq`` with ``item`` after the others."""
+        """Return a ``Seq`` of ``items`` followed by ``item``."""
 
     @abstractmethod
     def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
@@ -110,7 +110,7 @@ class Scala(ABC):
         """Return the items of two collections in one ``Seq``."""
 
     def mapped(self, items: Seq[Any], *functions: Function[T]) -> Seq[T]:
-        """Apply the functions to each item, one after the other, and return the results."""
+        """Apply the functions to each item, in this order, and return a ``Seq`` of the results."""
         for function in functions:
             items = self._mapped(items, function)
         return items
@@ -120,15 +120,15 @@ class Scala(ABC):
 
     @abstractmethod
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
-        """Concatenate the collections that a function returns for each item."""
+        """Concatenate the collections that a function returns for each item into one ``Seq``."""
 
     @abstractmethod
     def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
-        """Apply a function to the items at the same position in two or three columns."""
+        """Apply a function to the items at each position of two or three columns."""
 
     @abstractmethod
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
-        """Group items by the result of a function, in a ``Map`` from result to array of items."""
+        """Return a ``Map`` from each result of a function to the items with this result."""
 
     @abstractmethod
     def strict(self, items: Items[T]) -> Items[T]:
@@ -208,7 +208,7 @@ def _scala(jvm: Jvm) -> Scala:
 
 
 class _Current(Scala):
-    """Scala 2.13 and later."""
+    """Implementation for Scala 2.13 and later."""
 
     seq_class = "scala.collection.immutable.Seq"
     operations = "scala.collection.SeqOps"
@@ -268,7 +268,7 @@ class _Current(Scala):
 
 
 class _Scala212(Scala):
-    """Scala 2.12, where a builder is the last argument of most methods."""
+    """Implementation for Scala 2.12, where a builder is the last argument of most methods."""
 
     seq_class = "scala.collection.Seq"
     operations = "scala.collection.SeqLike"
@@ -277,7 +277,7 @@ class _Scala212(Scala):
     def _builder(self) -> JavaObject:
         """Builder argument that makes the result a ``Vector`` for collections of any class.
 
-        Without it, a lazy ``Stream`` gives another one, whose text shows only the first items.
+        Without it, mapping a lazy ``Stream`` returns a ``Stream``, whose text lacks items.
         """
         vectors = self.jvm.object_("scala.collection.immutable.IndexedSeq").canBuildFrom()
         found: JavaObject = self.jvm.object_("scala.collection.package").breakOut(vectors)

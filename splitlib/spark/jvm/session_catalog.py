@@ -86,7 +86,7 @@ class HivePartitions:
             Py4JError: if the metastore raises an error, or Spark lacks one of the internal methods.
         """
         jvm, functions = self._scala.jvm, self._scala.functions
-        # Send all names in one call. Partition names escape line breaks.
+        # Send all names in one call, one per line. Line breaks in partition names are escaped.
         lines = jvm.class_("java.util.regex.Pattern").compile("\n")
         wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
         # ``withHiveState`` sets Hive's class loader, takes the client's lock and retries.
@@ -118,7 +118,7 @@ class _Methods(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _methods(scala: Scala, catalog: JavaClass, client: JavaClass, table: JavaClass) -> _Methods:
-    """Return the methods of these classes. They are cached, since lookups take many JVM calls."""
+    """Look up the private methods. The result is cached, since this takes many JVM calls."""
     functions = scala.functions
     hive = functions.declared(client, "client")
     request = functions.declared(
@@ -191,7 +191,7 @@ class CatalogPartitions:
         return self._scala.array(_ROW, self._scala.mapped(partitions, functions.function(to_row)))
 
     def schema(self) -> dict[str, Any]:
-        """Return the partition columns as a schema in Spark's JSON format."""
+        """Return the schema of the partition columns, as a dict in Spark's JSON format."""
         found: dict[str, Any] = json.loads(self._partition_schema.json())
         return found
 
@@ -204,7 +204,7 @@ class CatalogPartitions:
         return self._hive() is not None
 
     def names(self) -> list[str]:
-        """Request the names of all partitions."""
+        """Request and return the names of all partitions."""
         found = self._catalog.listPartitionNames(self._identifier, self._scala.none)
         # Partition names escape control characters, so line breaks can separate them.
         return _lines(self._scala.text(found, "\n"))
@@ -244,7 +244,7 @@ class CatalogPartitions:
             return None
 
     def by_condition(self, condition: str) -> Seq[CatalogPartition] | None:
-        """Request partitions that match an SQL condition, or return None if it is rejected."""
+        """Request partitions that match an SQL condition. Return None if the catalog rejects it."""
         relation = self._session.table(self._identifier.quotedString())
         plan = relation.where(condition).queryExecution().analyzed()
         conditions = self._scala.seq([plan.condition()])
@@ -302,7 +302,7 @@ class CatalogPartitions:
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
     def together(self, parts: Iterable[tuple[Seq[T], Sequence[int] | None]]) -> Seq[T]:
-        """Concatenate items of several Scala ``Seq`` into one.
+        """Concatenate selected items of several Scala ``Seq`` objects into one ``Seq``.
 
         Args:
             parts: Pairs of a ``Seq`` and the positions of its items to take. Positions are None to
