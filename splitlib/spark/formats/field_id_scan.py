@@ -238,7 +238,7 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """Top-level columns with equality columns, including columns dropped from the table."""
+        """Top-level columns that are or contain equality columns, even those of dropped fields."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
