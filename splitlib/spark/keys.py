@@ -36,7 +36,8 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
-# Operators that pass batches of rows to Python or to a script, which may be nondeterministic.
+# Operators that pass batches of rows to a Python function or a script. These may be
+# nondeterministic.
 _FOREIGN = re.compile(
     r"^[\s:+|\-]*(ScriptTransformation|Map(?:Partitions)?In\w+|FlatMap(?:Co)?GroupsIn\w+)\b",
     re.MULTILINE,
@@ -47,8 +48,8 @@ _ORDERED = re.compile(
     r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
     re.IGNORECASE,
 )
-# Functions whose result may change each time they are computed. Without Spark's internals, the plan
-# text is searched for these names.
+# Functions whose result may change with each call. The plan text is searched for these names if
+# Spark's internals are unavailable.
 _VOLATILE = re.compile(
     r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
     r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
@@ -69,13 +70,13 @@ _UNLIMITED_ROWS = 2**31 - 2
 
 
 def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
-    """Return why ``df`` may have different rows when it is computed again, or None if it cannot.
+    """Return why ``df`` may have other rows when computed again, or None if it is deterministic.
 
-    Without Spark's internals, only the plan text is checked. Then ``rand(`` in a string literal
-    counts as a call, too. On Spark Connect, Python UDFs are assumed to be deterministic.
+    If Spark's internals are unavailable, only the plan text is checked, so ``rand(`` in a string
+    literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
 
     Args:
-        df: Any DataFrame.
+        df: The DataFrame to check.
         trusts_foreign: Whether to assume that ``mapInPandas`` and similar operators are
             deterministic.
     """
@@ -124,20 +125,20 @@ class KeyColumn(NamedTuple):
 
     @property
     def collation(self) -> str | None:
-        """The column's collation, or None if it is not a string or is compared by bytes."""
+        """The column's collation, or None if the column is no string or is compared byte by byte."""
         return collation_of(self.field.dataType)
 
     @property
     def why_no_keys(self) -> str | None:
-        """Why the column cannot be a key, as a phrase that follows its name; None if it can."""
+        """Why the column cannot be a join key, as a phrase to follow its name; None if it can."""
         if self.collation is not None:
-            # Spark may use this collation for the join, even if the fact column has another one.
+            # Spark may use this collation for the join, even if the fact column's is different.
             return f"is compared by its collation {self.collation}."
         return None
 
     @property
     def is_of_months(self) -> bool:
-        """Whether the column is a year-month interval, which is collected as a number of months."""
+        """Whether the column is a year-month interval, whose keys are collected as months."""
         return isinstance(self.field.dataType, YearMonthIntervalType)
 
 
@@ -150,9 +151,9 @@ def in_months(interval: Column) -> Column:
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
     """Resolve each name to a column, or to a struct field such as ``a.b``.
 
-    A column with exactly this name, including dots and backticks, has precedence. Otherwise,
-    backticks around names are ignored. Case matters if the session is case sensitive, or if names
-    differ only in case.
+    A column with exactly this name, including dots and backticks, has precedence. If there is none,
+    backticks around the parts of the name are ignored. Names that differ in case match only if no
+    name matches exactly and the session is case-insensitive.
 
     Raises:
         InvalidFilter: if a column does not exist.
@@ -194,9 +195,9 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Return the fields that ``name`` begins with, each with the rest of ``name``, longest first.
+    """Return the fields that ``name`` starts with, longest first, each with the rest of ``name``.
 
-    For example, ``a.b.c`` may begin with a column ``a.b`` or with a column ``a``.
+    For example, ``a.b.c`` may start with a column ``a.b`` or with a column ``a``.
     """
     exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
     if not exact and not exactly:
@@ -217,7 +218,7 @@ def collect_keys(
     *,
     null_safe: bool = False,
 ) -> DynamicFilteringData:
-    """Collect the distinct keys of ``dimension``, under the names of the fact columns.
+    """Collect the distinct join keys of ``dimension``, renamed to the fact columns.
 
     Year-month intervals are collected as numbers of months.
 
@@ -227,11 +228,11 @@ def collect_keys(
             above the threshold.
         on: Mapping from fact columns to dimension columns.
         fact: Schema of the fact table, or None if it is unknown.
-        config: Settings that contain the threshold, and what to do with keys above it.
+        config: Settings with the threshold, and with what to do if the keys exceed it.
         null_safe: Whether to keep keys that contain a null, for a join with ``<=>``.
 
     Raises:
-        NonDeterministicDimension: if the keys may change. :func:`splitlib.freeze` prevents that.
+        NonDeterministicDimension: if the keys may change; :func:`splitlib.freeze` prevents that.
         InvalidFilter: if a column does not exist.
     """
     columns = key_columns(dimension, on.values())
@@ -295,7 +296,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
-    """Return how many rows fit the threshold, as an estimate for columns of variable width."""
+    """Return how many rows fit the threshold. For variable-width columns, this is an estimate."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
         variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
@@ -338,10 +339,10 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Collect keys that exceed the threshold. The result matches more values than the keys.
+    """Return a filter for keys that exceed the threshold. It also matches values between the keys.
 
-    Several fields are collected separately. A single field becomes a range. The result prunes
-    nothing if ``filter_on_exceed`` is ``all``, or if the type has no ranges.
+    Each of several columns is collected separately. A single column becomes a range. The filter
+    prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no ranges.
     """
     schema = plain_schema(schema)
     if config.filter_on_exceed == "all":
@@ -362,10 +363,10 @@ def _beyond(
 def _of_full_length(
     keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
 ) -> DataFrame:
-    """Drop keys that cannot equal a CHAR(n) column, because their length is not n.
+    """Drop keys whose length is not n, because no value of a CHAR(n) column can equal them.
 
-    Spark pads the values of the column to n characters when it reads them. Keys of type CHAR are
-    kept: Spark pads them for the comparison, so their length is irrelevant.
+    Spark pads the column's values to n characters when it reads them. Keys of type CHAR are kept,
+    because Spark also pads them for the comparison.
 
     Args:
         keys: The keys.

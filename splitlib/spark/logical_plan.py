@@ -18,7 +18,7 @@ and -1 - i for the plan of the i-th subquery in the node's expressions."""
 
 
 class UnknownPlan(ValueError):
-    """Raised if a plan's JSON has an unknown format."""
+    """Raised if Spark's JSON of a plan does not have the expected format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Place:
     """Position of an expression in a plan."""
 
     node: Path
-    """Path of the node."""
+    """Path of the node that has the expression."""
     number: int
-    """Index into Catalyst's ``node.expressions()``."""
+    """Index of the root expression in Catalyst's ``node.expressions()``."""
     inside: tuple[int, ...] = ()
-    """Child numbers on the path down from that expression; empty for that expression itself."""
+    """Child indexes from the root expression down to this one; empty for the root expression."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +59,10 @@ class Expression:
 
     @property
     def shape(self) -> object:
-        """A value for comparing expressions: equal attributes and equal casts have equal shapes.
+        """Hashable value by which expressions are compared.
 
-        Every other expression has a unique shape, and so does a cast with strings.
+        Equal attributes and equal casts have equal shapes. A cast to a type with strings has a
+        unique shape, and so has every other expression.
         """
         match self.kind:
             case "AttributeReference":
@@ -127,7 +128,7 @@ def parse_plan(text: str) -> Node:
     """Parse the JSON that ``LogicalPlan.toJSON`` returns.
 
     Raises:
-        UnknownPlan: if the JSON has an unknown format.
+        UnknownPlan: if the JSON does not have the expected format.
     """
     objects = iter(json.loads(text))
     try:
@@ -152,7 +153,7 @@ def conjuncts(condition: Expression) -> list[Expression]:
 
 
 def _has_strings(kind: Any) -> bool:
-    """Return whether a type contains strings. A plan's JSON does not show their collations."""
+    """Return whether a type contains strings, whose collations the plan's JSON does not show."""
     return "string" in json.dumps(kind)
 
 
@@ -191,7 +192,7 @@ def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Yield the expressions in one argument, each as the list of its JSON objects."""
+    """Yield each expression in a constructor argument, as the list of its JSON objects."""
     if isinstance(value, list) and value:
         if isinstance(value[0], dict) and "num-children" in value[0]:
             yield value
@@ -201,7 +202,7 @@ def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Yield the subquery plans in one argument, in the same order as Catalyst's ``subqueries``."""
+    """Yield the subquery plans in a constructor argument, in the order of ``subqueries``."""
     if isinstance(value, list):
         for item in value:
             yield from _nested_plans(item)

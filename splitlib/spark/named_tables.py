@@ -57,8 +57,8 @@ _CHANGES: Final = re.compile(
 )
 _WORDS_BEFORE: Final = 6
 _LONGEST_WORD: Final = 10
-# Global temporary views have their own database, so a view can have the last part of the table's
-# name. Queries may qualify columns by this part. All sessions share these views.
+# Global temporary views have their own database, so a view can have the table's unqualified name,
+# by which queries may qualify columns. All sessions share these views, so a lock protects them.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
 
@@ -131,7 +131,7 @@ class NamedTable:
         return cls(spark, table, config)
 
     def placeholder(self) -> tuple[DataFrame, str]:
-        """Return a relation without rows, and the root path that identifies it in a plan."""
+        """Return a DataFrame without rows, and the root path that identifies it in a plan."""
         scan = FileScan(
             format="parquet",
             options={},
@@ -149,7 +149,7 @@ class NamedTable:
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, Report]:
-        """Return a DataFrame of the matching files, and a report on how they were selected."""
+        """Return a DataFrame that reads the matching files, and a report on their selection."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
@@ -166,8 +166,8 @@ def named_tables(
     Args:
         spark: Session of the query.
         query: Any SQL text.
-        opened: Stack to which the open tables are added. The caller closes it after the query is
-            planned.
+        opened: Exit stack that receives the opened tables. The caller closes the stack after the
+            query is planned.
 
     Raises:
         SplitlibError: in the same cases as :func:`splitlib.load_table`.
@@ -190,7 +190,7 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
-    # A statement's views read whole tables, because Spark runs it at once, without the planner.
+    # Spark executes a statement immediately, without the planner, so its views read whole tables.
     prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
@@ -235,8 +235,7 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # This is a column that is qualified by the full table name. The last part of the table
-            # name is sufficient.
+            # A column is qualified by the full table name. The last part of that name suffices.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)

@@ -22,8 +22,8 @@ _WRITES_QUERY: Final = (
     "ReplaceTableAsSelect",
     "OverwriteByExpression",  # INSERT … REPLACE WHERE
 )
-# Root nodes of parsed queries. Any other node is not a query, such as the nodes of scripts, EXECUTE
-# IMMEDIATE, SET VAR and statements that a later version of Spark adds.
+# Root nodes of parsed queries. A plan with any other root is not treated as a query, for example a
+# script, EXECUTE IMMEDIATE, SET VAR or a statement that a later Spark version adds.
 _QUERIES: Final = frozenset(
     {
         "Aggregate",
@@ -65,7 +65,7 @@ _QUERIES: Final = frozenset(
         "WithWindowDefinition",
     }
 )
-# Statements that read no table: they change settings or list objects of catalogs.
+# Statements that read no table. They change session settings or list catalog objects.
 _OF_SESSION: Final = frozenset(
     {
         "ResetCommand",
@@ -87,14 +87,14 @@ _STATEMENTS: Final = (f"{LOGICAL}.Command", f"{LOGICAL}.ParsedStatement")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedCommand:
-    """A command that reads data and writes it to a table."""
+    """A parsed SQL command that writes or changes the rows of a table, such as INSERT or MERGE."""
 
     kind: Literal["query", "change", "merge"]
-    """``query`` writes a query's result, ``change`` is UPDATE or DELETE, ``merge`` is MERGE."""
+    """``query`` for INSERT and CTAS, ``change`` for UPDATE and DELETE, ``merge`` for MERGE."""
     catalyst: Catalyst
-    """Access to the plans of the session."""
+    """Access to the session's Catalyst plans."""
     node: ParsedPlan
-    """Unresolved Catalyst node of the command."""
+    """The command's node in Catalyst's unresolved plan."""
     around: ParsedPlan | None = None
     """``UnresolvedWith`` node around the command; None if the command has no ``WITH``."""
 
@@ -102,7 +102,7 @@ class ParsedCommand:
     def of(cls, catalyst: Catalyst, text: str) -> Self | None:
         """Parse the SQL text of a command.
 
-        The result is None if the text is another kind of statement or cannot be parsed.
+        Return None if the text cannot be parsed, is another statement, or is UPDATE without WHERE.
         """
         plans = catalyst.plans
         node, around = parsed_plan(catalyst.spark, text), None
@@ -123,7 +123,7 @@ class ParsedCommand:
 
     @property
     def query(self) -> LogicalPlan:
-        """Query whose result the command writes, with the definitions of the command's ``WITH``."""
+        """Plan of the query whose result the command writes, including the command's ``WITH``."""
         return self.within(self.node.query())
 
     @property
@@ -132,7 +132,7 @@ class ParsedCommand:
         return self.within(self.node)
 
     def within(self, plan: LogicalPlan) -> LogicalPlan:
-        """Put a plan below the command's ``WITH``, so that the plan can use its definitions."""
+        """Return the plan inside the command's ``WITH``, so that the plan can refer to the CTEs."""
         if self.around is None:
             return plan
         return self.catalyst.plans.with_named_arguments(self.around, {"child": plan})
@@ -144,7 +144,7 @@ class ParsedCommand:
 
     @property
     def replaces_by_condition(self) -> bool:
-        """Whether the command replaces the rows of a table that meet a condition."""
+        """Whether the command replaces rows that match a condition, as REPLACE WHERE does."""
         if self.catalyst.plans.kind(self.node) == "OverwriteByExpression":
             return True
         names = self.catalyst.scala.argument_names(self.node)
@@ -152,12 +152,12 @@ class ParsedCommand:
 
     @property
     def source(self) -> LogicalPlan:
-        """Plan of a MERGE source, with the definitions of the command's ``WITH``."""
+        """Plan of the source of a MERGE, including the command's ``WITH``."""
         return self.within(self.node.sourceTable())
 
     @property
     def condition(self) -> CatalystExpression:
-        """Condition that selects the rows to change; for MERGE the ``ON`` condition."""
+        """Condition that selects the rows to change. For MERGE, this is the ``ON`` condition."""
         if self.kind == "merge":
             return self.node.mergeCondition()
         condition = self.node.condition()
@@ -166,7 +166,7 @@ class ParsedCommand:
 
     @property
     def changes_rows_without_partner(self) -> bool:
-        """Whether the command has a clause ``WHEN NOT MATCHED BY SOURCE``."""
+        """Whether the command is a MERGE with a ``WHEN NOT MATCHED BY SOURCE`` clause."""
         return self.kind == "merge" and not self.node.notMatchedBySourceActions().isEmpty()
 
     @property
@@ -179,7 +179,7 @@ class ParsedCommand:
     def with_query(self, query: LogicalPlan) -> LogicalPlan:
         """Return a copy of the command's plan that writes the result of another query.
 
-        That query cannot use the definitions of the command's ``WITH``.
+        The copy has no ``WITH``, so the new query cannot refer to the command's CTEs.
         """
         return self.catalyst.plans.with_named_arguments(self.node, {"query": query})
 
@@ -188,7 +188,7 @@ class ParsedCommand:
         return self._with({"sourceTable": source})
 
     def with_also(self, condition: str) -> Self:
-        """Return a copy of the command with an SQL condition added by AND to its own."""
+        """Return a copy of the command whose condition is combined with ``condition`` by AND."""
         both = self.catalyst.expressions.all_of(
             [
                 self.condition,
@@ -220,7 +220,7 @@ def can_be_parsed(spark: SparkSession, text: str) -> bool:
 def is_statement(spark: SparkSession, text: str) -> bool:
     """Return whether an SQL text is a command, which ``spark.sql`` executes immediately.
 
-    The result is false if the text cannot be parsed.
+    Return False if the text cannot be parsed.
     """
     parsed = parsed_plan(spark, text)
     is_a = jvm_of(spark).is_a
@@ -249,12 +249,12 @@ def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
 
 
 def only_reads_settings(parsed: LogicalPlan) -> bool:
-    """Return whether a parsed statement only changes settings or lists names in catalogs."""
+    """Return whether a parsed statement only changes settings or lists catalog objects."""
     return parsed.nodeName() in _OF_SESSION
 
 
 def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
-    """Return the unresolved plan of an SQL text, or None if it cannot be parsed."""
+    """Return the unresolved plan of an SQL text, or None if the text cannot be parsed."""
     try:
         return session_of(spark).sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
@@ -262,7 +262,7 @@ def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
 
 
 def parsed_statement(spark: SparkSession, text: str) -> ParsedPlan:
-    """Return the unresolved plan of an SQL text. If it cannot be parsed, raise Spark's error."""
+    """Return the unresolved plan of an SQL text, or raise Spark's error if it is not valid SQL."""
     parsed = parsed_plan(spark, text)
     if parsed is None:
         parsed = session_of(spark).sessionState().sqlParser().parsePlan(text)

@@ -1,6 +1,6 @@
 """Look up Spark's plan for a table name, and the files that a table's metadata lists.
 
-Delta and Iceberg tables have such metadata, and so do the file sinks of streaming queries. These
+Delta tables, Iceberg tables and the file sinks of streaming queries have such metadata. The listed
 files may be outside the table's directory.
 """
 
@@ -35,8 +35,8 @@ _OBJECT: Final = "java.lang.Object"
 def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """Yield the leaves of a plan and of its subqueries that read data.
 
-    A Delta command is itself a leaf of the plan. Instead of it, the leaves of its target and source
-    are yielded.
+    A Delta command is itself a leaf. In its place, the leaves of its target and source plans are
+    yielded.
     """
     for leaf in catalyst.plans.all_leaves(plan):
         if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
@@ -55,7 +55,7 @@ def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalP
 
 
 def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
-    """Return the files that a leaf reads, if table metadata or Spark's file index lists them.
+    """Return the paths of the files that table metadata or Spark's file index lists for a leaf.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -63,7 +63,7 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
             may read fewer files than its table has.
 
     Returns:
-        The paths of the files, or None for a leaf that reads directories from the catalog.
+        The paths of the files, or None for a leaf whose directories come from the catalog.
 
     Raises:
         RuntimeError: if the files cannot be determined.
@@ -86,7 +86,7 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
 
 
 def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
-    """Return the files of a ``TahoeFileIndex``, including their deletion vector files."""
+    """Return the file paths of a ``TahoeFileIndex``, including its deletion vector files."""
     scala, functions = catalyst.scala, catalyst.scala.functions
     # A prepared index already holds the files that the query's filters selected.
     if str(index.getClass().getSimpleName()) == _PREPARED:
@@ -109,7 +109,7 @@ def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
 
 
 def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
-    """Return the data and delete files of an Iceberg table. This plans a scan of the table."""
+    """Plan a scan of an Iceberg table, and return the paths of its data and delete files."""
     scala, functions = catalyst.scala, catalyst.scala.functions
     if catalyst.plans.kind(leaf) == SCANNED_TABLE:
         scan = leaf.scan()
@@ -124,7 +124,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
     of_iceberg = "org.apache.iceberg.{}".format
     of_task = loader.loadClass(of_iceberg("FileScanTask"))
-    # If a task is of another kind, the JVM raises an error here.
+    # For a task that is not a FileScanTask, the JVM raises an error here.
     planned = scala.seq_of_array(tasks.toArray())
     files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
     to_array = functions.method("java.util.Collection", "toArray")
@@ -136,7 +136,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
 
 
 def _method(scala: Scala, class_: JavaClass, name: str) -> MethodHandle:
-    """Return a handle of a public method without arguments. The method may be inherited."""
+    """Return a handle of a public method that has no parameters and may be inherited."""
     nothing: JavaArray[JavaClass] = scala.jvm.array("java.lang.Class", 0)
     return scala.functions.handle(class_.getMethod(name, nothing))
 
@@ -157,7 +157,8 @@ class TableRead(NamedTuple):
     plan: LogicalPlan
     """Plan that reads the table's rows."""
     leaf: LogicalPlan
-    """Relation that this plan reads; the plan itself if it does not read exactly one relation."""
+    """Relation that this plan reads; the plan itself if it reads no relation or more than one, or
+    if it changes partition values."""
     alias: LogicalPlan | None = None
     """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
     there is none."""
@@ -171,7 +172,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
         name: The name, as in ``spark.table(name)``.
 
     Raises:
-        UnsupportedTable: if Spark does not have the table's data source.
+        UnsupportedTable: if Spark cannot find the table's data source.
         LocationNotAllowed: if the table is outside ``allowed_locations``.
     """
     _refuse_location(catalyst, name)
@@ -197,7 +198,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
 
 
 def _refuse_location(catalyst: Catalyst, name: str) -> None:
-    """Check a table's location, before Spark lists its directory to resolve the table."""
+    """Raise an error for a forbidden location, before Spark lists it to resolve the table."""
     if not is_restricted():
         return
     state = catalyst.execution.own_session.sessionState()
@@ -217,7 +218,7 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
     """Return the relation that a plan reads, if the plan does not change partition values.
 
     The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
-    access control adds row filters and column masks. The result is None for any other plan.
+    access control adds row filters and column masks. Return None for any other plan.
     """
     shown = []
     while catalyst.plans.kind(plan) in ("Project", "Filter"):
@@ -237,16 +238,16 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
-    """Return a leaf for the session's table with this name, if its files are at this location.
+    """Return a plan leaf that represents the catalog table at this location.
 
-    The leaf is never read. It is added to plans because Spark searches them for tables, for example
-    before it overwrites a table. No files are listed. Spark would list the files of an
-    unpartitioned table to create its relation, so the leaf of such a table has no columns.
+    The leaf is never read. It is added to plans because Spark searches plans for tables, for
+    example before it overwrites a table. No files are listed. To create the relation of an
+    unpartitioned table, Spark would list its files, so the leaf of such a table has no columns.
 
     Args:
         catalyst: Access to the plans of the session.
         name: The name of the table.
-        location: The directory, in Hadoop's spelling.
+        location: The directory, as a Hadoop path.
 
     Returns:
         The leaf, or None if there is no such table at this location.
@@ -270,7 +271,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
 
 
 def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
-    """Return whether a ``CatalogTable`` is at the location, with its partitions in the catalog."""
+    """Return whether a ``CatalogTable`` is at ``location`` and has its partitions in the catalog."""
     if metadata.storage().locationUri().isEmpty():
         return False
     partitioned = not metadata.partitionColumnNames().isEmpty()
@@ -286,9 +287,9 @@ def _is_by_hive(metadata: CatalogEntry) -> bool:
 
 
 def _is_listed(metadata: CatalogEntry) -> bool:
-    """Return whether Spark lists the files of a ``CatalogTable`` to create its relation."""
+    """Return whether Spark has to list the table's files to create its relation."""
     if not metadata.partitionColumnNames().isEmpty():
         return False
-    # Spark reads Hive tables in these formats with its own readers.
+    # Spark converts Hive tables in these formats to its own relations, which list the files.
     serde = metadata.storage().serde().toString()
     return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

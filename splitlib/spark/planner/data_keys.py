@@ -67,7 +67,7 @@ _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Files:
-    """A scan of Parquet or ORC files that a query reads once."""
+    """A scan of Parquet or ORC files that occurs once in the query."""
 
     outcome: ScanOutcome
     scan: SessionScan
@@ -84,12 +84,12 @@ class _Files:
 
     @property
     def form(self) -> str:
-        """Format of the files."""
+        """Name of the file format, such as ``parquet``."""
         return self.scan.table.metadata.read_format.name
 
     @property
     def has_footers(self) -> bool:
-        """Whether splitlib reads footers. It cannot for ORC: no library reads ORC statistics."""
+        """Whether splitlib can read the files' statistics. No library reads those of ORC files."""
         return self.form == "parquet"
 
     @property
@@ -119,7 +119,7 @@ def scans_read_once(
     """Return the outcomes of the scans that the query reads once, by path in the optimized plan.
 
     A condition applies to all occurrences of a scan. If there were several, the condition for one
-    of them could drop rows that another one needs.
+    occurrence could drop rows that another occurrence needs.
     """
     places: dict[Scan, list[Path]] = {}
     for leaf in (node for node in query.optimized_tree.walk() if node.is_leaf):
@@ -140,12 +140,12 @@ def with_data_keys(
     copied: Collection[Scan],
     executor: Executor,
 ) -> list[ScanOutcome]:
-    """Return the outcomes of the scans, with conditions from the join keys of data columns.
+    """Filter scans by the join keys of data columns, and return the new outcomes of all scans.
 
     Args:
         query: The query.
         plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
-        outcomes: Outcomes of the query's scans.
+        outcomes: Outcomes of the query's scans after partition pruning.
         copied: Scans that the optimizer may have copied. They get no condition.
         executor: Executor that collects keys and reads footers in parallel.
     """
@@ -157,7 +157,7 @@ def with_data_keys(
 
 
 class _DataKeys:
-    """Find a query's joins on data columns of large scans, and filter the scans by the keys."""
+    """Join filters on data columns of one query's large scans."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _DataKeys:
             try:
                 found[outcome.scan] = self._with_keys(self._files[path], filters)
             except JVM_ERRORS:
-                # The key expression may fail for rows for which the query never evaluates it.
+                # The key expression may raise an error for rows that the query itself never evaluates.
                 _log.debug("Keys of data columns could not be used.", exc_info=True)
         return found
 
@@ -240,7 +240,7 @@ class _DataKeys:
         return found
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
-        """Return the outcome of a scan, with conditions from join filters that skip row groups."""
+        """Return a scan's outcome, filtered by the join keys that let Spark skip row groups."""
         catalyst = self._query.catalyst
         tested = [
             {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
@@ -291,7 +291,7 @@ class _DataKeys:
     def _use_of(
         self, files: _Files, groups: FileGroups, data: DynamicFilteringData, seconds: float
     ) -> tuple[FilterUse, list[Column]]:
-        """Return the report entry on the use of the keys, and conditions for the file reader."""
+        """Return the report entry for collected keys, and their conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
         most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
         conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
@@ -311,7 +311,7 @@ class _DataKeys:
     def _notes(
         self, files: _Files, data: DynamicFilteringData, conditions: Sequence[Column]
     ) -> tuple[str, ...]:
-        """Return notes on how the file reader uses the keys."""
+        """Return report notes on how the file reader uses the keys."""
         if not conditions:
             return (f"only whole files are dropped by {', '.join(data.fields)}",)
         columns = files.columns_of(data)
@@ -337,10 +337,9 @@ class _DataKeys:
         found: Sample,
         report: Report,
     ) -> tuple[LogicalPlan, Report]:
-        """Return a scan without the files whose footers exclude all keys, and its report.
+        """Return the scan's plan without the files whose footers exclude all keys, and the report.
 
-        The scan is unchanged if no file can be dropped, or if its list of files cannot
-        be replaced.
+        The plan is unchanged if no file can be dropped, or if the list of files cannot be replaced.
         """
         catalyst, config, node = self._query.catalyst, self._query.config, files.node
         try:

@@ -82,7 +82,7 @@ class Costs:
         return None
 
     def why_never_run(self, node: Node) -> str | None:
-        """Return the reason not to run a part of the plan even if it is small, or None."""
+        """Return the reason not to run a part of the plan, whatever its size, or None."""
         if any(part.path in self._copied_rdds for part in node.walk()):
             # Spark may compute the RDD again for the keys, and get different rows than the query.
             return "the dimension reads an RDD that is also read elsewhere"
@@ -93,7 +93,7 @@ class Costs:
         return None
 
     def has_few_rows(self, node: Node) -> bool:
-        """Return whether a part of the plan reads a single table, which has few rows."""
+        """Return whether a part of the plan reads exactly one table, and it has few rows."""
         leaves = [part for part in node.walk() if part.is_leaf]
         if len(leaves) != 1 or leaves[0].kind not in RELATIONS | TABLES:
             return False
@@ -133,8 +133,8 @@ def worth_collecting(
     """Return copies of the scan sites with only the join filters whose keys are worth collecting.
 
     A scan site is a position in the plan where a prunable scan is read. If a dimension is not run,
-    but its keys are partition values of another site, the filter uses the values that remain at
-    that site after it is pruned.
+    but its keys are partition values of another site, the filter uses the values that remain after
+    that site is pruned.
 
     Args:
         sites: Scan sites by path.
@@ -266,7 +266,7 @@ def copied_scans(
     found = {}
     for leaf in of_tables:
         read = places_read_by(leaf)
-        # If it is unknown what the leaf or the scan reads, the leaf may be a copy of the scan.
+        # An empty set means that the tables are unknown, so the leaf may be a copy of the scan.
         found[leaf.path] = tuple(
             scan for scan, places in known if not read or not places or places & read
         )
@@ -281,13 +281,13 @@ def dead_scans(
 ) -> dict[Path, E]:
     """Return empty scans that replace dead scans, by path in the analyzed plan.
 
-    A dead scan is a scan that the optimizer has dropped from the plan. The result is empty if the
+    A dead scan is a scan that the optimizer has dropped from the plan. Return an empty dict if the
     optimizer would not drop the empty scans as well.
 
     Args:
         analyzed: The analyzed plan.
         unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
-        empty: Function that returns an empty replacement for a scan, or None if that saves nothing.
+        empty: Function that returns a scan's empty replacement, or None if replacing saves nothing.
         optimized_with: Function that replaces nodes of the analyzed plan by path, and optimizes it.
     """
     empty_scans = {scan: empty(scan) for scan in unread}
@@ -314,12 +314,12 @@ def sharing_broadcasts(
     Args:
         root: The optimized plan.
         sites: Paths of the scan sites, where the plan reads prunable scans.
-        broadcast_of: Function that returns equal values for equal join sides, or None if Spark does
-            not broadcast the side.
+        broadcast_of: Function that returns a key for a join side, the same key for equal sides, or
+            None if Spark does not broadcast the side.
     """
     sharing: dict[Hashable, set[Path]] = defaultdict(set)
     for node in root.walk():
-        # Only in an inner join can Spark broadcast either side.
+        # Spark can broadcast either side only in an inner join.
         if node.kind == "Join" and join_type(node) == "Inner":
             for child, other in zip(node.children, reversed(node.children), strict=True):
                 leaf = _leaf_of(child)
@@ -336,7 +336,7 @@ def _leaf_of(node: Node) -> Node:
 
 
 class PlanFacts(Protocol[S]):
-    """A query, with the facts about it that only Spark knows."""
+    """Facts about a query that only Spark knows."""
 
     @property
     def analyzed_tree(self) -> Node:
@@ -377,7 +377,7 @@ class PlanFacts(Protocol[S]):
         """Return the prunable scan of a leaf of either plan, or None for any other node."""
 
     def is_listed(self, scan: S) -> bool:
-        """Return whether splitlib lists a scan's partitions. Others are pruned by a condition."""
+        """Return whether splitlib lists a scan's partitions. Other scans get a condition."""
 
     def places_of(self, scan: S) -> frozenset[str]:
         """Return the tables and directories that a scan reads."""
@@ -415,7 +415,7 @@ class Decisions(Generic[S]):
 
 
 def decide(facts: PlanFacts[S]) -> Decisions[S]:
-    """Decide which scans of a query to prune, and which dimensions provide the keys."""
+    """Decide which of a query's scans to prune, and which dimensions to collect keys from."""
     root, columns = facts.optimized_tree, facts.partition_columns
     leaves = {node: scan for node in root.walk() if (scan := facts.scan_of(node)) is not None}
     copies = copied_leaves(facts.analyzed_tree, root)
