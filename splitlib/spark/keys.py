@@ -125,7 +125,7 @@ class KeyColumn(NamedTuple):
 
     @property
     def collation(self) -> str | None:
-        """The column's collation, or None if the column is no string or is compared byte by byte."""
+        """The column's collation, or None if it is not a string or is compared byte by byte."""
         return collation_of(self.field.dataType)
 
     @property

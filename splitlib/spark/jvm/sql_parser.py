@@ -90,7 +90,7 @@ class ParsedCommand:
     """A parsed SQL command that writes or changes the rows of a table, such as INSERT or MERGE."""
 
     kind: Literal["query", "change", "merge"]
-    """``query`` for INSERT and CTAS, ``change`` for UPDATE and DELETE, ``merge`` for MERGE."""
+    """``query`` for INSERT, CTAS and RTAS, ``change`` for UPDATE or DELETE, ``merge`` for MERGE."""
     catalyst: Catalyst
     """Access to the session's Catalyst plans."""
     node: ParsedPlan

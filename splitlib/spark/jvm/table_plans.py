@@ -271,7 +271,10 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
 
 
 def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
-    """Return whether a ``CatalogTable`` is at ``location`` and has its partitions in the catalog."""
+    """Return whether a ``CatalogTable`` is at the location.
+
+    Return False if the table has partitions that are not in the catalog.
+    """
     if metadata.storage().locationUri().isEmpty():
         return False
     partitioned = not metadata.partitionColumnNames().isEmpty()

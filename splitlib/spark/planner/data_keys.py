@@ -187,7 +187,7 @@ class _DataKeys:
             try:
                 found[outcome.scan] = self._with_keys(self._files[path], filters)
             except JVM_ERRORS:
-                # The key expression may raise an error for rows that the query itself never evaluates.
+                # The key expression may raise an error for rows that the query never passes to it.
                 _log.debug("Keys of data columns could not be used.", exc_info=True)
         return found
 

@@ -1,7 +1,7 @@
 """Decide which join filters may prune a scan site, and collect the reasons why others may not.
 
-A scan site is a position in the optimized plan where a prunable scan is read.
-Keys cannot be applied below some operators, and only Spark can compare values of some types.
+A scan site is a position in the optimized plan where a prunable scan is read. Keys cannot be
+applied below some operators, and only Spark can compare values of some types.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reason:
 
 
 def parts_of(comparisons: Iterable[Comparison]) -> tuple[Expression | str, ...]:
-    """Return the comparisons of a join filter, as the parts of a reason."""
+    """Return the comparisons, combined with AND, in the form of ``Reason.parts``."""
     parts: list[Expression | str] = []
     for one in comparisons:
         parts += [" AND "] if parts else []
@@ -72,7 +72,7 @@ class ScanSite:
     wants_same_rows: bool = False
     """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
-    """Whether a dimension's keys are not collected because its size is too large or unknown."""
+    """Whether keys of a dimension are not collected because its size is too large or unknown."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -90,12 +90,12 @@ class ScanSite:
         return all(one.condition.kind == "IsNotNull" for one in self.conditions)
 
     def without_keys(self, reason: Reason, *, wants_same_rows: bool) -> Self:
-        """Return a copy of this site with a reason why the keys of a dimension cannot prune it."""
+        """Return a copy of this site with a reason why a dimension's keys cannot prune the site."""
         wants_same_rows = wants_same_rows or self.wants_same_rows
         return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
     def because(self, *reasons: Reason | str) -> Self:
-        """Return a copy of this site with more reasons why joins do not prune it."""
+        """Return a copy of this site with more reasons why joins do not prune the site."""
         more = (Reason(r) if isinstance(r, str) else r for r in reasons)
         return replace(self, reasons=(*self.reasons, *more))
 
@@ -126,8 +126,8 @@ _NAMES: Final = {
     "Window": "a window that is not partitioned by the key",
     "WindowGroupLimit": "a rank that is not partitioned by the key",
 }
-# For each operator: the argument with its new columns, and the argument with the expressions that
-# compute these columns. Both arguments list the columns in the same order.
+# For each operator: the argument that lists its new columns, and the argument that lists the
+# expressions that compute these columns, in the same order.
 _MADE: Final = {
     "Aggregate": ("aggregateExpressions", "aggregateExpressions"),
     "ArrowEvalPython": ("resultAttrs", "udfs"),
@@ -137,8 +137,8 @@ _MADE: Final = {
 }
 
 Blocked = Mapping[int, frozenset[tuple[Path, str]]]
-"""By attribute id: the paths of the scans that its keys cannot reach, each with the name of the
-operator that blocks the keys."""
+"""Scans that keys for an attribute cannot reach, by attribute id. Each is a pair of the scan's path
+and the name of the operator that blocks the keys."""
 _PLAIN: Final = re.compile(
     r"binary|boolean|byte|date|decimal\(\d+,-?\d+\)|double|float|integer|long|short|timestamp"
     r"|timestamp_ntz"
@@ -161,7 +161,7 @@ _TOGETHER = "a join condition combines the partition columns with other columns.
 
 
 class BlockedColumns:
-    """Find the attributes that depend on partition columns, but cannot pass keys on to the scan.
+    """The attributes of a plan that depend on partition columns but cannot pass keys to scans.
 
     At least one operator between such an attribute and the scan blocks the keys.
 
@@ -176,7 +176,7 @@ class BlockedColumns:
     def of(self, node: Node) -> Blocked:
         """Return the attributes in a node's output that cannot pass keys on to a scan.
 
-        All nodes that one instance is asked for must be in the same plan.
+        All nodes that are passed to one instance must be in the same plan.
         """
         if node.path not in self._known:
             self._known[node.path] = {} if node.is_leaf else self._of(node)
@@ -274,7 +274,7 @@ def comparable(
 
 
 def _other_kind(side: Expression, type_of: TypeOf) -> str | None:
-    """Return the type of one side of a comparison if only Spark can compare it, else None."""
+    """Return the SQL type of one side of a comparison, or None if splitlib can compare the type."""
     if side.kind in ("AttributeReference", "Cast") and _PLAIN.fullmatch(
         str(side.fields.get("dataType"))
     ):
@@ -309,7 +309,7 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
-        # A dimension that already ran is replaced by its rows, which have the table's column ids.
+        # Skip a dimension that already ran: its rows have the column ids of its table.
         if path not in sites:
             continue
         kept, reasons = comparable(join_filter, type_of)
@@ -342,7 +342,7 @@ def blocked_joins(
     Args:
         root: An optimized plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
-        compared: Paths of the leaves that already have a join filter, or a reason for having none.
+        compared: Paths of the leaves that already have a join filter, or a reason for its absence.
     """
     blocked = BlockedColumns(partition_columns)
     for node in root.walk():

@@ -74,7 +74,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinFilter:
-    """Comparisons of a scan's partition columns with the keys of a dimension, joined by AND."""
+    """Comparisons of a scan's partition columns with a dimension's keys, combined with AND."""
 
     dimension: Dimension
     comparisons: tuple[Comparison, ...]
@@ -112,13 +112,13 @@ class _Graph:
     vertices: list[Node] = field(default_factory=list)
     edges: list[_Edge] = field(default_factory=list)
     owner: dict[int, int | None] = field(default_factory=dict)
-    """By attribute id: number of the vertex that outputs the attribute, or None if several do."""
+    """Number of the vertex that outputs an attribute, by attribute id, or None if several do."""
 
 
 def discover(
     root: Node, partition_columns: frozenset[int], usable: Callable[[Node], bool]
 ) -> list[JoinFilter]:
-    """Return the filters that the joins of an optimized plan imply for its scans.
+    """Return the join filters that follow from the joins of an optimized plan.
 
     Args:
         root: The plan.
@@ -192,7 +192,7 @@ class _Rows(NamedTuple):
     """The attributes of a node that conditions above the node may use."""
 
     ids: frozenset[int] = frozenset()
-    """Ids of attributes that still have the values of their vertex, which is a join input."""
+    """Ids of attributes that have the same values as in the join input that outputs them."""
     or_null: frozenset[int] = frozenset()
     """Ids of attributes that are null in the rows without a match in an outer join."""
 
@@ -250,7 +250,7 @@ def _flatten_join(node: Node, graph: _Graph) -> _Rows:
 def _add_edges(
     graph: _Graph, condition: tuple[Expression, ...], sources: _Rows, targets: _Rows
 ) -> None:
-    """Add an edge from ``sources`` to ``targets`` for each comparison of two vertices."""
+    """Add an edge for each comparison between a vertex of ``sources`` and one of ``targets``."""
     for part in (part for whole in condition for part in conjuncts(whole)):
         operator = OPERATORS.get(part.kind)
         if operator is None or not is_function(part):
@@ -303,8 +303,8 @@ def _filters(
     for (leaf, target, source, _), comparisons in found.items():
         assert isinstance(target, int)
         assert isinstance(source, int)
-        # Another dimension whose keys equal the same column prunes it directly. It does not need
-        # to narrow this dimension too.
+        # Another dimension whose keys are compared with the same column prunes the scan directly,
+        # so that dimension does not need to narrow this one.
         reached = {
             (comparison.key.shape, other)
             for comparison in comparisons
@@ -315,7 +315,7 @@ def _filters(
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
-    """Return the edges and all edges that follow from them: a = b and b = c imply a = c."""
+    """Return the edges, and all edges that they imply: a = b and b = c imply a = c."""
     closed = list(edges)
     known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
     equal_to = defaultdict(list)
@@ -332,10 +332,11 @@ def _with_implied(edges: list[_Edge]) -> list[_Edge]:
 
 
 class _Narrowing:
-    """Turn vertices of a graph into dimensions that are narrowed by the connected vertices.
+    """The vertices of a graph as dimensions, each narrowed by the vertices connected to it.
 
-    Each other vertex is semi-joined once, on its shortest path to the dimension. If conditions form
-    cycles, using all paths could drop a few more rows, but their number grows exponentially.
+    Every other vertex is semi-joined once, on its shortest path to the dimension. If conditions
+    form cycles, using all paths could drop a few more rows, but the number of paths grows
+    exponentially.
     """
 
     def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
@@ -351,8 +352,8 @@ class _Narrowing:
         Args:
             vertex: Number of the vertex.
             target: Number of the vertex that the keys prune. It does not narrow other vertices.
-            reached: Pairs of expressions, as their ``shape``: one of this vertex and one of another
-                vertex. An equality of the two is not used to narrow this vertex.
+            reached: Pairs of expression shapes, one of this vertex and one of another vertex. An
+                equality between the two is not used to narrow this vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
         taken = {vertex, target}

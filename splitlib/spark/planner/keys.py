@@ -1,4 +1,4 @@
-"""Collect the join keys of dimensions. Equal keys are collected once, even for several scans."""
+"""Collect the join keys of dimensions. A key query runs once, even if several scans use it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Bounds:
     comparisons: tuple[tuple[str, str], ...]
     """Pairs of an operator and the dimension's column on its right side, such as ``(">=", "k0")``.
 
-    All comparisons must be true: they are joined by AND.
+    The comparisons are combined with AND.
     """
 
     @property
@@ -85,7 +85,7 @@ def collect_ranges(
     for the size of the keys. Above it, one range covers all intervals.
 
     Returns:
-        One field for each of ``bounds``.
+        Ranges, with one field for each item of ``bounds``.
     """
     # A comparison with null is never true, and all comparisons of a row must be true.
     for name in rows.columns:
@@ -104,7 +104,7 @@ def collect_ranges(
 def _ranges(
     rows: DataFrame, bounds: Bounds, config: SplitConfig
 ) -> tuple[Ranges | None, pa.DataType]:
-    """Return the union of the intervals of all rows (None if empty), and the type of the value."""
+    """Return the union of all rows' intervals (None if there are no rows), and the value type."""
     lower, upper = bounds.lower, bounds.upper
     if lower is not None and upper is not None:
         intervals = rows.select(lower.alias("lower"), upper.alias("upper"))
@@ -151,7 +151,7 @@ class Keys:
 
 
 class Collected(NamedTuple):
-    """Keys with their comparisons, which are joined by AND."""
+    """Keys with the comparisons they are used in, which are combined with AND."""
 
     comparisons: tuple[Comparison, ...]
     keys: Keys
@@ -182,10 +182,10 @@ def plan_of_dimension(
 
 
 class KeyQueries:
-    """Collect the keys of the dimensions of one query. Each distinct key query runs once.
+    """Key queries for the dimensions of one query. Queries with the same result run only once.
 
     Args:
-        catalyst: Catalyst of the session.
+        catalyst: Access to the session's Catalyst plans.
         optimized: The plan that contains the dimensions.
         config: Settings, such as the threshold for the size of the keys.
         executor: Executor that runs the key queries in parallel.
@@ -201,10 +201,10 @@ class KeyQueries:
         self._submitted: list[tuple[LogicalPlan, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
-        """Start to collect the keys of a dimension that ``comparisons`` use.
+        """Start to collect the keys that ``comparisons`` use from a dimension.
 
-        Equalities and other comparisons must not be mixed. The returned future raises
-        :class:`Unusable` if the keys cannot prune.
+        The comparisons must be either all equalities or all inequalities. The returned future
+        raises :class:`Unusable` if the keys cannot prune.
         """
         found = [
             self._catalyst.plans.expression_at(self._optimized, c.key.place) for c in comparisons

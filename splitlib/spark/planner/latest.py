@@ -4,7 +4,7 @@
 conditions. Partitions are read from the last one backwards until such a row is found. This row
 then replaces the table in the plan. If a query sorts by a partition column and has a ``LIMIT``, the
 scan reads only the last partitions that together have enough rows. For ``min`` and ascending order,
-the same is done from the first partition on.
+partitions are read from the first one forwards.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Extreme:
 def needs_extremes(tree: Node) -> bool:
     """Return whether a plan has ``max`` or ``min`` without groups, or ``ORDER BY`` with a limit.
 
-    The columns may be any columns, not only partition columns.
+    The columns need not be partition columns.
     """
     return any(_is_of_all_rows(node) or _ordered(node) is not None for node in tree.walk())
 
@@ -140,7 +140,7 @@ def _of_order(
 
 
 def _number(limit: Expression) -> int:
-    """Return the number of rows of a limit, or 0 if it is not a literal or is too large."""
+    """Return the number of rows of a limit, or 0 if the limit is too large or not a literal."""
     rows = int(limit.fields["value"]) if limit.kind == "Literal" else 0
     return rows if rows <= _MANY_ROWS else 0
 
@@ -218,7 +218,7 @@ class _Search:
         try:
             return self._searched()
         except JVM_ERRORS:
-            # The filter may fail for rows for which the query never evaluates it.
+            # The filter may raise an error for rows that the query never passes to it.
             _log.debug("The last rows could not be found.", exc_info=True)
             return None
 
@@ -236,7 +236,10 @@ class _Search:
         return self._rows(top, values, self.extreme.rows)
 
     def _values(self) -> pa.Array | None:
-        """Return the sorted values of the partitions that meet the conditions, if known."""
+        """Return the column's values in the partitions that meet the conditions, sorted.
+
+        Return None if the values or Spark's order of them are uncertain, or if nulls are needed.
+        """
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order

@@ -94,7 +94,7 @@ def is_lossless(source: object, target: object) -> bool:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Return the digits before and after the decimal point, or None if not an exact number."""
+    """Return a type's digits before and after the decimal point, or None for inexact types."""
     if kind in _DIGITS:
         return _DIGITS[kind], 0
     found = _DECIMAL.fullmatch(kind)
@@ -125,7 +125,7 @@ class Lineage:
     leaf: Node
     """The leaf that reads the scan."""
     steps: tuple[Step, ...] = ()
-    """Named expressions, in order. Each reads columns of the scan and earlier expressions."""
+    """Positions of named expressions. Each reads only the scan's columns and earlier steps."""
     column: int | None = None
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
     cast, or None if it is computed."""
@@ -163,7 +163,7 @@ def is_function(expression: Expression) -> bool:
 
 
 def only_subquery(expression: Expression) -> Expression | None:
-    """Return the scalar subquery of an expression that depends on nothing else, or None."""
+    """Return the scalar subquery if an expression depends only on this subquery, or None."""
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
@@ -174,7 +174,7 @@ def only_subquery(expression: Expression) -> Expression | None:
 def _is_column(expression: Expression) -> bool:
     """Return whether an expression is a column, possibly renamed or losslessly cast.
 
-    Spark also wraps the floats of a join, so that -0.0 has the bytes of 0.0.
+    Spark also wraps float columns in joins, to normalize -0.0 to 0.0.
     """
     wider = None
     while expression.kind in _SAME_VALUE or expression.kind in ("Cast", "AttributeReference"):
@@ -271,7 +271,7 @@ def _is_same(one: Expression, other: Expression) -> bool:
 def _of_expand(
     node: Node, below: Mapping[int, tuple[Lineage, ...]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of columns with the same value in all rows made from an input row."""
+    """Return the lineages of columns that are equal in all output rows of an input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
     # The JSON of some plans has no projections. Then return only columns with the id of an input
@@ -349,7 +349,7 @@ def leaf_ids(leaf: Node) -> frozenset[int]:
 
 
 def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
-    """Return the attribute ids of a node's output columns, or None for unknown operators.
+    """Return the attribute ids of a node's output columns, or None if the JSON does not show them.
 
     Args:
         node: The node.

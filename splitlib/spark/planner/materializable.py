@@ -40,7 +40,7 @@ class Materializable:
 
 
 class Leaves:
-    """Find the leaves of an optimized plan that can be replaced by their filtered rows.
+    """The leaves of an optimized plan that can be replaced by their filtered rows.
 
     Args:
         optimized: The optimized plan. It may read the same table several times.
@@ -59,7 +59,7 @@ class Leaves:
         self._named = frozenset(i for value in values for i in _attribute_ids(value))
 
     def below(self, node: Node) -> Materializable | None:
-        """Return the leaf below filters and projections, if its filtered rows can replace it."""
+        """Return the leaf below filters and projections, or None if its rows cannot replace it."""
         leaf = _leaf_below(node)
         if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
             return None
@@ -79,9 +79,9 @@ def materializable(
 ) -> list[tuple[Materializable, ...]]:
     """Return the small dimension tables to run once, in groups that run one after another.
 
-    Filtered tables in the subqueries of dimensions are included. Otherwise, they would run for the
-    keys and again for the query, and could return different rows. The tables that a subquery reads
-    are in an earlier group than the table that the subquery filters.
+    Filtered tables in the subqueries of dimensions are included. If such a table ran for the keys
+    and again for the query, it could return different rows. The tables that a subquery reads are in
+    an earlier group than the table that the subquery filters.
 
     Args:
         dimensions: Dimensions whose keys are collected.
@@ -102,7 +102,7 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Return tables in groups that depend only on earlier groups. Other tables are left out."""
+    """Group tables so that a group depends only on earlier groups. Leave out all other tables."""
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(
@@ -133,7 +133,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of all joins, except in subqueries: their plans may not run on their own."""
+    """Yield the inputs of all joins outside of subqueries, whose plans may not run on their own."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:

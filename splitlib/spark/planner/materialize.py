@@ -90,7 +90,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
 
     Args:
         query: The query.
-        usable: Function that returns whether an input is small enough, and reads no scan to prune.
+        usable: Function that returns whether an input is small enough and reads no scan to prune.
     """
     catalyst = query.catalyst
     found: dict[Path, LogicalPlan] = {}
@@ -130,7 +130,7 @@ def _checkpoints(
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
-    """Return the plans by path of the leaves with the same column ids, which they replace."""
+    """Return the plans by the paths of the leaves that they replace, matched by column ids."""
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -161,7 +161,7 @@ def _rows_of(
         catalyst.plans.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in equal
     )
-    # All plans are checked before the first one runs, because a check may refuse the query.
+    # All plans are checked before the first one runs, because a check may raise an error.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
     rows = executor.map(_rows_or_none, parts)
     return {
@@ -224,7 +224,7 @@ def with_fixed_files(
 ) -> tuple[LogicalPlan, dict[Path, LogicalPlan]]:
     """Give the unpartitioned tables of an analyzed plan fixed lists of files.
 
-    Return the new plan, and its new leaves by path.
+    Return the new plan, and the new leaves by path.
     """
     # Leaves with the same column ids read the same table, so its files are fixed only once.
     fixed: dict[frozenset[int], LogicalPlan | None] = {}

@@ -68,9 +68,9 @@ _OF_SPARK: Final = (
 )
 _CORRECT: Final = "Correct the cause, and plan the query again with splitlib.replan."
 NO_JOIN: Final = "the query has no join."
-"""Reason why Spark runs a query unchanged: it has no join keys to prune by."""
+"""Reason why Spark runs a query unchanged: without a join, there are no keys to prune by."""
 NO_TABLE: Final = "the query reads no partitioned table and no table that accepts conditions."
-"""Reason why Spark runs a query unchanged: it has no scan to prune."""
+"""Reason why Spark runs a query unchanged: the query has no scan to prune."""
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
@@ -82,9 +82,10 @@ def plan(
 ) -> tuple[DataFrame, Report]:
     """Return a DataFrame that reads the same rows from fewer partitions, and a report.
 
-    If Spark, py4j or splitlib raises an error during planning, Spark runs the query unchanged: its
-    own error message is usually better. Any other error is a bug in splitlib. Then Spark also runs
-    the query unchanged, and a warning is logged. Only the errors below are raised.
+    If Spark, py4j or splitlib raises an error during planning, Spark runs the query unchanged,
+    because Spark's own error message is usually better. Any other error is a bug in splitlib. For
+    such an error, Spark also runs the query unchanged, and splitlib logs a warning. Only the errors
+    below are raised.
 
     Args:
         df: Any query.
@@ -271,7 +272,7 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _optimized(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
 ) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
-    """Return the leaves with fixed files, the analyzed plan with them, and the optimized plan."""
+    """Return the leaves with fixed files, and the analyzed and optimized plans with them."""
     with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree) if fixes else (analyzed, {})
     return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 
@@ -357,7 +358,7 @@ def _report(query: Query, pruned: _Pruned) -> Report:
 def _is_reported(outcome: ScanOutcome) -> bool:
     """Return whether to report on a scan.
 
-    A scan that only accepts conditions is reported only if a join could provide one.
+    A scan without listed partitions is reported only if a join could provide a condition.
     """
     report = outcome.report
     return outcome.scan.is_listed or bool(report.filters or report.reasons or report.notes)

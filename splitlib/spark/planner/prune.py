@@ -163,7 +163,7 @@ def _by_others(scan: Scan, columns: str) -> str:
 
 
 def named_tables(sites: Collection[Site]) -> frozenset[str]:
-    """Return the names of the tables whose partitions all their sites can request by name."""
+    """Return the names of the tables whose partitions can be requested by name at all sites."""
     times = Counter(one.scan for one in sites)
     others = {
         one.scan.name
@@ -176,7 +176,7 @@ def named_tables(sites: Collection[Site]) -> frozenset[str]:
 def pruned_in_waves(
     query: Query, plan: LogicalPlan, sites: PrunedSites, outcome_of: OutcomeOf, executor: Executor
 ) -> tuple[PrunedSites, list[ScanOutcome]]:
-    """Return the scan sites with their keys, and the outcome of each scan of the query.
+    """Prune all scans, and return the scan sites with their keys and the outcome of each scan.
 
     Args:
         query: The query.
@@ -235,7 +235,7 @@ def _waits_for(site: Site, others: PrunedSites) -> bool:
 
 
 def _sources(site: ScanSite) -> set[Path]:
-    """Return the paths of the sites whose partition values are used as keys at ``site``."""
+    """Return the paths of the other sites whose partition values are keys for ``site``."""
     lineages = (c.key_lineage for f in site.from_sites for c in f.comparisons)
     return {lineage.leaf.path for lineage in lineages if lineage is not None}
 

@@ -34,15 +34,15 @@ def rewritten_query(
     narrowed: Mapping[Path, LogicalPlan] | None = None,
     replaced: Mapping[Path, LogicalPlan] | None = None,
 ) -> DataFrame:
-    """Replace nodes of a query, and keep its original relations in the plan.
+    """Return a copy of a query with new plan nodes. The plan keeps the original relations.
 
     Args:
-        catalyst: Catalyst of the session.
+        catalyst: Access to the session's Catalyst plans.
         df: The query.
         analyzed: Analyzed plan of the query, in which cached results may replace parts of the plan.
-        new: New nodes by path, without the original relation.
+        new: New nodes by path that do not contain the original relation.
         narrowed: New nodes by path that still contain the original relation.
-        replaced: Nodes by path that the analyzed plan has in place of an original relation.
+        replaced: Nodes by path that have already replaced original relations in ``analyzed``.
     """
     # Spark does not search subqueries for relations, so add the relations outside of subqueries.
     narrowed, replaced = narrowed or {}, replaced or {}
@@ -56,7 +56,7 @@ def rewritten_query(
 
 
 def refresh(df: DataFrame) -> None:
-    """Make Spark list the files of all relations of a query again.
+    """Make Spark list the files of all relations in a query again.
 
     Raises:
         ConfigError: if the query reads a fixed list of files, which cannot be listed again.
@@ -101,7 +101,7 @@ class Query:
     df: DataFrame
     """The user's query."""
     catalyst: Catalyst
-    """Catalyst of the session."""
+    """Access to the session's Catalyst plans."""
     config: SplitConfig
     """Settings of the session."""
     prunable: PrunableScans
@@ -155,7 +155,7 @@ class Query:
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:
-        """Return whether splitlib lists a scan's partitions. Others are pruned by a condition."""
+        """Return whether splitlib lists a scan's partitions. Other scans get a condition."""
         return scan.is_listed
 
     def places_of(self, scan: Scan) -> frozenset[str]:
@@ -181,7 +181,7 @@ class Query:
         """Return the number of rows in the table that a leaf of the optimized plan reads.
 
         The number comes from Spark's statistics, or from footers if the table has only a few
-        Parquet files. Otherwise, return None.
+        Parquet files. Return None if neither is available.
         """
         node = self.catalyst.plans.node(self.optimized, leaf.path)
         rows = self.catalyst.plans.rows_of(node)

@@ -1,10 +1,11 @@
 """Advice for each reason why a query or a scan is not pruned.
 
 Other planner modules write each reason as a sentence. Here, a part of that sentence is mapped to
-the advice to append. Settings have their names in the session's configuration, such as
+the advice to append. Settings are named as in the session's configuration, such as
 ``spark.splitlib.learnStatistics``.
 
-The advice may also be to partition the table by another column: one that the query's joins compare.
+The module also finds the columns that a query's joins compare, because the advice may be to
+partition the table by these columns.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _REMEDIES: Final = {
     "alone, such as a range of days.",
     "from several tables or from an outer join": "Store the join of these tables in a table, or "
     "compute it with splitlib.freeze, and join its result.",
-    # Operators between the join and the table. `keys are not applied below` is for all others.
+    # Operators between the join and the table. Other operators match `keys are not applied below`.
     "below an aggregate": "Group by the partition column too, or join before the aggregate, "
     f"{_SAME}",
     "below a window": "Add the partition column to PARTITION BY, or join before the window, "
@@ -191,8 +192,8 @@ def named_columns(leaf: Node, filters: Collection[JoinFilter]) -> str:
 
     Args:
         leaf: The leaf that reads the table.
-        filters: Join filters on columns other than partition columns. Without filters, the result
-            is empty.
+        filters: Join filters on columns other than partition columns. If there are none,
+            the result is an empty string.
     """
     return ", ".join(dict.fromkeys(n for one in filters for n in column_names(leaf, one)))
 

@@ -87,7 +87,7 @@ def with_runtime_filters(
     copied: Collection[Scan],
     executor: Executor,
 ) -> list[ScanOutcome]:
-    """Return the outcomes of the scans, with Bloom filters where they drop enough rows.
+    """Return the outcomes of the scans, with Bloom filters that drop enough rows.
 
     Args:
         query: The query.
@@ -104,7 +104,7 @@ def with_runtime_filters(
 
 
 class _Sides:
-    """Find a query's joins for which a runtime filter is worth its cost, and build the filters."""
+    """The joins of one query for which a runtime filter is worth its cost."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Sides:
         return self._query.catalyst.plans.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """Return, for each large scan, the smallest other side of its shuffle joins."""
+        """Return, for each large scan, the smallest side that a shuffle join joins it with."""
         if not self._pinned or self._query.is_command:  # a command needs only a condition
             return {}
         larger = {
@@ -140,7 +140,7 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            # A dimension that already ran is replaced by its rows, which have its table's ids.
+            # Skip a dimension that already ran: its rows have the column ids of its table.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
@@ -156,13 +156,13 @@ class _Sides:
         return found
 
     def applied(self, outcome: ScanOutcome, side: _Side | None) -> ScanOutcome:
-        """Return the outcome of a scan, with a Bloom filter if that drops enough rows."""
+        """Return the outcome of a scan, with a Bloom filter if the filter drops enough rows."""
         if side is None:
             return outcome
         try:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
-            # The key expression may fail for rows for which the query never evaluates it.
+            # The key expression may raise an error for rows that the query never passes to it.
             _log.debug("A runtime filter could not be made.", exc_info=True)
             return outcome
 
@@ -204,7 +204,7 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and a sample reads no partitions that the query skips."""
+        """Return whether a scan is large, and a sample reads only partitions the query reads."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions
@@ -216,7 +216,7 @@ class _Sides:
         return frozenset(condition.lineage.leaf.path for condition in found)
 
     def _has_hashes(self, leaf: Node, comparison: Comparison) -> bool:
-        """Return whether a column is tested for equality, and equal keys have equal hashes."""
+        """Return whether a comparison is an equality, and equal values have equal hashes."""
         column = comparison.lineage.column
         if column is None or comparison.operator not in ("=", "<=>"):
             return False
@@ -241,7 +241,7 @@ class _Sides:
         return leaf.path in self._pinned or self._query.catalyst.plans.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
-        """Return the bytes that a dimension reads, or None if unknown or if its rows may change."""
+        """Return the bytes that a dimension reads, or None if unknown or if rows may change."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
         paths = [leaf.path for leaf in dimension.leaves if leaf.path in self._pinned]
