@@ -118,7 +118,7 @@ def explained(df: DataFrame) -> str:
 
 
 class KeyColumn(NamedTuple):
-    """A column of a dimension, or a field of one of its structs."""
+    """A column of a dimension, or a field of a struct column."""
 
     column: Column
     field: StructField
@@ -243,7 +243,7 @@ def collect_keys(
             hint="use dimension = splitlib.freeze(dimension), which computes it once; filter by "
             "and join with the result.",
         )
-    # The columns get numbered names, because their own may contain dots or differ only in case.
+    # The columns get numbered names, because their own names may have dots or differ only in case.
     numbered = {f"k{i}": name for i, name in enumerate(on)}
     keys = dimension.select(
         [_value(columns[column]).alias(k) for k, column in zip(numbered, on.values(), strict=True)]
@@ -306,7 +306,7 @@ def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
 
 
 def _width(type_name: str) -> int:
-    """Return the size of a value of the type in Arrow, in bytes."""
+    """Return the size in bytes of an Arrow value of this Spark type."""
     narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
     return narrow.get(type_name.partition("(")[0], 16 if type_name.startswith("decimal") else 8)
 
@@ -339,7 +339,7 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Return a filter for keys that exceed the threshold. It also matches values between the keys.
+    """Return a filter for keys that exceed the threshold, which matches more than these keys.
 
     Each of several columns is collected separately. A single column becomes a range. The filter
     prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no ranges.

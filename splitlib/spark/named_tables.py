@@ -112,7 +112,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table of a named catalog, fixed at the version that was current when it was opened."""
+    """A table of a named catalog, fixed at its version when the table was opened."""
 
     spark: SparkSession
     table: Table

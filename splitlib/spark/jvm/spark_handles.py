@@ -23,11 +23,9 @@ from splitlib.spark.jvm.java_handles import (
     Uri,
 )
 
-# Catalyst: types, expressions and rows.
-
 
 class CatalystType(JavaObject, Protocol):
-    """A ``DataType``."""
+    """A ``DataType``: the type of a column or expression."""
 
     def catalogString(self) -> str: ...
     def json(self) -> str: ...
@@ -37,7 +35,7 @@ class CatalystType(JavaObject, Protocol):
 
 
 class CatalystStruct(CatalystType, Protocol):
-    """A ``StructType``."""
+    """A ``StructType``: the schema of a table or the type of a struct column."""
 
     def asNullable(self) -> CatalystStruct: ...
     def fieldNames(self) -> JavaArray[str]: ...
@@ -46,7 +44,7 @@ class CatalystStruct(CatalystType, Protocol):
 
 
 class InternalRow(JavaObject, Protocol):
-    """A row in Catalyst's internal form."""
+    """An ``InternalRow``: a row in Catalyst's internal format."""
 
     def numFields(self) -> int: ...
 
@@ -92,9 +90,6 @@ class CatalystAttribute(CatalystExpression, Protocol):
     def withQualifier(self, qualifier: Seq[str]) -> CatalystAttribute: ...
 
 
-# Spark's catalog.
-
-
 class TableIdentifier(JavaObject, Protocol):
     """A ``TableIdentifier``: the name of a table, with its database."""
 
@@ -105,14 +100,14 @@ class TableIdentifier(JavaObject, Protocol):
 
 
 class StorageFormat(JavaObject, Protocol):
-    """A ``CatalogStorageFormat``."""
+    """A ``CatalogStorageFormat``: where and in which format a table is stored."""
 
     def locationUri(self) -> Option[Uri]: ...
     def serde(self) -> Option[str]: ...
 
 
 class CatalogEntry(JavaObject, Protocol):
-    """A ``CatalogTable``."""
+    """A ``CatalogTable``: the metadata of a table in Spark's catalog."""
 
     def createTime(self) -> int: ...
     def identifier(self) -> TableIdentifier: ...
@@ -128,20 +123,20 @@ class CatalogEntry(JavaObject, Protocol):
 
 
 class CatalogPartition(JavaObject, Protocol):
-    """A ``CatalogTablePartition``."""
+    """A ``CatalogTablePartition``: the metadata of a partition in Spark's catalog."""
 
     def location(self) -> Uri: ...
 
 
 class TemporaryViews(JavaObject, Protocol):
-    """A ``GlobalTempViewManager``."""
+    """A ``GlobalTempViewManager``, which holds the global temporary views."""
 
     def get(self, name: str) -> Option[LogicalPlan]: ...
     def listViewNames(self, pattern: str) -> Seq[str]: ...
 
 
 class SessionCatalog(JavaObject, Protocol):
-    """A ``SessionCatalog``."""
+    """A ``SessionCatalog``, which looks up tables, partitions and temporary views."""
 
     def getPartition(self, table: TableIdentifier, spec: ScalaMap) -> CatalogPartition: ...
     def getRawTempView(self, name: str) -> Option[LogicalPlan]: ...
@@ -156,9 +151,6 @@ class SessionCatalog(JavaObject, Protocol):
     def tableExists(self, table: TableIdentifier) -> bool: ...
 
 
-# Relations and plans.
-
-
 class PartitionDirectory(JavaObject, Protocol):
     """A partition of a ``FileIndex``: its values and its files."""
 
@@ -166,7 +158,7 @@ class PartitionDirectory(JavaObject, Protocol):
 
 
 class FileIndex(JavaObject, Protocol):
-    """A ``FileIndex``."""
+    """A ``FileIndex``, which lists the files of a relation."""
 
     def allFiles(self) -> Seq[FileStatus]: ...
     def filterPartitions(self, filters: Seq[CatalystExpression]) -> FileIndex: ...
@@ -177,7 +169,7 @@ class FileIndex(JavaObject, Protocol):
     def rootPaths(self) -> Seq[HadoopPath]: ...
     def table(self) -> CatalogEntry: ...
 
-    # Methods of Delta's indexes.
+    # Only Delta's indexes have the methods below.
     def matchingFiles(
         self, partition_filters: Seq[CatalystExpression], data_filters: Seq[CatalystExpression]
     ) -> Seq[ForeignObject]: ...
@@ -201,7 +193,7 @@ class BaseRelation(JavaObject, Protocol):
 
 
 class Rdd(JavaObject, Protocol):
-    """An ``RDD``."""
+    """An ``RDD``, Spark's distributed collection of rows."""
 
     def id(self) -> int: ...
     def isCheckpointed(self) -> bool: ...
@@ -246,7 +238,7 @@ class LogicalPlan(JavaObject, Protocol):
     def treeString(self) -> str: ...
     def withNewChildren(self, children: Seq[LogicalPlan]) -> LogicalPlan: ...
 
-    # Methods of leaves.
+    # Only leaves have the methods below.
     def catalogTable(self) -> Option[CatalogEntry]: ...
     def isPartitioned(self) -> bool: ...
     def name(self) -> str: ...
@@ -259,7 +251,7 @@ class LogicalPlan(JavaObject, Protocol):
     def table(self) -> ForeignObject: ...
     def tableMeta(self) -> CatalogEntry: ...
 
-    # Methods of Delta's commands, which are leaves as well.
+    # Only Delta's commands, which are leaves, have the methods below.
     def source(self) -> LogicalPlan: ...
     def target(self) -> LogicalPlan: ...
 
@@ -281,18 +273,15 @@ class ParsedPlan(LogicalPlan, Protocol):
     def targetTable(self) -> ParsedPlan: ...
 
 
-# The session.
-
-
 class PhysicalPlan(JavaObject, Protocol):
-    """A ``SparkPlan``."""
+    """A ``SparkPlan``: a physical plan."""
 
     def collectLeaves(self) -> Seq[ForeignObject]: ...
     def executeCollect(self) -> JavaArray[InternalRow]: ...
 
 
 class QueryExecution(JavaObject, Protocol):
-    """The stages of a query, from the analyzed plan to its rows."""
+    """A ``QueryExecution``: the plans of a query, from the analyzed to the physical plan."""
 
     def analyzed(self) -> LogicalPlan: ...
     def assertAnalyzed(self) -> None: ...
@@ -336,7 +325,7 @@ class Parser(JavaObject, Protocol):
 
 
 class SessionState(JavaObject, Protocol):
-    """A ``SessionState``."""
+    """A ``SessionState``, which holds a session's settings, catalog and SQL parser."""
 
     def analyzer(self) -> ForeignObject: ...
     def catalog(self) -> SessionCatalog: ...
@@ -350,7 +339,7 @@ class SessionState(JavaObject, Protocol):
 
 
 class JvmSession(JavaObject, Protocol):
-    """The JVM's session behind a PySpark session."""
+    """The Scala ``SparkSession`` behind a PySpark session."""
 
     def baseRelationToDataFrame(self, relation: BaseRelation) -> Dataset: ...
     def cloneSession(self) -> JvmSession: ...

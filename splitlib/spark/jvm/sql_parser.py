@@ -171,7 +171,7 @@ class ParsedCommand:
 
     @property
     def qualifier(self) -> list[str]:
-        """Qualifier of the changed table's columns: its alias, or the parts of its name."""
+        """Qualifier of the changed table's columns: the table's alias, or the parts of its name."""
         if self.catalyst.plans.kind(self.target) == "SubqueryAlias":
             return [self.target.alias()]
         return each(self.target.multipartIdentifier())

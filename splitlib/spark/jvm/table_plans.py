@@ -115,7 +115,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
         scan = leaf.scan()
     else:
         scan = leaf.table().newScanBuilder(leaf.options()).build()
-    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # an aggregate computed from metadata
+    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # an aggregate that Iceberg computed from metadata
         return []
     tasks = scala.jvm.class_("java.util.ArrayList")()
     for partition in scan.toBatch().planInputPartitions():
@@ -238,7 +238,7 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:
-    """Return a plan leaf that represents the catalog table at this location.
+    """Return a plan leaf for the catalog table ``name``, or None if it is not at this location.
 
     The leaf is never read. It is added to plans because Spark searches plans for tables, for
     example before it overwrites a table. No files are listed. To create the relation of an

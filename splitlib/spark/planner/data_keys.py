@@ -58,10 +58,10 @@ from splitlib.statistics.row_groups import FileGroups, overlap
 _log = get_logger(__name__)
 
 _TOO_MANY: Final = "there are too many keys, or their type cannot be compared."
-# Maximal number of bytes that a dimension may read, as a share of the bytes of the scan.
+# Maximal size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
-# each bound of a range. Row groups are skipped by their statistics instead.
+# each bound of a range. Spark skips row groups by their statistics.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 
@@ -369,7 +369,7 @@ class _DataKeys:
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
     """Return a copy of the filter without comparisons of computed values.
 
-    If several keys are compared for equality with the same column, only the first one is kept.
+    If several keys are compared for equality with one column, only the first comparison is kept.
     """
     kept: dict[object, Comparison] = {}
     for number, comparison in enumerate(join_filter.comparisons):

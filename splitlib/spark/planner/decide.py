@@ -336,7 +336,7 @@ def _leaf_of(node: Node) -> Node:
 
 
 class PlanFacts(Protocol[S]):
-    """Facts about a query that only Spark knows."""
+    """The plans of a query, and facts about the query that only Spark knows."""
 
     @property
     def analyzed_tree(self) -> Node:

@@ -221,7 +221,7 @@ def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
     if cells:
         columns = (cells[number :: len(made)] for number in range(len(made)))
         return _pairs(made, (frozenset().union(*column) for column in columns))
-    # The expressions are unknown, so each column may depend on every input column.
+    # Other operators do not show how they compute a column, so it may depend on all input columns.
     below = (output_ids(child, in_order=False) or () for child in node.children)
     everything = frozenset(i for ids in below for i in ids)
     return _pairs(made, [everything] * len(made))

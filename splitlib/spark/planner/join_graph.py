@@ -46,11 +46,11 @@ class Comparison:
     lineage: Lineage
     """Partition columns from which ``target`` is computed."""
     target: Expression
-    """Expression over the columns of the fact table's side of the join."""
+    """Expression on columns of the fact table's side of the join."""
     operator: str
     """SQL operator, such as ``=``."""
     key: Expression
-    """Expression over the columns of the dimension."""
+    """Expression on columns of the dimension."""
     key_lineage: Lineage | None
     """Partition columns from which ``key`` is computed, or None if it reads other columns."""
 

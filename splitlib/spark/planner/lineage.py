@@ -123,7 +123,7 @@ class Lineage:
     """The computation of an expression from the partition columns of one scan."""
 
     leaf: Node
-    """The leaf that reads the scan."""
+    """The plan's leaf for the scan."""
     steps: tuple[Step, ...] = ()
     """Positions of named expressions. Each reads only the scan's columns and earlier steps."""
     column: int | None = None
@@ -316,7 +316,7 @@ def _of_union(
     if len(known) < len(outputs):
         return {}
     found: dict[int, tuple[Lineage, ...]] = {}
-    # The output of a union has the ids of its first child.
+    # A union outputs the attribute ids of its first child.
     for position, ids in enumerate(zip(*known, strict=True)):
         lineages = tuple(
             replace(x, steps=(*x.steps, ChildColumn(node.path, child, position, position)))

@@ -46,7 +46,7 @@ class Materialized:
     optimized: LogicalPlan
     """The optimized plan, with these rows in place of leaves."""
     leaves: Mapping[Path, LogicalPlan]
-    """Leaves with these rows, by path in the analyzed plan."""
+    """Leaves that contain these rows, by the path in the analyzed plan where they belong."""
 
 
 def materialize(

@@ -200,7 +200,7 @@ def target_condition(
 
 
 def planner_threads(spark: SparkSession) -> SessionThreads:
-    """Return the thread pool that plans one query."""
+    """Return a new thread pool for planning one query."""
     return SessionThreads(spark, 4, "splitlib-planner")
 
 
@@ -284,7 +284,7 @@ class _Pruned:
     sites: PrunedSites
     """Scan sites with the join keys that prune them, by path."""
     outcomes: list[ScanOutcome]
-    """Result for each scan, in the order of the analyzed plan."""
+    """Pruning outcome of each scan, in the order of the analyzed plan."""
     materialized: Materialized
     """Rows of the dimensions that have run."""
     dead: Mapping[Path, LogicalPlan]

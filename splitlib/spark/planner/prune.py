@@ -34,7 +34,7 @@ COPIED: Final = "the optimizer has copied the scan, and a copy may need every pa
 # Qualifiers that Spark adds to column names. Users rarely write them.
 _QUALIFIERS: Final = ("spark_catalog.", "__auto_generated_subquery_name.")
 _QUOTED: Final = 120
-"""Maximal number of characters of a quoted condition."""
+"""Maximal length of a quoted join condition, in characters."""
 PrunedSites = Mapping[Path, Site]
 """Scan sites by their paths in the optimized plan."""
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]
@@ -133,7 +133,7 @@ def scan_of_sites(
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """Name the compared columns in reports on scans whose partition columns no join compares."""
+    """If no join compares a scan's partition columns, name the compared columns in the report."""
     paths = {
         o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
     }
@@ -182,7 +182,7 @@ def pruned_in_waves(
         query: The query.
         plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
         sites: Scan sites to prune, by path in the optimized plan.
-        outcome_of: Function that returns the outcome of a scan when all its sites have their keys.
+        outcome_of: Function that prunes a scan by the keys of its sites, and returns the outcome.
         executor: Executor that collects keys and lists scans in parallel.
     """
     outcomes: dict[Scan, ScanOutcome] = {}

@@ -49,9 +49,9 @@ _SMALLER: Final = 1 / 4
 _SAMPLE: Final = 20_000
 """Number of rows of the larger side to test the filter on."""
 _MOST_KEPT: Final = 0.7
-"""Maximal share of the sample that a filter may keep. Above it, hashing rows costs too much."""
+"""Maximal share of the sample that a filter may keep. Above this share, hashing costs too much."""
 _FULL: Final = 0.5
-"""Maximal share of bits that are set in a Bloom filter. A fuller filter keeps too many rows."""
+"""Maximal share of a Bloom filter's bits that are set. A fuller filter keeps too many rows."""
 # Types for which two values are equal if and only if their hashed bytes are equal.
 _HASHED: Final = frozenset(
     {"byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "binary"}
@@ -75,7 +75,7 @@ class _Side:
 
     @property
     def column_ids(self) -> tuple[int, ...]:
-        """Ids of the columns of the larger scan that are compared."""
+        """Ids of the larger scan's columns that the join compares."""
         found = (c.lineage.column for c in self.comparisons)
         return tuple(i for i in found if i is not None)
 
