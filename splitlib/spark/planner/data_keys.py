@@ -240,7 +240,7 @@ class _DataKeys:
         return found
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
-        """Return a scan's outcome, filtered by the join keys that let Spark skip row groups."""
+        """Filter a scan by the join keys that let Spark skip row groups. Return its outcome."""
         catalyst = self._query.catalyst
         tested = [
             {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}

@@ -374,7 +374,7 @@ class PlanFacts(Protocol[S]):
         """Maximal size in bytes of a join side that Spark broadcasts."""
 
     def scan_of(self, leaf: Node) -> S | None:
-        """Return the prunable scan of a leaf of either plan, or None for any other node."""
+        """Return the prunable scan that a leaf of either plan reads, or None for any other node."""
 
     def is_listed(self, scan: S) -> bool:
         """Return whether splitlib lists a scan's partitions. Other scans get a condition."""

@@ -206,7 +206,7 @@ def _name(node: Node) -> str:
 
 
 def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
-    """Return the id of each new column of a node, with the ids of its input columns."""
+    """Return the id of each new column of a node, with the ids of the columns it depends on."""
     if node.kind == "Union":
         outputs = [output_ids(child) or [] for child in node.children]
         return [(ids[0], frozenset(ids)) for ids in zip(*outputs, strict=False)]

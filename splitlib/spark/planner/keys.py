@@ -142,7 +142,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys of one dimension for one scan."""
+    """Keys that were collected from one dimension."""
 
     data: DynamicFilteringData
     """One field per comparison: ``k0``, ``k1``, …. Comparisons of one interval share a field."""
@@ -254,7 +254,7 @@ class KeyQueries:
 
 
 def _summary(error: Exception) -> str:
-    """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or its class name."""
+    """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or the class name."""
     condition = condition_of(error) if isinstance(error, PySparkException) else None
     return condition or type(readable(error)).__name__
 

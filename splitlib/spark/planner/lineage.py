@@ -60,7 +60,7 @@ _NOT_A_FUNCTION = frozenset(
         "WindowExpression",
     }
 )
-# Expressions whose value equals that of their child.
+# Expressions that have the same value as their child.
 _SAME_VALUE = frozenset({"Alias", "KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
 # Operators that add columns to their input, and the argument that lists the new columns.
 _ADDED = {
@@ -120,7 +120,7 @@ Step = Place | ChildColumn
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The computation of an expression from the partition columns of one scan."""
+    """How an expression is computed from the partition columns of one scan."""
 
     leaf: Node
     """The plan's leaf for the scan."""

@@ -141,7 +141,7 @@ def inputs_of_joins(node: Node) -> Iterator[Node]:
 
 
 def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
-    """Return the ids and types of the columns of a leaf."""
+    """Return the ids and types of a leaf's columns."""
     return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf.columns)
 
 
@@ -173,7 +173,7 @@ def _filter_of(node: Node) -> Node:
 
 
 def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[int]:
-    """Return the positions of the columns of a leaf that the rest of the plan may read."""
+    """Return the positions of a leaf's columns that the rest of the plan may read."""
     if not _is_projected(root, leaf.path):
         return frozenset(range(len(leaf.columns)))
     return frozenset(

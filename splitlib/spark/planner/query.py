@@ -151,7 +151,7 @@ class Query:
         return self.config.planner_dimension_bytes
 
     def scan_of(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan of a leaf of either plan, or None for any other node."""
+        """Return the prunable scan that a leaf of either plan reads, or None for any other node."""
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:

@@ -116,7 +116,7 @@ _REMEDIES: Final = {
     "If the query needs all of them, nothing is to be done.",
     "the optimizer has copied the scan": "Store the part of the query that occurs twice in a table "
     "first.",
-    # Keys of data columns, and Bloom filters.
+    # Reasons why keys of data columns or a Bloom filter are not used.
     "most row groups have nearly all of its values": "Sort the table by this column when it is "
     "written.",
     "the files have no statistics of it": "Write the files with statistics of this column.",
@@ -131,7 +131,7 @@ _REMEDIES: Final = {
     "too many keys": "Raise spark.splitlib.filterThresholdBytes or spark.splitlib.filterMaxValues, "
     "or set spark.splitlib.filterOnExceed to range. For JDBC, raise "
     "spark.splitlib.conditionLiteralsJdbc.",
-    # Commands.
+    # Reasons why no condition is added to a command.
     "does not accept conditions": "Add the result of splitlib.merge_condition to the command's own "
     "condition.",
     "the source of the MERGE is too large": "Raise spark.splitlib.plannerDimensionBytes, in bytes, "

@@ -87,7 +87,7 @@ def with_runtime_filters(
     copied: Collection[Scan],
     executor: Executor,
 ) -> list[ScanOutcome]:
-    """Return the outcomes of the scans, with Bloom filters that drop enough rows.
+    """Add Bloom filters to scans where they drop enough rows, and return all scans' outcomes.
 
     Args:
         query: The query.
