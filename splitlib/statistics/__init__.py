@@ -2,5 +2,5 @@
 
 Catalogs such as Iceberg have file statistics. For all other tables, this package decodes footers,
 and keeps the result until the files change. ``footers`` decodes the bounds, ``row_groups`` matches
-them with filters, ``store`` keeps them in memory, and ``known`` also on disk.
+them with filters, ``store`` keeps them in memory, and ``known`` also saves them to files.
 """

@@ -1,7 +1,8 @@
 """Decode column bounds from the footer of a Parquet file.
 
-Only bounds that hold for the values that Spark reads are returned. All others are unknown: those of
-other types, those in an order that the file does not declare, and dates that readers may convert.
+A bound is returned only if it holds for the values that Spark reads. It is unknown for unsupported
+types, for sort orders that the file does not declare, and for dates that readers may convert from
+the Julian calendar.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 if TYPE_CHECKING:
     from pyarrow.parquet import ColumnSchema, FileMetaData, RowGroupMetaData
 
-# Maximum length of a text bound, in characters or bytes. Longer bounds are shortened, which makes
-# them less tight.
+# Maximum length of string bounds in characters, and of binary bounds in bytes. Longer bounds are
+# replaced by shorter ones that are less tight.
 _LONGEST: Final = 64
-# Readers may convert earlier dates and timestamps from the Julian calendar. This depends on session
-# settings, so such bounds are unknown for every writer.
+
+# Spark may convert dates and timestamps before these from the Julian calendar, depending on session
+# settings. So earlier bounds are treated as unknown, whichever program wrote the file.
 _SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
 _SAME_INSTANTS: Final = -2_208_988_800  # 1900-01-01, in seconds since the epoch
-# Thrift bytes by which a file declares, for one column, that its values are in the type's order.
+
+# Thrift encoding of ``ColumnOrder.TYPE_ORDER``: the column's bounds use the order of its type.
 _TYPE_ORDER: Final = b"\x1c\x00\x00"
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -35,7 +38,7 @@ _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"
 Bound = Any
 """A bound, as a Python value that ``pa.array`` accepts for its type; None means unknown."""
 Decode = Callable[[Any, Any], tuple[Bound, Bound]]
-"""Function that converts a raw lower and upper bound to bounds of a table column's type."""
+"""Function that converts a column's raw minimum and maximum to bounds of the table's type."""
 
 
 class GroupRow(NamedTuple):
@@ -56,27 +59,28 @@ class Footer(NamedTuple):
 
     metadata: FileMetaData
     declares_order: bool
-    """Whether the file declares the order of its column values. Old writers did not declare it, and
-    compared unsigned values and text as signed numbers."""
+    """Whether the file declares the sort order of its column bounds. Old writers do not declare it,
+    and compared unsigned integers and the bytes of text as signed numbers."""
 
 
 def parse_footer(end: bytes) -> Footer:
-    """Parse the footer at the end of a Parquet file.
+    """Parse the footer in the last bytes of a Parquet file.
 
     Raises:
         pyarrow.ArrowException, OSError: see :func:`splitlib.arrow.parquet_footer.parse_metadata`.
     """
     metadata = parse_metadata(end)
-    # This declaration is the last field in footers that are neither encrypted nor signed.
+    # The list of column orders is the last field of a footer that is neither encrypted nor signed.
     orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
     return Footer(metadata, end[:-8].endswith(orders))
 
 
 def can_learn(column: pa.Field) -> bool:
-    """Return whether bounds in a footer can be trusted for a table column.
+    """Return whether the bounds in Parquet footers can be trusted for a table column.
 
-    They cannot be trusted for collated columns, whose equal values may have different bytes, for
-    columns with a default, and for columns that readers may look up by id.
+    They cannot be trusted for unsupported types, for columns with a default value, for columns that
+    readers may look up by field id, and for collated columns, whose equal values may have different
+    bytes.
     """
     known, of = column.metadata or {}, pa.types
     if any(key in known for key in (FIELD_ID, INITIAL_DEFAULT, SPARK_FIELD)):
@@ -97,14 +101,17 @@ def can_learn(column: pa.Field) -> bool:
 
 
 def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
-    """Return columns that :func:`can_learn` accepts and whose names are unique, ignoring case."""
+    """Return a schema of the columns that :func:`can_learn` accepts.
+
+    Columns whose names are equal, ignoring case, are left out.
+    """
     columns = list(columns)
     names = [column.name.lower() for column in columns]
     return pa.schema([c for c in columns if names.count(c.name.lower()) == 1 and can_learn(c)])
 
 
 def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[GroupRow]]:
-    """Return for each column a list of its statistics in each row group of a file.
+    """Return a list for each column, with the column's statistics in each row group of a file.
 
     Args:
         footer: The file's footer.
@@ -145,10 +152,10 @@ def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
 
 
 def _place_of(metadata: FileMetaData, name: str) -> int | None:
-    """Return the index of the top-level column ``name`` in the file's schema.
+    """Return the index of the top-level column ``name`` in the file's schema, or None.
 
-    None means that the file has several such columns, a nested one, or none. Readers return null or
-    the column's default if the file does not have the column.
+    None means that the file does not have this column, or that the column is nested or ambiguous.
+    For a missing column, readers return null or the column's default.
     """
     schema = metadata.schema
     stored = [schema.column(i) for i in range(metadata.num_columns)]
@@ -165,23 +172,23 @@ def _place_of(metadata: FileMetaData, name: str) -> int | None:
 def _known(
     group: RowGroupMetaData, place: int, decode: Decode | None, *, exact: bool
 ) -> tuple[Bound, Bound, bool | None, bool | None]:
-    """Return the lower and upper bound, and whether the column has nulls and has values."""
+    """Return a column's ``lower``, ``upper``, ``has_null`` and ``has_value`` in a row group."""
     chunk = group.column(place)
     found = chunk.statistics if chunk.is_stats_set else None
     if found is None:
         return None, None, None, None
     has_null = has_value = None
-    # In a case-sensitive session, a column whose name has another case is missing and reads as
-    # null. So the counts of nulls and values are used only if the name matches exactly.
+    # In a case-sensitive session, a column whose name differs in case is missing from the file and
+    # reads as null. So the null count is used only if the name matches exactly.
     if found.has_null_count and exact:
         has_null, has_value = found.null_count > 0, found.null_count < group.num_rows
     if not found.has_min_max:
         return None, None, has_null, has_value
-    has_value = has_value or None  # false would contradict the bounds
+    has_value = has_value or None  # False would contradict the existing bounds
     lower = upper = None
     if decode is not None:
         lower, upper = decode(found.min_raw, found.max_raw)
-    # Bounds with NaN are unknown, because writers do not agree on the order of NaN.
+    # Discard contradictory bounds, and NaN, because writers do not agree on the order of NaN.
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (lower, upper)) or (
         lower is not None and upper is not None and lower > upper
     ):
@@ -195,11 +202,11 @@ def _decoder(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> Decod
     Args:
         column: The column in the file's schema.
         kind: The column's type in the table.
-        ordered: Whether the file declares the order of its column values. If not, only types are
-            trusted that every writer has compared as signed numbers.
+        ordered: Whether the file declares the sort order of its column bounds. If not, only types
+            that every writer has compared as signed numbers are trusted.
 
     Returns:
-        The function, or None if no bound can be trusted.
+        The function, or None if the bounds cannot be trusted.
     """
     of, physical = pa.types, column.physical_type
     logical = json.loads(column.logical_type.to_json())
@@ -235,7 +242,7 @@ def _integer(
     if physical not in ("INT32", "INT64") or logical["Type"] not in ("None", "Int"):
         return None
     if physical == "INT64" and kind.bit_width < 64:
-        return None  # Spark does not read 64 bits as a narrower type
+        return None  # Spark does not read INT64 as a narrower type
     unsigned = not logical.get("isSigned", True)
     if unsigned and not ordered:
         return None
@@ -255,7 +262,10 @@ def _date(low: int, high: int) -> tuple[Bound, Bound]:
 
 
 def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
-    """Return the bounds from ``first`` on. Calendar conversions move no value across ``first``."""
+    """Return both bounds, with None for a bound below ``first``.
+
+    Calendar conversion never moves a value across ``first``, so the other bound still holds.
+    """
     return low if low >= first else None, high if high >= first else None
 
 
@@ -292,14 +302,14 @@ def _decimal(
         lower, upper = number(low), number(high)
         if max(abs(lower), abs(upper)) >= limit:
             return None, None
-        # Decimals are created from text, because decimal arithmetic rounds.
+        # Parse the decimals from text, because decimal arithmetic rounds.
         return Decimal(f"{lower}e-{kind.scale}"), Decimal(f"{upper}e-{kind.scale}")
 
     return decode
 
 
 def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
-    """Decode text bounds, which the writer may have truncated, even within a character."""
+    """Decode string bounds. The writer may have truncated them, even within a character."""
     upper: str | None
     try:
         upper = high.decode()
@@ -316,11 +326,11 @@ def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
 
 
 def _after(text: str) -> str | None:
-    """Return a short text that is greater than every text that starts with ``text``."""
+    """Return a string above all strings that start with ``text``, or None if there is none."""
     for end in range(len(text), 0, -1):
         code = ord(text[end - 1])
         if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1  # skip surrogates: not characters
+            following = 0xE000 if code == 0xD7FF else code + 1  # skip the surrogates
             return text[: end - 1] + chr(following)
     return None
 

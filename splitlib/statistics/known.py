@@ -1,8 +1,8 @@
-"""The statistics of one table that are known before footers are read.
+"""Load and save one table's column statistics, so that footers are not read again.
 
-They are in memory, and in files below ``statistics_location``, which any number of processes can
-share. There is one directory for each column of each table. Each file in it is written once, as a
-whole, and then never changed. Any of these files may be deleted at any time.
+Statistics are in memory, and in files below ``statistics_location``, which any number of processes
+can share. Each column of each table has its own directory there. A file is written in one step and
+never changed. Any file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 _FORMAT: Final = "v1"
 _SUFFIX: Final = ".parquet"
-# Maximum size of one file, and of all files for a column, in bytes. Files beyond it are ignored.
+# Maximum size of one saved file, and of all saved files of a column, in bytes. Files that exceed a
+# limit are ignored.
 MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
-# If a column has at least this many files, the next save merges them.
+# If a column has at least this many saved files, the next save merges them.
 MOST_FILES: Final = 32
 _IDENTITY: Final = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.int64())]
@@ -41,7 +42,7 @@ _SECONDS: Final = 30.0
 
 
 class SavedColumn:
-    """The saved statistics of one column in one table.
+    """The files with the saved statistics of one column of one table.
 
     Args:
         location: The setting ``statistics_location``, a directory or URI.
@@ -59,10 +60,10 @@ class SavedColumn:
         self._schema = pa.schema([*_IDENTITY, ("groups", group_type(key.kind))])
 
     def load(self, known: Collection[str] = ()) -> Iterator[tuple[str, pa.Table | None]]:
-        """Yield the path and the content of each saved file whose path is not in ``known``.
+        """Yield the path and the Arrow table of each saved file whose path is not in ``known``.
 
-        The content is None if splitlib has not written the file. Files that are too large, or that
-        currently cannot be read, are left out.
+        The table is None if splitlib did not write the file. Files that are too large, or that
+        cannot be read at the moment, are skipped.
         """
         total = 0
         for path, size in self._files():
@@ -76,15 +77,15 @@ class SavedColumn:
             try:
                 rows = self.read(path)
             except FileNotFoundError:
-                continue  # another process has merged it into a new file in the meantime
-            except Exception as error:  # not a file by splitlib, or the storage failed
+                continue  # another process has just merged this file into a new one
+            except Exception as error:  # not written by splitlib, or a storage error
                 _log.warning("Statistics in %s are ignored: %s", path, error)
                 if not isinstance(error, pa.ArrowException):
                     continue
             yield path, rows
 
     def save(self, rows: pa.Table) -> list[str]:
-        """Write new files, merge small files if there are many, and return the new files' paths."""
+        """Write rows to new files, merge small files if there are many, and return new paths."""
         merged: list[str] = []
         if len(files := self._files()) >= MOST_FILES:
             # Only small files are merged, because a merged file that is too large is never read.
@@ -103,7 +104,7 @@ class SavedColumn:
             try:
                 self._fs.rm_file(path)
             except FileNotFoundError:
-                continue  # another process has merged and deleted it too
+                continue  # another process has also merged this file, and deleted it
         return paths
 
     def _files(self) -> list[tuple[str, int]]:
@@ -114,10 +115,10 @@ class SavedColumn:
         return sorted((f["name"], f["size"]) for f in found if f["name"].endswith(_SUFFIX))
 
     def read(self, path: str) -> pa.Table:
-        """Read one file of saved statistics.
+        """Read a saved file into an Arrow table.
 
         Raises:
-            pyarrow.ArrowException: if splitlib has not written the file.
+            pyarrow.ArrowException: if splitlib did not write the file.
         """
         from pyarrow import parquet  # slow to import
 
@@ -137,7 +138,7 @@ class SavedColumn:
         return table
 
     def _write(self, rows: pa.Table) -> Iterator[str]:
-        """Write rows to a new file, or to several if it would be too large. Yield their paths."""
+        """Write rows to a new file, or to several if one would be too large. Yield the paths."""
         from pyarrow import parquet
 
         content = pa.BufferOutputStream()
@@ -162,19 +163,19 @@ class SavedColumn:
 
 
 def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:
-    """Return the rows for :meth:`SavedColumn.save`, without files whose row groups are unknown.
+    """Return the rows for :meth:`SavedColumn.save`: one for each file with known row groups.
 
     Args:
         files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
-        groups: The files' row groups.
-        old: For each file, whether it can be kept. See :meth:`StatisticsStore.add`.
+        groups: One column's row groups, a list per file; null means unknown.
+        old: For each file, whether it can be kept, as returned by :meth:`StatisticsStore.add`.
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
     return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
 
 
 def _latest(rows: pa.Table) -> pa.Table:
-    """Return the rows without older versions of the same file, and without duplicates."""
+    """Return one row per file path: the row with the latest modification time."""
     order = pc.sort_indices(rows, sort_keys=[("path", "ascending"), ("modified", "ascending")])
     paths = rows["path"].take(order).combine_chunks()
     is_last = pc.not_equal(paths[:-1], paths[1:])
@@ -185,9 +186,9 @@ def _latest(rows: pa.Table) -> pa.Table:
 class KnownStatistics:
     """Statistics of one table's files, in memory and in ``statistics_location``.
 
-    If ``statistics_location`` fails, this is logged, and affects only the speed. An instance is
-    used for one plan. So it also keeps the statistics of files that are too young to be kept for
-    later plans.
+    Storage errors for ``statistics_location`` are logged, and only make planning slower. Each
+    instance is used for one plan. So it also keeps the statistics of files that are too young to be
+    kept for later plans.
 
     Args:
         table: The table.
@@ -203,7 +204,10 @@ class KnownStatistics:
         self._new: dict[ColumnKey, list[pa.Table]] = {}
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
-        """Return the files' row groups that are known, as :meth:`StatisticsStore.get` does."""
+        """Return the files' row groups from memory. If some are missing, load saved statistics.
+
+        The arguments and the result are as for :meth:`StatisticsStore.get`.
+        """
         found = self._in_memory(columns, files)
         if self._location is None:
             return found
@@ -229,7 +233,10 @@ class KnownStatistics:
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
-        """Keep the files' row groups, as :meth:`StatisticsStore.add` does."""
+        """Keep the files' row groups in memory, and collect them for :meth:`save`.
+
+        The arguments and the result are as for :meth:`StatisticsStore.add`.
+        """
         old = LEARNED.add(columns, files, groups)
         if old.false_count:
             self._young.add(columns, files, groups)
@@ -241,7 +248,7 @@ class KnownStatistics:
         return old
 
     def save(self) -> None:
-        """Write new statistics to ``statistics_location``, if it is set."""
+        """Write the statistics from :meth:`add` to ``statistics_location``, if it is set."""
         new, self._new = self._new, {}
         for key, parts in new.items():
             rows = pa.concat_tables(parts)

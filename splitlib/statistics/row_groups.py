@@ -1,4 +1,4 @@
-"""Column bounds of the row groups in many files, as Arrow arrays, and their match with filters."""
+"""Keep column bounds of many files' row groups in Arrow arrays, and match them with filters."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ Flags = npt.NDArray[np.bool_]
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column's bounds are kept. Instants always have the zone UTC."""
+    """Return the Arrow type in which a column's bounds are kept. Time zones become UTC."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind
 
 
 def group_type(kind: pa.DataType) -> pa.ListType:
-    """Return the array type in :attr:`FileGroups.columns` for a column of type ``kind``."""
+    """Return the type of the :attr:`FileGroups.columns` array for a column of type ``kind``."""
     bound = stored_type(kind)
     types = (bound, bound, pa.bool_(), pa.bool_(), pa.int64(), pa.int64())
     return pa.list_(pa.struct(list(zip(_PARTS, types, strict=True))))
 
 
 def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) -> pa.ListArray:
-    """Return the files' row groups as an array with one list per file.
+    """Convert one column's statistics to an Arrow array with one list per file.
 
     Args:
-        files: For each file, its row groups, or None if they are unknown.
+        files: For each file, the column's statistics per row group, or None if unknown.
         kind: The column's type in the table.
     """
     offsets = [0]
@@ -64,11 +64,11 @@ def groups_array(files: Iterable[Sequence[GroupRow] | None], kind: pa.DataType) 
 
 @dataclass(frozen=True, slots=True)
 class FileGroups:
-    """The row groups of several files.
+    """Row group statistics of several files, as Arrow arrays.
 
     Attributes:
-        columns: For each column, by name in lower case, one list per file with a struct per row
-            group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
+        columns: An array for each column, by lower-case name, with one list per file. The list has
+            a struct per row group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
             :class:`splitlib.model.ColumnStatistics`, and the row group's byte range in the file,
             from ``start`` to ``end`` (exclusive). A null list means that the file's row groups are
             unknown.
@@ -81,13 +81,13 @@ class FileGroups:
         return FileGroups({name: lists.take(rows) for name, lists in self.columns.items()})
 
     def only(self, names: Iterable[str]) -> FileGroups:
-        """Return the row groups with only the columns ``names``."""
+        """Return a copy with only the columns ``names``. Case is ignored."""
         wanted = {name.lower() for name in names}
         return FileGroups({name: one for name, one in self.columns.items() if name in wanted})
 
     @property
     def unknown(self) -> npt.NDArray[np.intp]:
-        """Indexes of the files for which at least one column is unknown."""
+        """Indexes of the files without statistics for at least one column."""
         masks = (lists.is_null() for lists in self.columns.values())
         return np.flatnonzero(np.logical_or.reduce([_flags(mask) for mask in masks]))
 
@@ -101,7 +101,7 @@ class FileGroups:
         return FileGroups(columns)
 
     def match(self, predicate: Predicate) -> MatchedGroups:
-        """Return the row groups that may have a row that matches a predicate."""
+        """Return the row groups that may contain a row that matches a predicate."""
         lists = list(self.columns.values())
         files = len(lists[0])
         known = np.zeros(files, np.int64)
@@ -110,7 +110,7 @@ class FileGroups:
         keep, matched = np.ones(files, np.bool_), np.zeros(files, np.int64)
         total = np.zeros(files, np.int64)
         of_file, places = [], []
-        # Files for which the same columns are known are compared together.
+        # Files with statistics for the same columns are matched in one call.
         for pattern in np.flatnonzero(np.bincount(known)).tolist():
             names = [name for bit, name in enumerate(self.columns) if pattern >> bit & 1]
             if not names:
@@ -138,23 +138,23 @@ class FileGroups:
 
 @dataclass(frozen=True, slots=True)
 class MatchedGroups:
-    """The row groups in several files that match a predicate."""
+    """Result of matching the row groups of several files with a predicate."""
 
     keeps: Flags
     """For each file, whether it may have a matching row."""
     known: Flags
-    """For each file, whether its row groups are known."""
+    """For each file, whether at least one column has statistics."""
     matched: npt.NDArray[np.int64]
-    """Number of matching row groups in each file; 0 if they are unknown."""
+    """Number of matching row groups in each file; 0 if its row groups are unknown."""
     total: npt.NDArray[np.int64]
-    """Number of row groups in each file; 0 if they are unknown."""
+    """Number of row groups in each file; 0 if its row groups are unknown."""
     files: npt.NDArray[np.int64]
     """File index of each matching row group, ascending."""
     places: pa.StructArray
     """Byte range of each matching row group in its file: fields ``start`` and ``end``."""
 
     def places_of_each(self) -> pa.ListArray:
-        """Return for each file the byte ranges of its matching row groups, or null if unknown."""
+        """Return one list per file: its matching row groups' byte ranges, or null if unknown."""
         ends = np.searchsorted(self.files, np.arange(len(self.keeps) + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(ends), self.places, mask=pa.array(~self.known))
 
@@ -178,7 +178,7 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return the smallest overlap (:func:`overlap_of`) of all columns.
+    """Return the :func:`overlap_of` of the column whose bounds overlap least.
 
     Row groups without values are ignored.
     """
@@ -188,11 +188,11 @@ def overlap(files: FileGroups) -> float:
 
 
 def overlap_of(lower: pa.Array, upper: pa.Array) -> float:
-    """Return how much the row groups' bounds overlap: 1 if they are all the same, 1/n if disjoint.
+    """Return how much the bounds of n row groups overlap: 1 if all are equal, 1/n if disjoint.
 
-    This is the average share of row groups whose bounds include a row group's smallest value.
-    Snowflake calls the average number of such row groups "clustering depth". Row groups with
-    unknown bounds count as if they included all values.
+    For each row group, count the row groups whose bounds include its lower bound. The result is the
+    average count, which Snowflake calls "clustering depth", divided by n. Row groups with unknown
+    bounds count as if they included all values.
     """
     known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
     unknown, groups = known.false_count, len(lower)

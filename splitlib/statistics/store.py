@@ -1,4 +1,4 @@
-"""Statistics from the footers that this process has read, kept until the files change."""
+"""Keep statistics from Parquet footers in memory until the files change."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all tables' statistics in memory, in bytes."""
-# Statistics of younger files are not kept. Storage may round times to seconds, so another file with
-# the same size and time could replace such a file unnoticed.
+# Minimum age of files whose statistics are kept. Storage may round times to seconds, so a younger
+# file could be replaced unnoticed by another file with the same size and time.
 _YOUNG_MS: Final = 2_000
 
 Ints = npt.NDArray[np.int64]
 
 
 class ColumnKey(NamedTuple):
-    """Name and type of a column.
+    """Name and type of a column. The case of the name matters.
 
-    In case-sensitive sessions, a file with column ``Item`` does not have the column ``item``. So
-    statistics of ``Item`` do not hold for ``item``.
+    In a case-sensitive session, ``Item`` and ``item`` are different columns. So statistics of
+    ``Item`` do not hold for ``item``.
     """
 
     name: str
@@ -57,7 +57,10 @@ class _Chunk(NamedTuple):
         return int(own + self.groups.nbytes)
 
     def find(self, other: _Chunk) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return for each file in ``other`` its index here, and whether it is here unchanged."""
+        """Return an index in this chunk for each file in ``other``, and a mask of valid indexes.
+
+        An index is valid if this chunk has the file, with the same size and modification time.
+        """
         rows = np.searchsorted(self.hashes, other.hashes)
         rows[rows == len(self.hashes)] = 0
         same = self.hashes[rows] == other.hashes
@@ -66,16 +69,17 @@ class _Chunk(NamedTuple):
 
 
 class StatisticsStore:
-    """Statistics by column and file. A file is identified by path, size and modification time.
+    """In-memory statistics by column and file. Files are identified by path, size and time.
 
-    If one of them differs, or the time is unknown, the store has no statistics for the file. A full
-    store drops the least recently used columns. Thread-safe. A forked process continues with the
-    same content.
+    If a file's size or modification time has changed, or the time is unknown, the store has no
+    statistics for the file. A full store drops the least recently used columns. Thread-safe. A
+    forked process continues with the same content.
 
     Args:
         most_bytes: Maximum size of the content, in bytes.
         clock: Function that returns the time in seconds since the epoch.
-        keeps_young: Whether to keep files so young that another file could replace them unnoticed.
+        keeps_young: Whether to also keep statistics of files that are so young that another file
+            could replace them unnoticed.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class StatisticsStore:
         self._most_bytes = most_bytes
         self._clock = clock
         self._keeps_young = keeps_young
-        # Paths get a secret prefix unless Python's hashes are random. Otherwise somebody could
+        # If Python's hashes are not random, paths get a secret prefix. Without it, somebody could
         # construct two paths with the same hash.
         is_random = os.environ.get("PYTHONHASHSEED", "random") == "random"
         self._secret = "" if is_random else secrets.token_hex(8)
@@ -127,7 +131,7 @@ class StatisticsStore:
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
-        """Keep the files' row groups. Unknown row groups and files that are too young are ignored.
+        """Keep the files' row groups, except null lists and files that are too young.
 
         Args:
             columns: Table columns.
@@ -135,7 +139,7 @@ class StatisticsStore:
             groups: Row groups by column, as in :attr:`FileGroups.columns`.
 
         Returns:
-            For each file, whether it can be kept.
+            For each file, whether it is old enough and has a known modification time.
         """
         newest = int(self._clock() * 1000) - _YOUNG_MS
         times = files["modified"]
@@ -158,15 +162,15 @@ class StatisticsStore:
         return old
 
     def loaded(self, column: ColumnKey) -> frozenset[str]:
-        """Return the paths of a column's saved statistics that do not have to be loaded again.
+        """Return the paths of a column's saved files that this process has already loaded.
 
-        File names are never reused, so such a file cannot have changed.
+        File names are never reused, so these files cannot have changed since then.
         """
         with self.lock:
             return self._loaded.get(column, frozenset())
 
     def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
-        """Add ``paths`` to the result of :meth:`loaded`, until the store drops the column."""
+        """Record that saved files were loaded. The record is dropped together with the column."""
         with self.lock:
             self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
 
@@ -201,7 +205,10 @@ class StatisticsStore:
 
 
 def _taken(chunks: tuple[_Chunk, ...], wanted: _Chunk, kind: pa.DataType) -> pa.ListArray:
-    """Return the row groups of the files in ``wanted``, from the newest chunk that has them."""
+    """Return a list of row groups for each file in ``wanted``, or null if no chunk has the file.
+
+    Newer chunks take precedence.
+    """
     files = len(wanted.hashes)
     source, place = np.full(files, -1, np.int64), np.zeros(files, np.int64)
     for number in reversed(range(len(chunks))):
@@ -223,7 +230,7 @@ def _taken(chunks: tuple[_Chunk, ...], wanted: _Chunk, kind: pa.DataType) -> pa.
 
 
 def _merged(older: _Chunk, newer: _Chunk) -> _Chunk:
-    """Merge two chunks. For two versions of a file, the one that was modified later is kept."""
+    """Merge two chunks, and keep only the latest version of each file."""
     hashes, sizes, modified = (
         np.concatenate(pair) for pair in zip(older[:3], newer[:3], strict=True)
     )
@@ -240,4 +247,4 @@ def _mask(flags: pa.BooleanArray) -> npt.NDArray[np.bool_]:
 
 
 LEARNED: Final = StatisticsStore()
-"""The statistics that this process has read from footers or loaded."""
+"""The statistics that this process has read from footers or from ``statistics_location``."""
