@@ -1,7 +1,7 @@
-"""Storage client options, and the reset of storage clients in forked processes.
+"""Parse storage client options, and reset storage clients in forked processes.
 
 A forked process does not have the parent's threads. A lock that another thread held during the fork
-is never released in the child, so objects with locks are reset there.
+is never released in the child, so objects that have locks are reset in the child.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from splitlib.errors import ConfigError
 
-# Options shared by several filesystems that do not affect listings.
+# Options that several fsspec filesystems share, and that do not affect listings.
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "default_block_size",
@@ -30,7 +30,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 
 
 def option_value(text: str) -> Any:
-    """Parse JSON objects, lists, ``true`` and ``false``. Numbers and other text stay text."""
+    """Parse an option that is a JSON object, list or boolean. Return other text unchanged."""
     if text[:1] in ("{", "[") or text in ("true", "false"):
         try:
             return json.loads(text)
@@ -76,7 +76,7 @@ _renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKe
 
 
 class _NativeThreads:
-    """State of obstore's threads. obstore starts them once, and not again after a fork."""
+    """Whether this process has obstore's threads. obstore does not restart them after a fork."""
 
     started = False
     are_lost = False
@@ -84,12 +84,12 @@ class _NativeThreads:
 
 
 def native_threads_start() -> None:
-    """Record that this process uses obstore, which starts obstore's threads."""
+    """Record that this process uses obstore, and so has obstore's threads."""
     _NativeThreads.started = True
 
 
 def native_threads_are_lost() -> bool:
-    """Return whether this process was forked after obstore was used. obstore calls would hang."""
+    """Return whether this process was forked after obstore was used, so its calls would hang."""
     return _NativeThreads.are_lost
 
 

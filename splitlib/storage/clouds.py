@@ -24,7 +24,7 @@ _OF_AZURE: Final = {
     "read_timeout",
     "timeout",
 }
-# Options that adlfs reads from the environment variables AZURE_STORAGE_* if the user sets none.
+# If the user does not set these, adlfs reads them from environment variables AZURE_STORAGE_*.
 _CLIENT: Final = ("tenant_id", "client_id", "client_secret")
 _AMBIENT: Final = ("account_name", "account_key", "connection_string", "sas_token", *_CLIENT)
 _NAMES: Final = (*_AMBIENT, "account_host")
@@ -34,7 +34,7 @@ _PUBLIC: Final = re.compile(r"([\w-]+)\.(?:dfs|blob)\.core\.windows\.net")
 _ABFS: Final = "fs.azure."
 _CLASSES: Final = "org.apache.hadoop.fs.azurebfs"
 _CLIENT_CLASS: Final = "ClientCredsTokenProvider"
-# Settings of a single Azure account end with the account's host.
+# Names of Hadoop settings for a single Azure account end with the account's host.
 _ACCOUNT: Final = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.core\.[a-z.]+$")
 _TENANT: Final = re.compile(r"https://[^/]+/([^/]+)/oauth2/")
 
@@ -72,10 +72,10 @@ class AzureSettings:
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Create the settings from Hadoop's ABFS settings.
+        """Create settings for each account from Hadoop's ABFS settings.
 
-        The key ``abfss`` applies to all accounts. Each account with settings of its own also has an
-        entry, such as ``abfss://account``.
+        In the returned dict, the key ``abfss`` applies to all accounts. Each account with settings
+        of its own also has a key, such as ``abfss://account``.
         """
         general: dict[str, str] = {}
         accounts: dict[str, dict[str, str]] = {}
@@ -91,7 +91,7 @@ class AzureSettings:
 
     @classmethod
     def _from_abfs(cls, given: Mapping[str, str]) -> Self:
-        """Return settings with the account key, else the SAS token, else the client secret."""
+        """Create settings with the first one set of account key, SAS token and client secret."""
         if key := given.get("account.key"):
             return cls(account_key=key)
         if signature := given.get("sas.fixed.token"):
@@ -143,7 +143,7 @@ class AzureSettings:
         }
 
     def _abfs_identity(self) -> dict[str, str]:
-        """Return ABFS settings for the first authentication method that adlfs would use."""
+        """Return ABFS settings for the authentication method that adlfs would choose."""
         if self.account_key:
             return {
                 "account.auth.type": "SharedKey",
@@ -151,7 +151,7 @@ class AzureSettings:
                 "account.key": self.account_key,
             }
         if self.sas_token:
-            # If the session sets a SAS token provider class, ABFS uses that class instead.
+            # If the session sets a SAS token provider class, ABFS ignores this token.
             token = self.sas_token.removeprefix("?")
             return {"account.auth.type": "SAS", "sas.fixed.token": token}
         if not (self.tenant_id and self.client_id and self.client_secret):
@@ -180,7 +180,7 @@ class AzureSettings:
         )
 
     def stores(self) -> StoreOf:
-        """Return a function that creates obstore stores, which list as adlfs does.
+        """Return a function that creates obstore stores with the same listings as adlfs.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -223,7 +223,7 @@ class AzureSettings:
         return store
 
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return a function that gets adlfs's credentials, or None for anonymous access."""
+        """Return a function that gets the same credentials as adlfs, or None if anonymous."""
         if self.account_key:
             return lambda: {"access_key": self.account_key, "expires_at": None}
         if self.sas_token:
@@ -290,7 +290,7 @@ class GcsSettings:
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Create the settings from the key file and project of Hadoop's client, for all buckets."""
+        """Create settings for all buckets, with the key file and project in Hadoop's settings."""
         given = {name: value.strip() for name, value in settings.items()}
         token = given.get(f"fs.gs.{_KEY_FILE}") or given.get(f"google.cloud.{_KEY_FILE}")
         if given.get("fs.gs.auth.type", "").upper() == "UNAUTHENTICATED":
@@ -303,7 +303,7 @@ class GcsSettings:
         return {name: value for name, value in options.items() if value}
 
     def stores(self) -> StoreOf:
-        """Return a function that creates obstore stores, which list as gcsfs does.
+        """Return a function that creates obstore stores with the same listings as gcsfs.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -319,7 +319,7 @@ class GcsSettings:
 
 
 def _credentials(token: Any) -> Callable[[], Any]:
-    """Return a function that gets the credentials that gcsfs would use."""
+    """Return a function that gets the same credentials as gcsfs."""
     from google.auth import default
     from google.auth.credentials import Credentials
     from google.auth.exceptions import GoogleAuthError
@@ -349,7 +349,7 @@ def _credentials(token: Any) -> Callable[[], Any]:
 
 
 def _of_account(token: Any) -> Any:
-    """Return credentials for an account description: a mapping, or the path of a JSON file."""
+    """Create google-auth credentials from an account's JSON: a mapping or the path of a file."""
     from google.oauth2.credentials import Credentials as UserCredentials
     from google.oauth2.service_account import Credentials as ServiceCredentials
 

@@ -79,7 +79,7 @@ def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
 def of_directories(
     files: pa.Table, rows: Mapping[str, int], locations: Sequence[str], below: bool
 ) -> pa.RecordBatch:
-    """Return the listed files that are in the directories ``rows``.
+    """Return a batch of the listed files that are in the directories ``rows``.
 
     Args:
         files: Listed files, with columns ``path``, ``size`` and ``modified``. Files in other
@@ -103,7 +103,7 @@ def of_directories(
 def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Return each file's directory, as an index into ``prefixes``, and its path in the directory.
+    """Return each file's directory, as an index into ``prefixes``, and its path below it.
 
     The index is null for files in other directories, and for files that Spark ignores.
     """
@@ -244,7 +244,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     except FileNotFoundError as error:
         confirm_end(fs, bucket, directory)
         raise MissingPartition(f"There is no directory {location!r}.") from error
-    except KeyError as error:  # from s3fs
+    except KeyError as error:  # s3fs raises it if the token for the next page is missing
         if error.args != ("NextContinuationToken",):
             raise
         raise no_next_page(location) from error
@@ -277,13 +277,13 @@ def level_of(fs: Any, path: str, location: str) -> Level:
 
 
 class Links:
-    """Counts symbolic links during a listing, because links can create endlessly many paths."""
+    """Limits the symbolic links in a listing, because links can create endlessly many paths."""
 
     def __init__(self) -> None:
         self._followed: Counter[str] = Counter()
 
     def follow(self, fs: Any, path: str) -> None:
-        """Count a directory if it is a symbolic link.
+        """Count a directory if it is a symbolic link, and check the limits.
 
         Raises:
             SourceError: if the link leads to one of its parent directories, or too many links lead
@@ -317,9 +317,9 @@ def modified(info: Mapping[str, Any]) -> int:
 
 
 def _name_in(directory: str, path: str) -> str:
-    """Return the last part of a listed path, after a check that it is in ``directory``.
+    """Return the last part of a listed path, after a check that the path is in ``directory``.
 
-    Some filesystems add a prefix to paths and others do not, so only the paths' ends are compared.
+    Only the ends of the paths are compared, because some filesystems add a prefix to paths.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")
@@ -331,8 +331,8 @@ def _name_in(directory: str, path: str) -> str:
 def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
     """Return the file info of a symbolic link's target. Return other entries unchanged.
 
-    A broken link is also returned unchanged. It counts as neither a file nor a directory. So it is
-    not listed, as in Hadoop's local filesystem.
+    A broken link is also returned unchanged. Its type is neither file nor directory, so the listing
+    leaves it out, as Hadoop's local filesystem does.
     """
     if not info.get("islink") and info["type"] != "link":
         return info

@@ -187,8 +187,8 @@ def only_within(*allowed: Sequence[str] | None) -> Iterator[None]:
     the restrictions of the code that submitted their work.
 
     Args:
-        allowed: Lists of location prefixes. A location must match a prefix in each list; None
-            instead of a list allows all locations.
+        allowed: Lists of location prefixes. A location must match a prefix in each list. If a list
+            is None, it allows all locations.
     """
     more = (AllowedLocations(prefixes) for prefixes in allowed if prefixes is not None)
     token = _in_force.set((*_in_force.get(), *more))
@@ -219,7 +219,7 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all possible meanings of a location. An allowed prefix uses only the first one."""
+    """Return all possible meanings of a location. Allowed prefixes have only the first meaning."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:
@@ -258,7 +258,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Return a URI's host or bucket in a normal form, so that the same store has the same text."""
+    """Normalize a URI's host or bucket, so that different spellings of a store become equal."""
     container, at, host = authority.rpartition("@")
     if scheme == "abfss" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)

@@ -104,9 +104,9 @@ class StoreOf(Protocol):
 
 
 class ShownPages(ABC):
-    """Lists a bucket without obstore, and checks itself that the listings are complete.
+    """Lists a bucket without obstore. Subclasses must check that their listings are complete.
 
-    Batches have obstore's columns ``path``, ``last_modified`` and ``size``.
+    Batches have the same columns as in obstore: ``path``, ``last_modified`` and ``size``.
     """
 
     @abstractmethod
@@ -115,11 +115,11 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return objects below a directory with keys after ``after``: at least 1,000, or all."""
+        """Return at least 1,000 objects below a directory with keys after ``after``, or all."""
 
 
 class Confirmation(Protocol):
-    """Confirms with another client that obstore's listings are complete."""
+    """Checks with another client that obstore's listings are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
         """Check that a directory has no object after a key.
@@ -133,14 +133,14 @@ class PagedListing:
     """Lists buckets that are accessed with the same options. Thread-safe.
 
     obstore accepts any XML as a listing. An error with status 200, or a proxy's response, looks
-    like an empty listing. So if a page is empty, or the last page is full, another client confirms
+    like an empty listing. So if a page is empty, or the last page is full, another client checks
     that no keys follow.
 
     Args:
         protocol: fsspec's protocol name, for error messages.
         store_of: Function that creates the store for a bucket.
         kind: Listing behaviour of the stores.
-        confirm: Confirms that listings are complete; None means that they are not confirmed.
+        confirm: Checks that listings are complete; None means no check.
 
     Raises:
         NotFollowed: if obstore is too old.
@@ -175,7 +175,7 @@ class PagedListing:
 
         Args:
             at: The directory.
-            retries: Whether obstore retries failed requests, because the caller cannot.
+            retries: Whether obstore retries failed requests. Set this if the caller does not retry.
 
         Raises:
             SourceError: if the bucket does not exist.
@@ -212,7 +212,7 @@ class PagedListing:
         """List pages until they cover at least the first directory. Often one page is enough.
 
         A page may contain objects from several directories, from their subdirectories, and from
-        directories in between. The next page skips objects that are not needed.
+        directories in between. Where possible, the next page skips objects that were not requested.
 
         Args:
             bucket: Bucket name.
@@ -252,7 +252,7 @@ class PagedListing:
                 after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
-        """Return one page: the files below ``root`` after a key, and the page's object count."""
+        """Return one page of the files below ``root`` after a key, and the page's object count."""
         if isinstance(store, ShownPages):
             objects = store.page(root.directory, after)
         else:
@@ -338,11 +338,11 @@ _NONE = pa.RecordBatch.from_pydict(
 
 
 def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
-    """Return path, size and time of all non-empty objects except the directory marker of ``at``.
+    """Return path, size and time of non-empty objects except the directory marker of ``at``.
 
     A directory marker is an object whose name ends with a slash. obstore drops the slash, so the
-    marker looks like a file. Most markers are empty. Empty files are dropped with them, because
-    they have no rows.
+    marker looks like a file. Most markers are empty, so all empty objects are dropped. Empty files
+    have no rows anyway.
     """
     modified = objects["last_modified"].cast(_MODIFIED, safe=False).cast(pa.int64())
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
@@ -354,7 +354,7 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
 
 
 def _refuse_markers(files: pa.RecordBatch) -> None:
-    """Reject a page that has a non-empty directory marker, because it looks like a file."""
+    """Raise ``NotFollowed`` if a directory marker is not empty, because it looks like a file."""
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
             raise NotFollowed(f"{path!r} is a directory marker with content.")
@@ -367,7 +367,7 @@ def _empty(objects: pa.RecordBatch) -> set[str]:
 
 
 def _refuse_others(at: Bucket, directories: Sequence[str]) -> None:
-    """Check that a response lists the requested directory and no other."""
+    """Check that a response lists only the requested directory."""
     if other := set(directories).difference([at.directory]):
         raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 

@@ -203,7 +203,7 @@ def limit_adlfs(fs: Any) -> None:
 
 
 def _check_google(url: Any, body: bytes) -> None:
-    """Check that a Google response is a listing, and that its next-page token is a new one."""
+    """Check that Google's response is a listing, and does not repeat the request's page token."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -214,7 +214,7 @@ def _check_google(url: Any, body: bytes) -> None:
 
 
 def _check_azure(url: Any, body: bytes) -> None:
-    """Check that an Azure response is a listing, and that its next-page marker is a new one."""
+    """Check that Azure's response is a listing, and does not repeat the request's page marker."""
     end = body.rstrip()[-1000:]
     marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
     if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):

@@ -29,7 +29,7 @@ _OPTIONS: Final = {
     "connect_timeout": ("config_kwargs.connect_timeout",),
     "read_timeout": ("config_kwargs.read_timeout",),
 }
-# Options that do not affect listings. obstore does not limit the number of connections.
+# s3fs options that do not affect listings. obstore does not limit the number of connections.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
 _DEFAULT_REGION: Final = "us-east-1"
 _S3A: Final = "fs.s3a."
@@ -95,10 +95,10 @@ class S3Settings:
 
     @classmethod
     def from_hadoop(cls, settings: Mapping[str, str]) -> dict[str, Self]:
-        """Create the settings from Hadoop's S3A settings.
+        """Create settings for each bucket from Hadoop's S3A settings.
 
-        The key ``s3`` applies to all buckets. Each bucket with settings of its own also has an
-        entry, such as ``s3://bucket``.
+        In the returned dict, the key ``s3`` applies to all buckets. Each bucket with settings of
+        its own also has a key, such as ``s3://bucket``.
         """
         general = {name: settings.get(_S3A + name, "").strip() for name in _S3A_NAMES}
         stores = {"s3": general}
@@ -114,8 +114,8 @@ class S3Settings:
         found: dict[str, Any] = {"anon": "Anonymous" in provider}
         if key and secret and (not provider or any(kind in provider for kind in _WITH_KEYS)):
             found = {"key": key, "secret": secret, "token": token}
-        # The global endpoint is already the default. It is dropped, because s3fs would treat an
-        # explicit endpoint as a server other than AWS.
+        # Drop the global endpoint, which is the default, because s3fs would treat any explicit
+        # endpoint as a server other than AWS.
         if endpoint.rpartition("/")[2] == "s3.amazonaws.com":
             endpoint = ""
         if endpoint and "://" not in endpoint:
@@ -145,11 +145,11 @@ class S3Settings:
 
     @classmethod
     def _of(cls, **fields: Any) -> Self:
-        """Create settings with these fields. A field that is None or empty gets its default."""
+        """Create settings with these fields. Fields that are None or empty get their defaults."""
         return cls(**{name: value for name, value in fields.items() if value})
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return the settings as s3fs options, without the ones that have their default value."""
+        """Return the settings as s3fs options. Settings with default values are left out."""
         fields = {name: getattr(self, name) for name in _OPTIONS}
         changed = {name: v for name, v in fields.items() if v != getattr(S3Settings, name)}
         return nested_options({_OPTIONS[name][0]: value for name, value in changed.items()})
@@ -183,7 +183,9 @@ class S3Settings:
         return {f"{_S3A}bucket.{bucket}.{name}": text for name, text in texts.items()}
 
     def stores(self) -> StoreOf:
-        """Return a function that creates stores, which list as s3fs does with these settings.
+        """Return a function that creates stores with the same listings as s3fs.
+
+        These are obstore stores for AWS, and :class:`S3Pages` for other servers.
 
         Raises:
             NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -232,7 +234,7 @@ class S3Settings:
         return settings | {"credential_provider": give}
 
     def _shown_pages(self, session: Any) -> StoreOf:
-        """Return a function that creates stores without obstore, for servers other than AWS."""
+        """Return a function that creates :class:`S3Pages`, for servers other than AWS."""
         get = self._sender(session)
         endpoint = urlsplit((self.endpoint_url or "").rstrip("/"))
 

@@ -75,7 +75,7 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return objects below a directory with keys after ``after``: at least 1,000, or all."""
+        """Return at least 1,000 objects below a directory with keys after ``after``, or all."""
         keys = _Keys()
         # A server may return fewer keys than requested even if more keys follow.
         for page in self._pages(directory, **{"start-after": after}):
@@ -110,7 +110,7 @@ class S3Pages(ShownPages):
             query["continuation-token"] = token
 
     def _listed(self, query: Mapping[str, str], where: str) -> _Page:
-        """Request one page, with retries, and return it."""
+        """Request and return one page. Retry if the storage is unavailable."""
         for attempt in range(self._retries + 1):
             try:
                 return self._received(query, where)
@@ -167,7 +167,7 @@ class _Keys:
         """Return the keys as an Arrow batch with obstore's columns.
 
         Raises:
-            NotFollowed: if a time has an unknown format.
+            NotFollowed: if a modification time cannot be parsed.
         """
         try:
             times = pa.array(self.times, pa.string()).cast(pa.timestamp("ns", "UTC"))
@@ -178,7 +178,7 @@ class _Keys:
 
 
 class _Page:
-    """One page of a listing. Its XML parser handlers fill it from the response."""
+    """One page of a listing. Its methods for the XML parser fill it from the response."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -299,7 +299,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
 
 def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
-    """Yield a response's body in pieces. Raise an error if it is too large or takes too long."""
+    """Yield a response's body in pieces. Raise an error if the body is too large or too slow."""
     # urllib3 before version 2 does not have read1. Its read waits until a piece is full.
     read = getattr(raw, "read1", raw.read)
     received = 0

@@ -41,7 +41,7 @@ from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
-# Name suffix of S3's directory buckets. These list keys in no order, and only from the first key.
+# Name suffix of S3 directory buckets. S3 lists their keys unordered, and only from the first key.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in one call that lists several directories per page.
 _BUCKETS = 4
@@ -59,7 +59,7 @@ class Storage:
 
     Args:
         options: fsspec filesystem options, as in ``fsspec.filesystem(protocol, **options)``. If
-            obstore does not support one of them, fsspec lists instead. An
+            obstore does not support one of them, fsspec lists the directories. An
             :class:`OptionsByProtocol` has separate options per protocol.
     """
 
@@ -68,7 +68,7 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """The obstore listing for each options key; None means that fsspec lists instead."""
+        """obstore listings by key of the options; None means that fsspec lists the directories."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Buckets that earlier requests have shown to exist."""
@@ -91,7 +91,7 @@ class Storage:
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """Return how many files from several directories one request can list.
+        """Return how many files one request can list if they are in several directories.
 
         0 means that one request lists a single directory. See
         :attr:`splitlib.spi.Connector.files_per_page`.
@@ -134,7 +134,7 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the first directory, and the directories after it that are on the same pages.
+        """List the first directory, and those that follow it on the same pages.
 
         One page of an object store's listing can contain several directories.
 
@@ -169,7 +169,7 @@ class Storage:
 
         Args:
             location: Directory location.
-            retries: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether to retry failed requests. Set this if the caller does not retry.
 
         Raises:
             MissingPartition: if the directory does not exist.
@@ -197,7 +197,7 @@ class Storage:
 
         Args:
             location: Directory location.
-            retries: Whether to retry failed requests here, because the caller cannot.
+            retries: Whether to retry failed requests. Set this if the caller does not retry.
 
         Raises:
             MissingPartition: if the directory does not exist, or is empty on an object store.
@@ -214,7 +214,7 @@ class Storage:
                 )
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
-                if isinstance(reason, OtherRegion):  # s3fs can find the bucket's region
+                if isinstance(reason, OtherRegion):  # use s3fs, which finds the region
                     self._listings[self._filesystems.group_of(place)] = None
             else:
                 if not entries:
@@ -239,7 +239,7 @@ class Storage:
 
         Raises:
             FileChanged: if a local file's size or modification time has changed since the listing.
-                Object stores do not return these with the bytes.
+                Other files are not checked, because that would take another request.
             LocationNotAllowed: if the location is not allowed.
         """
         fs, path = self.filesystem(file.path)
@@ -296,7 +296,7 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return the listing for all directories, and their indexes by bucket and path.
+        """Return a listing that can list all directories, and their indexes by bucket and path.
 
         An example of the indexes is ``{"bucket": {"sales/day=1/": 0}}``.
         """
@@ -344,7 +344,7 @@ class Storage:
         return level.files, level.requests
 
     def _check_bucket(self, location: str) -> None:
-        """Check that the bucket exists, after a directory in it turned out to have no files."""
+        """Check that a location's bucket exists. Call this if the location has no files."""
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
@@ -360,7 +360,7 @@ class Storage:
 
 
 class _Confirmed:
-    """Confirms with s3fs that obstore's listings on S3 are complete."""
+    """Checks with s3fs that obstore's listings on S3 are complete."""
 
     def __init__(self, filesystems: Filesystems, protocol: str) -> None:
         self._filesystems = filesystems
