@@ -1,6 +1,6 @@
-"""``Table``, an open table. It calls the table's connector.
+"""``Table``: an open table, which calls its connector with retries, deadlines and checks.
 
-It adds retries, deadlines, checks and error context to these calls.
+Errors from these calls name the connector and the table.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ _MOST_FOOTER: Final = 32 << 20
 
 @runtime_checkable
 class ReadsFooters(Protocol):
-    """A connector that reads files itself, because no storage options give access to them."""
+    """A connector that reads footers itself, because no storage options give access to files."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""
 
 
 class Table:
-    """One open table, as it was when it was opened. All calls to its connector use this class.
+    """An open table, with the metadata from when it was opened.
 
-    Calls are retried while the source is unavailable, until the call's deadline. Errors name the
-    connector and the table. Results are checked, and an incomplete result raises an error.
+    All calls to a connector go through this class. Calls are retried while the source is
+    unavailable, until the call's deadline. Errors name the connector and the table. Results are
+    checked, and an incomplete result raises an error.
 
     Args:
         name: Name of the table.
@@ -103,7 +104,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Data columns, then partition columns, in the catalog's types."""
+        """Arrow schema of the data columns, then the partition columns."""
         return self.metadata.schema
 
     @property
@@ -112,18 +113,17 @@ class Table:
         return self.metadata.partition_keys
 
     def list_accepted_filter_fields(self) -> tuple[str, ...]:
-        """Return the columns that join keys can prune on."""
+        """Return the names of the columns on which join keys can prune partitions or files."""
         return tuple(self.metadata.filter_schema.names)
 
     def in_time_zone(self, zone: str) -> Self:
         """Return a copy of this table that uses the time zone ``zone`` for timestamps.
 
         Hive stores a partition's timestamp as wall-clock text, so the instant depends on the
-        reader's time zone. For all columns, comparing dates or local times with instants depends
-        on it too.
+        reader's time zone. Comparisons of dates or local times with instants also depend on it.
 
         Raises:
-            ConfigError: if the time zone is unknown.
+            ConfigError: if Arrow does not have this time zone.
         """
         moved = copy.copy(self)
         moved.metadata = replace(
@@ -136,10 +136,10 @@ class Table:
     def list_partitions(
         self, predicate: Predicate, config: SplitConfig | None = None
     ) -> Iterator[PartitionBatch]:
-        """Yield the partitions, as :meth:`splitlib.spi.Connector.list_partitions` describes.
+        """Yield batches of partitions, including all that match the predicate.
 
-        Failed calls are retried only until the first batch arrives, because a later retry could
-        repeat batches.
+        See :meth:`splitlib.spi.Connector.list_partitions`. Failed calls are retried only until the
+        first batch arrives, because a later retry could repeat batches.
         """
         config = self._settings(config)
 
@@ -166,14 +166,14 @@ class Table:
 
     @property
     def files_per_page(self) -> int:
-        """Number of files per page, if one request can list adjacent partitions; otherwise 0."""
+        """Number of files per page, or 0 if one request cannot list several partitions."""
         return self.connector.files_per_page
 
     @property
     def partitions_per_details(self) -> int | None:
         """Maximum number of partitions per call to :meth:`load_details`.
 
-        None if the connector does not load details.
+        None means that the connector does not load details.
         """
         if isinstance(self.connector, SupportsPartitionDetails):
             return self.connector.partitions_per_details
@@ -220,7 +220,7 @@ class Table:
             check_listed_in_part(batches)
             refuse_outside(_paths(batches))
             if self.metadata.snapshot_id is not None:
-                return batches  # If manifests list a file twice, its rows count twice.
+                return batches  # A file that manifests list twice must be read twice.
             return files_once(batches)
 
         return self._call(find, config)
@@ -262,8 +262,8 @@ class Table:
     def read_footer(self, file: StoredFile, config: SplitConfig | None = None) -> bytes:
         """Return the last bytes of a listed Parquet file, which include its footer.
 
-        The connector reads them if it can; otherwise they are read with the table's storage
-        options. There are no retries.
+        If the connector cannot read files itself, the bytes are read with the table's storage
+        options. Failed reads are not retried.
 
         Raises:
             SplitlibError: if the file cannot be read, or has changed.
@@ -357,7 +357,7 @@ class Table:
             return run_bounded(call, config)
 
     def refuse_outside(self, paths: Iterable[str], config: SplitConfig | None = None) -> None:
-        """Check the locations of table files that were not listed by the connector.
+        """Check the locations of table files that the connector did not list.
 
         Raises:
             LocationNotAllowed: if a path is outside of ``allowed_locations``.
@@ -400,7 +400,7 @@ def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Raise an error unless ``found`` has exactly ``files``: a missing file would lose rows."""
+    """Raise an error unless ``found`` has exactly ``files``. A missing file would lose rows."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")

@@ -1,6 +1,6 @@
 """Show progress, and pass reports and tracing spans to users and monitoring programs.
 
-Progress is one line for calls longer than a second, on a terminal or below a notebook's cell. Spans
+Calls longer than a second show a progress line, on a terminal or below a notebook's cell. Spans
 need the extra ``opentelemetry``. OpenTelemetry is never imported here, because a program that has
 set up tracing has already imported it.
 """
@@ -138,7 +138,7 @@ class Progress:
     Args:
         describe: Function that returns the text to show. It is called in another thread.
         show: Function that shows a text in place of the previous one. If it is None, or while
-            another progress is shown, nothing is shown.
+            another progress line is shown, nothing is shown.
         wait: Function that waits for a number of seconds or until the block ends, and returns
             whether the block has ended.
     """
@@ -160,7 +160,7 @@ class Progress:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything would be shown."""
+        """Whether progress can be shown."""
         return self._show is not None
 
     def print(self, line: str) -> None:
@@ -197,9 +197,9 @@ class Progress:
 
 
 def progress_of(describe: Callable[[], str], *, enabled: bool) -> Progress:
-    """Return the progress line for a function that was called from Python.
+    """Return a :class:`Progress` for a splitlib function that Python code calls.
 
-    Nothing is shown unless standard error is a terminal or the program is a notebook.
+    Progress is shown only if standard error is a terminal, or in a Jupyter notebook.
 
     Args:
         describe: As for :class:`Progress`.
@@ -214,7 +214,7 @@ def progress_of(describe: Callable[[], str], *, enabled: bool) -> Progress:
 
 
 def on_terminal(stream: TextIO) -> Callable[[str], None]:
-    """Return a function that replaces the current line of a terminal."""
+    """Return a function that replaces the terminal's current line with a text."""
 
     def show(text: str) -> None:
         stream.write(f"\r\x1b[K{text}")

@@ -1,9 +1,9 @@
 """Add partitions directly to a metastore's Derby database.
 
 Adding a partition over Thrift takes 10 to 20 ms, which is too slow for 100,000 partitions. This
-module imports a CSV file into a staging table instead. Then one ``INSERT … SELECT`` per table in
-Hive's schema creates the same rows as ``ObjectStore.addPartition``. Each partition gets a copy of
-the table's storage descriptor.
+module imports a CSV file into a staging table instead. Then one ``INSERT … SELECT`` for each table
+of the metastore's schema creates the same rows as ``ObjectStore.addPartition``. Each partition gets
+a copy of the Hive table's storage descriptor.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def bulk_add_partitions(
 
     Args:
         connection: JDBC connection to the metastore's database. It stays open.
-        csv_path: Path for a temporary file with the partitions.
+        csv_path: Path of a temporary CSV file, which is written and removed.
         database: Name of the database.
         table: Name of the table.
         values: One tuple of partition values per partition.
@@ -98,7 +98,7 @@ def _message(error: BaseException) -> str:
     """Return the database's error message.
 
     For every Java error, PySpark requests details from its session's JVM, even if the error comes
-    from another JVM. This fails with a new error, so follow the causes to the original error.
+    from another JVM. This request raises a new error, whose causes lead to the original error.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -162,7 +162,7 @@ def _write_csv(
 
 
 def _stage(connection: Any, csv_path: Path, table: _Table) -> None:
-    _drop_staging(connection)  # An import that was killed may have left the table behind.
+    _drop_staging(connection)  # An import that was killed may have left the staging table.
     values = ", ".join(f"VALUE{i} VARCHAR(255)" for i in range(len(table.keys)))
     _execute(
         connection,
@@ -205,7 +205,7 @@ def _reserve_ids(connection: Any, model: str, count: int) -> int:
         f"UPDATE SEQUENCE_TABLE SET NEXT_VAL = NEXT_VAL + {count} WHERE SEQUENCE_NAME = ?",
         sequence,
     )
-    if not taken:  # No object of this class exists yet.
+    if not taken:  # Hive has not created an object of this class yet.
         _execute(connection, f"INSERT INTO SEQUENCE_TABLE VALUES (?, {count + 1})", sequence)
     [(next_id,)] = _query(
         connection, "SELECT NEXT_VAL FROM SEQUENCE_TABLE WHERE SEQUENCE_NAME = ?", sequence

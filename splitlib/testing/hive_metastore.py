@@ -29,7 +29,7 @@ _LOG_TAIL_BYTES = 8_000
 class HiveMetastore:
     """A Hive metastore in its own process, which runs during the ``with`` block.
 
-    All its files are in `directory`: the Derby database, the warehouse and the log. Spark connects
+    All files are in `directory`: the Derby database, the warehouse and the log. Spark connects
     with `spark_conf`, other Thrift clients with `uri`. The metastore ends with the Python process
     that started it, even if that process is killed.
 
@@ -272,7 +272,7 @@ class HiveMetastore:
 
 
 def _connect(process: subprocess.Popen[bytes]) -> Any:
-    """Read the port and token that py4j's server prints, and return a gateway to it."""
+    """Read the port and token that py4j's server prints, and return a gateway to its JVM."""
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
     assert process.stdout is not None
@@ -283,11 +283,11 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
         gateway_parameters=GatewayParameters(
             port=int(port),
             auth_token=token.decode().strip(),
-            # Otherwise, Python's garbage collector would call the JVM after the JVM has ended.
+            # If this is enabled, Python's garbage collector calls the JVM even after it has ended.
             enable_memory_management=False,
         )
     )
-    # From here on, nobody reads the JVM's stdout, so redirect Hive's output to the log.
+    # Python does not read the JVM's stdout any further, so redirect Hive's output to the log.
     gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
     return gateway
 

@@ -72,13 +72,13 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
 
 
 def _scans(df: DataFrame) -> list[Any]:
-    """Return the file scans in the executed plan. A reused scan is returned only once."""
+    """Return the file scan nodes in the executed plan. A reused scan is returned only once."""
     root = df._jdf.queryExecution().executedPlan()
     return list({n.id(): n for n in _nodes(root) if n.getClass().getSimpleName() == _SCAN}.values())
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """Yield the plan's operators, including adaptive query stages and subqueries."""
+    """Yield all operators of a plan, including those in adaptive query stages and subqueries."""
     yield plan
     name = plan.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
