@@ -104,7 +104,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the data columns, then the partition columns."""
+        """Arrow schema with the catalog's types: the data columns, then the partition columns."""
         return self.metadata.schema
 
     @property
@@ -228,7 +228,7 @@ class Table:
     def hosts(
         self, paths: Sequence[str], config: SplitConfig | None = None
     ) -> list[Sequence[str]] | None:
-        """Return the hosts that store each file, or None if the connector does not report hosts."""
+        """Return a list of host names per file, or None if the connector does not report hosts."""
         connector = self.connector
         if not isinstance(connector, SupportsHosts):
             return None
@@ -298,7 +298,7 @@ class Table:
     def with_physical_names(
         self, files: FileBatch, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """Return the files with the column names that each file uses.
+        """Return batches of the files, with the column names that each file uses.
 
         See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`. Files with the same
         column names may be in several batches.
@@ -366,7 +366,7 @@ class Table:
             refuse_outside(paths)
 
     def _only_allowed(self, config: SplitConfig) -> AbstractContextManager[None]:
-        """Allow only locations that both the table's settings and ``config`` allow."""
+        """Restrict a ``with`` block to locations that the table's settings and ``config`` allow."""
         own = None if self._config is None else self._config.allowed_locations
         if own is None and config.allowed_locations is None:
             return nullcontext()

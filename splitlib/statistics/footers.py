@@ -103,7 +103,7 @@ def can_learn(column: pa.Field) -> bool:
 def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
     """Return a schema of the columns that :func:`can_learn` accepts.
 
-    Columns whose names are equal, ignoring case, are left out.
+    Columns whose name is the same as another column's, ignoring case, are left out.
     """
     columns = list(columns)
     names = [column.name.lower() for column in columns]

@@ -67,8 +67,8 @@ class FileGroups:
     """Row group statistics of several files, as Arrow arrays.
 
     Attributes:
-        columns: An array for each column, by lower-case name, with one list per file. The list has
-            a struct per row group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
+        columns: Arrays by column name in lower case. An array has one list per file, and a list has
+            one struct per row group: ``lower``, ``upper``, ``has_null`` and ``has_value`` as in
             :class:`splitlib.model.ColumnStatistics`, and the row group's byte range in the file,
             from ``start`` to ``end`` (exclusive). A null list means that the file's row groups are
             unknown.
@@ -87,7 +87,7 @@ class FileGroups:
 
     @property
     def unknown(self) -> npt.NDArray[np.intp]:
-        """Indexes of the files without statistics for at least one column."""
+        """Indexes of the files that lack statistics for at least one column."""
         masks = (lists.is_null() for lists in self.columns.values())
         return np.flatnonzero(np.logical_or.reduce([_flags(mask) for mask in masks]))
 
@@ -143,7 +143,7 @@ class MatchedGroups:
     keeps: Flags
     """For each file, whether it may have a matching row."""
     known: Flags
-    """For each file, whether at least one column has statistics."""
+    """For each file, whether any of the columns has statistics."""
     matched: npt.NDArray[np.int64]
     """Number of matching row groups in each file; 0 if its row groups are unknown."""
     total: npt.NDArray[np.int64]

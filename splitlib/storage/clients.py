@@ -89,7 +89,7 @@ def native_threads_start() -> None:
 
 
 def native_threads_are_lost() -> bool:
-    """Return whether this process was forked after obstore was used, so its calls would hang."""
+    """Return whether this process was forked after obstore was used. obstore calls then hang."""
     return _NativeThreads.are_lost
 
 

@@ -177,7 +177,7 @@ class Filesystems:
         return place.store if has_own else place.protocol
 
     def options_of(self, group: str) -> Mapping[str, Any]:
-        """Return the options for the key from :meth:`group_of`."""
+        """Return the filesystem options for a key from :meth:`group_of`."""
         if isinstance(self._options, OptionsByProtocol):
             return self._options.get(group, {})
         return self._options

@@ -338,7 +338,9 @@ _NONE = pa.RecordBatch.from_pydict(
 
 
 def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
-    """Return path, size and time of non-empty objects except the directory marker of ``at``.
+    """Return a batch of all non-empty objects, except the directory marker of ``at``.
+
+    The columns are ``path``, ``size`` and ``modified``.
 
     A directory marker is an object whose name ends with a slash. obstore drops the slash, so the
     marker looks like a file. Most markers are empty, so all empty objects are dropped. Empty files

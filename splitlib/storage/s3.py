@@ -173,7 +173,7 @@ class S3Settings:
             is_secure = not (self.endpoint_url or "http://").startswith("http://")
             found["connection.ssl.enabled"] = is_secure
         if self.endpoint_url or self.region:
-            # For servers other than AWS, botocore signs requests with the default region.
+            # Without a region, botocore signs requests to other servers with the default region.
             found["endpoint.region"] = self.region or _DEFAULT_REGION
         if self.endpoint_url or self.addressing_style != "auto":
             found["path.style.access"] = self.addressing_style != "virtual"

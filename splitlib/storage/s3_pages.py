@@ -273,7 +273,7 @@ def _named(name: str, is_encoded: bool) -> str:
 
 
 def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
-    """Parse a page while it is received."""
+    """Parse a page of a listing while the pieces of its response are received."""
     page = _Page(where)
     parser = expat.ParserCreate()
     parser.buffer_text = True

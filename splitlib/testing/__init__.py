@@ -1,4 +1,4 @@
-"""Tools for tests, demos and benchmarks: a Hive metastore, and counts of what Spark reads."""
+"""Tools for tests, demos and benchmarks: a Hive metastore, and counts of Spark's file reads."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 
