@@ -68,7 +68,7 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """Listings by :meth:`Filesystems.group_of`; None means that fsspec lists the directories."""
+        """Listings by :meth:`Filesystems.group_of`; None means that fsspec lists directories."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Buckets that earlier requests have shown to exist."""

@@ -1,4 +1,4 @@
-"""Tools for tests, demos and benchmarks: a Hive metastore, and counts of Spark's file reads."""
+"""Tools for tests, demos and benchmarks: a Hive metastore, and read counts of Spark queries."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 
