@@ -61,8 +61,8 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     """Return a domain that covers ``values``, or None if it would have to cover all values.
 
-    The domain is wider than the set if an interval excludes its end, and the type has no next
-    value to use instead.
+    If an interval excludes one of its ends, and the type has no adjacent value, the domain
+    contains this end.
     """
     kind = field.type
     ends = [
@@ -94,7 +94,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval has values. There are none between a text and its successor."""
+    """Return whether an interval may contain values. None lie between adjacent strings."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval includes an end
@@ -103,12 +103,12 @@ def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
 
 
 def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
-    """Return an interval's first and last value; None means that it is open at this end."""
+    """Return an interval's first and last value; None stands for an unbounded end."""
     low, high = interval
     if pa.types.is_boolean(kind):
         first = 0 if len(low) == 1 else low[1] + low[2]
         last = 1 if len(high) == 1 else high[1] - 1 + high[2]
-        # Both boolean values together form one range without ends, not two intervals.
+        # An interval with both boolean values becomes an unbounded range.
         return (first, last) if first == last or first > last else (None, None)
     first, last = (None if len(cut) == 1 else cut[1] for cut in interval)
     if _is_discrete(kind):
@@ -120,7 +120,7 @@ def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _array(keys: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert keys to Arrow values. Keys outside the range of the type become null."""
+    """Convert keys from :func:`key_of` to an array. Keys outside the type's range become null."""
     if pa.types.is_floating(kind):
         return pa.array([k and (math.nan if k[0] else k[1]) for k in keys], kind)
     if pa.types.is_decimal(kind):
@@ -322,7 +322,7 @@ class _Reader:
         kind: pa.DataType,
         shared: Mapping[str, CatalystExpression],
     ) -> _Constant | None:
-        """Evaluate a constant expression. Return None if that fails or its type is not ``kind``."""
+        """Return the value of a constant expression of type ``kind``, or None for others."""
         expression = _resolved(expression, shared)
         try:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
@@ -338,7 +338,7 @@ class _Constant(NamedTuple):
 
 
 def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
-    """Convert a value from Catalyst's internal form. Return None if its type is not supported."""
+    """Convert a value in Catalyst's internal form, or return None if it is not supported."""
     try:
         if value is None:
             return _Constant(None)
@@ -376,7 +376,7 @@ def _name(expression: CatalystExpression) -> str | None:
 
 
 def _is_of(spark_type: CatalystType, kind: pa.DataType) -> bool:
-    """Return whether a Catalyst type equals an Arrow type. Strings with a collation equal none."""
+    """Return whether a Catalyst type equals an Arrow type. Collated strings equal no type."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
     except TypeError:

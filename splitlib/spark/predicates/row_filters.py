@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
 
-# Share of the rows without a matching key that a Bloom filter keeps nevertheless.
+# False-positive rate of a Bloom filter: the share of rows without a matching key that it keeps.
 _FALSE_POSITIVES = 1 / 32
 # Maximum number of keys in a Bloom filter, which is then about a megabyte large. A larger filter
 # costs each task more than it saves.
 MOST_KEYS = 2**20
-# For each PyIceberg class, a function that builds a condition from a column and literals. Nulls are
-# treated as in a PyIceberg scan.
+# For each PyIceberg expression class, a function that builds a condition from a column and
+# literals. Nulls are treated as in a PyIceberg scan.
 _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "IsNull": lambda column: column.isNull(),
     "NotNull": lambda column: column.isNotNull(),
@@ -70,16 +70,16 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "StartsWith": F.startswith,
     "NotStartsWith": lambda column, value: ~F.startswith(column, value),
 }
-# Maximum number of values in a condition. A longer list costs more per row than it saves.
+# Maximum number of values in an IN list. A longer list costs more per row than it saves.
 _MANY = 1000
 # Maximum number of ranges in a condition. For each end of a range, the Parquet reader decodes the
-# dictionary of each row group that its statistics do not exclude.
+# dictionary of each row group that statistics do not exclude.
 FEW_RANGES = 8
 # Maximum number of ranges for a reader that does not use dictionaries.
 MANY_RANGES = 64
 # Default of spark.sql.parquet.pushdown.inFilterThreshold. For a longer list, the Parquet reader
-# compares only the minimum and maximum with a row group's statistics. A dictionary decides exactly,
-# but not every row group has one.
+# compares only the list's minimum and maximum with a row group's statistics. A dictionary would
+# decide exactly, but not every row group has one.
 _PUSHED_VALUES = 10
 # File formats that have statistics for each part of a file, and the setting that lets Spark push
 # conditions down to the format's reader.
@@ -87,7 +87,7 @@ _WITH_STATISTICS: Final = {
     "parquet": "spark.sql.parquet.filterPushdown",
     "orc": "spark.sql.orc.filterPushdown",
 }
-# Suffixes of further settings, each for the Parquet columns of some types.
+# Suffixes of further Parquet settings, each with a test for the column types that it affects.
 _OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "date": pa.types.is_date,
     "timestamp": pa.types.is_timestamp,
@@ -98,7 +98,7 @@ _OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 def among(
     df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
 ) -> DataFrame:
-    """Keep the rows whose ``column`` may be one of ``keys``, by a Bloom filter.
+    """Keep the rows whose ``column`` may equal one of ``keys``, according to a Bloom filter.
 
     Without Spark's internals, all rows are kept.
 
@@ -284,14 +284,14 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the columns by which Spark can skip parts of files, although they prune no files."""
+    """Return the columns that let Spark skip parts of files, but do not let splitlib skip files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
-    """Return the columns with statistics whose values must still be tested row by row.
+    """Return a schema of the columns whose values must still be tested row by row.
 
     Columns that are constant in each selected partition are excluded, because partition pruning
     has already tested their values.
@@ -359,7 +359,7 @@ def row_conditions(
         columns: Columns to test, with the table's types.
         filters: Keys, one filter per join. A null key matches null.
         most_ranges: Maximum number of ranges in a condition.
-        floats: Whether to test floats. Only Parquet's readers distrust bounds that may be NaN.
+        floats: Whether to test float columns. Only Parquet's readers ignore bounds that may be NaN.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
@@ -384,7 +384,7 @@ def row_conditions(
 def many_keys(
     columns: pa.Schema, filters: Iterable[DynamicFilteringData]
 ) -> Iterator[tuple[str, pa.Array, bool]]:
-    """Yield each column with too many keys to list, its keys, and whether null is a key.
+    """Yield the name and keys of each column with too many keys to list, and whether null is a key.
 
     For these columns, :func:`row_conditions` tests only ranges.
 
@@ -432,9 +432,9 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 
 
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
-    """Return a condition for a range that includes both ends. A null end means an open range."""
+    """Return a SQL condition for a range that includes both ends. A null end is unbounded."""
     if pa.types.is_floating(kind):
-        # Zero is widened to its neighbours: for Parquet, -0.0 is less than 0.0; for Spark, equal.
+        # A zero end moves to the adjacent float: Parquet sorts -0.0 before 0.0, Spark does not.
         tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
         low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
         high = pa.scalar(tiny, kind) if high.as_py() == 0 else high

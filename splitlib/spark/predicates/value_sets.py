@@ -71,15 +71,15 @@ class ValueSet:
 NOT_NULL: Final = ValueSet(((_FIRST, _LAST),))
 ONLY_NULL: Final = ValueSet((), null=True)
 
-# The rows whose values are in the given set for each column. Other columns may have any value. None
-# stands for no rows.
+# A set of rows, described by the values that some columns may have. Columns that are not in the
+# mapping may have any value. None stands for no rows.
 Region = Mapping[str, ValueSet] | None
 _EVERYWHERE: Final[Region] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The rows for which a condition is true, and the rows for which it is false, but not null."""
+    """The rows for which a condition is true, and the rows for which it is false and not null."""
 
     true: Region
     false: Region

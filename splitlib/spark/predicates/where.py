@@ -1,7 +1,7 @@
 """Prune by static conditions, which do not depend on join keys.
 
 Either Spark tests a condition on the partition values, or the condition is converted to the values
-that columns can have. Both use the expression that Spark has analyzed, not the condition's text.
+that columns can have. Both methods use Spark's analyzed expression, not the condition's text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADD_ONE = "Add a condition on a partition key."
 
 
 class StaticCondition:
-    """A condition that reads only partition columns. Spark evaluates it.
+    """A condition that reads only partition columns, evaluated by Spark.
 
     Implements :class:`splitlib.filtering.predicate.PartitionFilter`.
 
@@ -74,7 +74,10 @@ class StaticCondition:
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return whether each partition may match. If Spark raises an error, all may match."""
+        """Return a boolean array: whether each partition may match.
+
+        If Spark raises an error, all partitions may match.
+        """
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}
         columns = {f"c{i}": values[names[key.name.lower()]] for i, key in enumerate(self._keys)}
@@ -155,10 +158,11 @@ def static_filters(
 
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
-    """Return the values that columns with statistics can have in matching rows, or None if unknown.
+    """Return the values that columns can have in matching rows, or None if they are not limited.
 
-    If the table has no statistics, return the values of partition columns that are plain strings. A
-    catalog can look up partitions by such values instead of listing all partitions.
+    The result covers the columns that have statistics. If the table has no statistics, the result
+    covers only partition columns that are plain strings: a catalog can look up partitions by such
+    values instead of listing all partitions.
     """
     if table.has_statistics:
         return known_of(conjunct.expression, table.filter_schema)
@@ -170,7 +174,7 @@ def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
 
 
 def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:
-    """Return a conjunct as a partition filter, or None if it reads other columns or may change."""
+    """Return a conjunct as a partition filter, or None if it reads data columns or may change."""
     fields = StructType([field for field in keys if field.name in conjunct.reads])
     if conjunct.later is not None or not fields.fields or len(fields) != len(conjunct.reads):
         return None

@@ -27,11 +27,11 @@ class EvaluatedFilter:
     """A :class:`splitlib.filtering.predicate.PartitionFilter` that Spark evaluates.
 
     Args:
-        evaluate: Function that computes the expressions for some partitions, with the same result
-            as :func:`evaluate`.
+        evaluate: Function that computes the expressions for a batch of partition values, and
+            returns a table as :func:`evaluate` does.
         fields: Partition keys that the expressions read.
-        test: Function that returns, for each partition, whether the values of the expressions
-            match.
+        test: Function that receives the computed columns by name, and returns a boolean array:
+            whether the values of each partition match.
         text: Text of the condition, for reports.
     """
 
@@ -53,7 +53,7 @@ class EvaluatedFilter:
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return, for each partition, whether it may match. The latest result is cached."""
+        """Return a boolean array: whether each partition may match. The latest result is cached."""
         read = {name.lower() for name in self.fields}
         values = values.select([name for name in values.schema.names if name.lower() in read])
         latest = self._latest  # read it once, as another thread may replace it
@@ -78,7 +78,7 @@ def partition_rows(
         values: Partition values, as text or typed. The letter case of names may differ from
             ``schema``.
         schema: Columns to return.
-        attributes: Attributes of these columns, a ``Seq[Attribute]``.
+        attributes: Catalyst attributes of these columns, a ``Seq[Attribute]``.
     """
     present = {name.lower(): i for i, name in enumerate(values.schema.names)}
     columns = {f"c{i}": values.column(present[key.name.lower()]) for i, key in enumerate(schema)}
@@ -105,7 +105,7 @@ def evaluate(
         catalyst: Catalyst of the session.
         rows: Result of :func:`partition_rows`.
         plan: The plan that contains the expressions.
-        steps: Named expressions that the expressions read, in order.
+        steps: Named intermediate results that the expressions read, in evaluation order.
         wanted: Expressions to compute, by the name of their result column.
 
     Returns:
@@ -132,7 +132,7 @@ def _projected(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Compute ``columns``, and the column ``UNDECIDED``: true if any of ``doubts`` is true."""
+    """Return a table of ``columns`` and ``UNDECIDED``, which is true if any of ``doubts`` is."""
     for one in named:
         rows = catalyst.plans.projected(rows, [*catalyst.plans.output(rows), one])
     doubt = catalyst.expressions.alias(catalyst.expressions.any_of(doubts), UNDECIDED)
@@ -147,7 +147,7 @@ def _attempted(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Compute the same as ``_projected``, but set rows that raise errors to null and undecided."""
+    """Do the same as ``_projected``, but turn errors into nulls and mark such rows undecided."""
     steps: list[CatalystExpression] = []
     for one in named:
         if one.nodeName() == "Alias":

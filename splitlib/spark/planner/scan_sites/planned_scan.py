@@ -1,6 +1,6 @@
-"""The scans of a query that can be pruned, and their sites with join keys, for all kinds of tables.
+"""Prunable scans and their sites: base classes, and scans that are pruned by a condition.
 
-A scan site is a position in the optimized plan where a scan is read.
+A scan site is a position in the optimized plan at which a scan is read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlannedScan(ABC, Generic[S]):
 
     catalyst: Catalyst
     leaf: LogicalPlan
-    """The leaf in the JVM."""
+    """The leaf node of the analyzed plan, in the JVM."""
     ids: Ids
     config: SplitConfig
     paths: list[Path] = field(default_factory=list)
@@ -72,16 +72,16 @@ class PlannedScan(ABC, Generic[S]):
 
     @cached_property
     def names(self) -> Mapping[int | None, str]:
-        """Names of the leaf's columns by id."""
+        """Names of the leaf's columns, by attribute id."""
         return {i: name for name, i in self.ids.items()}
 
     @abstractmethod
     def at(self, site: ScanSite, plan: LogicalPlan) -> S:
-        """Return a site of the scan in the optimized plan, before any keys are collected."""
+        """Return the scan's site at a position in ``plan``, before any keys are collected."""
 
     @abstractmethod
     def pruned_for(self, sites: Sequence[S], report: Report) -> ScanOutcome:
-        """Return the pruned scan, with all rows that any of its sites needs, and its report.
+        """Prune the scan to the rows that any of its sites needs, and return the outcome.
 
         Args:
             sites: All sites of the scan in the optimized plan.
@@ -89,26 +89,26 @@ class PlannedScan(ABC, Generic[S]):
         """
 
     def left_alone(self, report: Report) -> ScanOutcome:
-        """Return the outcome of the scan if it is not pruned."""
+        """Return the outcome for a scan that is not pruned."""
         return ScanOutcome(self, None, report)
 
     def prepare(self, *, by_name: bool) -> None:
         """Fetch the metadata of the table in advance, while join keys are collected.
 
         Args:
-            by_name: Whether the query's partitions can later be requested by name.
+            by_name: Whether the partitions that the query needs can later be requested by name.
         """
 
     def fixed(self, sites: Sequence[S], plan: LogicalPlan) -> LogicalPlan | None:
-        """Return an unpruned scan with a fixed list of files: the files that exist now.
+        """Return a plan that reads the files that exist now, without pruning by join keys.
 
-        Return None if Spark cannot read a fixed list of files of this table. The arguments are all
+        Return None if Spark cannot read a fixed list of this table's files. The arguments are all
         sites of the scan, and the optimized plan.
         """
         return None
 
     def empty_scan(self) -> LogicalPlan | None:
-        """Return a scan without files to replace the leaf.
+        """Return a plan of a scan without files, which can replace the leaf.
 
         The optimizer cannot see that this scan is empty, and cannot merge it with other scans of
         the table. Return None if such a scan is not possible, or if it saves nothing.
@@ -116,12 +116,12 @@ class PlannedScan(ABC, Generic[S]):
         return None
 
     def where(self, condition: str) -> LogicalPlan:
-        """Return a plan of the rows that meet a SQL condition with unqualified columns."""
+        """Return a plan that filters the leaf by a SQL condition with unqualified columns."""
         return analyzed_plan(self.catalyst.execution.dataframe(self.leaf).where(condition))
 
 
 Scan: TypeAlias = PlannedScan[Any]
-"""A scan of any kind."""
+"""A prunable scan of any kind of table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,9 +165,9 @@ class Site(ABC):
         return False
 
     def with_conditions(self, plan: LogicalPlan) -> Self:
-        """Return a copy of this site with the query's conditions that Spark does not apply.
+        """Return a copy of this site that also has the query's own conditions.
 
-        By default there are none, and the site is returned unchanged.
+        This default returns the site unchanged, because Spark itself applies the conditions.
         """
         return self
 
@@ -185,7 +185,7 @@ class Site(ABC):
     def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
         """Return the partition values that remain at this site, as keys for another site.
 
-        Return None if these values are unknown.
+        Return None if these values cannot be determined.
 
         Args:
             plan: The plan that contains the comparisons.
@@ -229,7 +229,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
     def most_literals(self) -> int:
         """Maximal number of literals in one condition.
 
-        For a database, this is the maximal number in all conditions on the table together.
+        For a database, the limit applies to all conditions on the table together.
         """
         config = self.config
         return config.condition_literals_jdbc if self.is_database else config.condition_literals
@@ -265,8 +265,8 @@ class FilteredScan(PlannedScan["FilteredSite"]):
     def _fails_on_instants(self, column: str) -> bool:
         """Return whether the data source raises an error for a lower bound on a TIMESTAMP column.
 
-        To skip files, Delta converts the largest possible TIMESTAMP to a local time. East of
-        Greenwich that overflows.
+        To skip files, Delta converts the largest possible TIMESTAMP to a local time. In time zones
+        east of Greenwich, the conversion overflows.
         """
         relations = self.catalyst.relations
         if relations.metadata_source(self.leaf) != "delta":
@@ -281,7 +281,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return FilteredSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
-        """Return the outcome of the scan, with the condition for it in the report."""
+        """Return an outcome whose report has the condition, if keys prune all sites of the scan."""
         keyed = [site for site in sites if site.has_keys]
         if keyed and len(keyed) < len(sites):
             report = report.because(ALSO_WITHOUT_KEYS)
@@ -293,7 +293,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
 
 
 def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
-    """Return whether every database compares a column with keys of a type as Spark does.
+    """Return whether every database compares ``column`` with keys of type ``kind`` as Spark does.
 
     Timestamps are excluded, as the database's time zone is unknown. Strings other than CHAR and
     VARCHAR, and bytes, are excluded too: the database type may be CLOB, UUID, JSON or BLOB. A
@@ -315,7 +315,7 @@ class FilteredSite(Site):
 
     scan: FilteredScan
     conditions: tuple[str, ...] = ()
-    """SQL conditions that all rows needed at this site meet."""
+    """SQL conditions that every row needed at this site satisfies."""
     literals: int = 0
     """Number of literals in these conditions."""
 
@@ -350,8 +350,8 @@ class FilteredSite(Site):
 
         Args:
             one: Keys collected from the other side of the join.
-            before: Number of literals in the scan's other conditions. For a database, they count
-                towards its limit.
+            before: Number of literals in the site's other conditions. They count towards the limit
+                for a database.
         """
         operands: dict[str, Operand] = {}
         columns = []

@@ -1,4 +1,4 @@
-"""The scans of a plan that can be pruned: by their partitions, or by a condition."""
+"""Find the scans of a plan that can be pruned, by their partitions or by a condition."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
 MATCH_ALL: Final = "the keys match every partition that is read."
 """Reason why a scan is not pruned if keys drop none of the partitions that Spark would read."""
 LEAST_BYTES: Final = 64 << 20
-"""Minimal size in bytes of a scan that keys of data columns may filter. Reading a smaller scan
-takes little longer than planning it."""
+"""Minimal size in bytes of an unpartitioned table that join keys may filter. Reading a smaller
+table takes little longer than planning its scan."""
 _EVERYTHING: Final[Needed] = ((), ())
 
 
 @dataclass(eq=False, kw_only=True)
 class SessionScan(ListedScan):
-    """A scan of one of the session's tables. It stays unchanged if keys prune nothing."""
+    """A scan of one of the session's tables. The scan stays unchanged if keys prune nothing."""
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
         """Return a site of the scan before any keys are collected."""
         return PrunedSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the pruned scan, with all rows that any of its sites needs, and its report."""
+        """Prune the scan to the rows that any of its sites needs, and return the outcome."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
             return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
@@ -86,7 +86,7 @@ class SessionScan(ListedScan):
         return ScanOutcome(self, node, report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> Any:
-        """Return a scan of the files that exist now, as :meth:`PlannedScan.fixed` describes."""
+        """Return a plan that reads the current files, as :meth:`PlannedScan.fixed` describes."""
         relation, table, spark = self.relation, self.table, self.catalyst.spark
         if relation is None or not relation.names_files:
             return None
@@ -108,12 +108,12 @@ class SessionScan(ListedScan):
 
 
 class WholeScan(SessionScan):
-    """A scan of a large table without partitions. Keys of its data columns may skip row groups."""
+    """A scan of a large table without partitions. Keys for data columns may skip row groups."""
 
     is_listed: ClassVar[bool] = False
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the outcome of the scan, which reads all files."""
+        """Return the outcome of an unpruned scan, which reads all files."""
         return self.left_alone(report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> None:
@@ -121,7 +121,7 @@ class WholeScan(SessionScan):
 
 
 class NamedScan(ListedScan):
-    """A scan of a table of a named catalog. Spark cannot read it, so it is always replaced."""
+    """A scan of a named catalog's table, which Spark cannot read. It is always replaced."""
 
     is_placeholder: ClassVar[bool] = True
 
@@ -130,7 +130,7 @@ class NamedScan(ListedScan):
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the pruned scan, with all rows that any of its sites needs, and its report."""
+        """Prune the scan to the rows that any of its sites needs, and return the outcome."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
         counted = replace(self.counted(report, [found]), ranges=found.ranges)
         return ScanOutcome(self, node, counted)
@@ -141,7 +141,7 @@ class NamedScan(ListedScan):
 
 
 def _needed(sites: Sequence[PrunedSite]) -> Needed:
-    """Return keys and conditions that select the partitions that at least one site needs."""
+    """Return the keys and conditions that select the partitions needed by at least one site."""
     if len(sites) == 1:
         return sites[0].needed
     return (), (AnyOf([site.predicate for site in sites]),)
@@ -219,7 +219,7 @@ class PrunableScans:
         return PrunableScans(left, self.partitions)
 
     def of_leaf(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan of a leaf of any plan, or None for any other node."""
+        """Return the prunable scan of a leaf of any plan, or None if the node has none."""
         ids = leaf_ids(leaf)
         if leaf.kind in RELATIONS:
             return next((s for columns, s in self.by_columns.items() if columns <= ids), None)
@@ -242,7 +242,8 @@ def prunable_scans(
         catalyst: Catalyst of the session.
         plan: The plan in the JVM.
         tree: The same plan as parsed by :func:`splitlib.spark.logical_plan.parse_plan`.
-        config: Settings for tables of the session. If None, only placeholders are returned.
+        config: Settings for tables of the session. If None, only scans of placeholders
+            are returned.
         named: Tables of named catalogs, by the root directory of their placeholder scans.
         planned: Root directories of the pinned scans to leave out. A pinned scan reads a fixed list
             of files.
@@ -299,7 +300,7 @@ def _scan(
 
 
 def _is_large(catalyst: Catalyst, leaf: LogicalPlan) -> bool:
-    """Return whether a leaf reads many bytes from files that Spark has listed."""
+    """Return whether Spark has listed the leaf's files, and they have at least ``LEAST_BYTES``."""
     if catalyst.relations.listed_index_of(leaf) is None:
         return False
     return catalyst.plans.size_of(leaf) >= LEAST_BYTES

@@ -49,9 +49,9 @@ Needed: TypeAlias = tuple[
 ]
 """Join keys and other conditions that select the partitions that the query needs."""
 Listed: TypeAlias = list[tuple[PartitionBatch, pa.BooleanArray]]
-"""Batches of partitions, each with a mask of those that are selected."""
+"""Batches of partitions, each with a boolean mask of the selected partitions."""
 
-# Conditions that can be converted with few calls to the JVM.
+# Catalyst classes of conditions that can be converted with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
@@ -92,7 +92,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
             self.relation.prepare(by_name=by_name)
 
     def match(self, needed: Needed) -> Listed:
-        """Return batches of partitions, each with a mask of those that ``needed`` selects."""
+        """Return partition batches, each with a mask of the partitions that ``needed`` selects."""
         filters, conditions = needed
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
         for data in filters:
@@ -119,7 +119,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
     def pruned(self, needed: Needed) -> tuple[LogicalPlan, Report]:
-        """Return a scan of the selected partitions that replaces the leaf, and a report."""
+        """Return a plan that reads only the selected partitions, and a report on its files."""
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, *needed)
         return self._under_own_columns(analyzed_plan(rows)), report
@@ -142,13 +142,13 @@ class ListedScan(PlannedScan["PrunedSite"]):
         )
 
     def empty_scan(self) -> Any:
-        """Return a scan without files, as :meth:`PlannedScan.empty_scan` describes."""
+        """Return a plan that reads no files, as :meth:`PlannedScan.empty_scan` describes."""
         if self.relation is None or not self.relation.can_be_empty:
             return None
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: LogicalPlan) -> LogicalPlan:
-        """Return ``node`` with the leaf's attributes, or unchanged for a session table."""
+        """Project ``node`` to the leaf's attributes, or return it unchanged for a session table."""
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.plans.output, (node, self.leaf)), strict=True)
@@ -192,7 +192,7 @@ class PrunedSite(Site):
 
     @property
     def predicate(self) -> Predicate:
-        """The predicate that all rows needed at this site meet."""
+        """Predicate that all rows needed at this site satisfy."""
         data = [part for part in self.static if isinstance(part, DynamicFilteringData)]
         conditions = [part for part in self.static if not isinstance(part, DynamicFilteringData)]
         columns = self.scan.table.metadata.filter_schema
@@ -254,7 +254,7 @@ class PrunedSite(Site):
         return self.data, (*self.static, *self.computed)
 
     def _key_with_values(self, condition: Expression) -> str | None:
-        """Return the partition key that a condition compares with literals.
+        """Return the name of the partition key that a condition compares with literals by = or IN.
 
         Return None for other conditions, and for keys whose values have several spellings.
         """
@@ -329,7 +329,7 @@ class PrunedSite(Site):
         return (data if applied.used_fields else None), applied.unused_because
 
     def _evaluated_keys(self, plan: LogicalPlan, one: Collected) -> EvaluatedFilter | None:
-        """Return keys as a filter that Spark evaluates.
+        """Return collected keys as a partition filter that Spark evaluates.
 
         Return None if the filter would read columns that are not partition keys.
         """
@@ -359,7 +359,7 @@ class PrunedSite(Site):
         steps: Sequence[Step],
         wanted: Mapping[str, Expression],
     ) -> pa.Table:
-        """Compute expressions over ``columns`` of partition values, with :func:`evaluate`."""
+        """Compute expressions that read ``columns`` of partition values, by :func:`evaluate`."""
         catalyst, positions = self.scan.catalyst, list(self.scan.ids)
         schema = StructType([column for column in self.scan.schema if column.name in columns])
         read = [positions.index(name) for name in schema.names]
@@ -370,7 +370,7 @@ class PrunedSite(Site):
     def _read_by(
         self, plan: LogicalPlan, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the columns that expressions read, or None if not all are partition keys."""
+        """Return the names of the columns read, or None if not all are partition keys."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.plans.ids_read_by(named_step(catalyst, plan, step) for step in steps)
@@ -379,7 +379,7 @@ class PrunedSite(Site):
         return tuple(names) if names and keys.issuperset(names) else None
 
     def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
-        """Return parsed partition values, or None if Spark has to compute an expression."""
+        """Return parsed partition values as a table, or None if Spark has to compute them."""
         found = {}
         keys = self.scan.table.metadata.partition_schema
         for name, expression in wanted.items():
@@ -393,7 +393,7 @@ class PrunedSite(Site):
         return pa.table(found)
 
     def _use_of(self, plan: LogicalPlan, collected: Collected) -> FilterUse:
-        """Return the report entry on keys that prune this site."""
+        """Return the report entry for keys that prune this site."""
         keys, catalyst = collected.keys, self.scan.catalyst
         fields = {
             name: catalyst.expressions.sql(catalyst.plans.expression_at(plan, c.target.place))
