@@ -7,10 +7,10 @@ the group ``splitlib.connectors`` gives it a name. Optional abilities are protoc
 here, including those of :mod:`splitlib.model` and :mod:`splitlib.errors`. ``docs/stability.md``
 says what may change.
 
-The engine turns every exception into an error of splitlib that names connector and table: a
+The engine turns every exception into an error of splitlib that names the connector and the table: a
 ``ConnectionError``, a ``TimeoutError`` or a status such as 503 becomes ``SourceUnavailable``, a
 ``PermissionError`` becomes ``AccessDenied``, anything else ``SourceError``. So let exceptions
-through, and never return an empty result instead of one.
+through, and never return an empty result in place of an exception.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ __all__ = [
 ]
 
 VERSION: Final = 1
-"""Version of this interface. It changes only if a connector that worked would no longer work."""
+"""Version of this interface. It changes only if existing connectors would stop working."""
 
 
 class Connector(ABC):
-    """Read-only view of one table, as of when it was opened. Runs on the driver.
+    """Read-only view of one table, as it was when opened. Runs on the driver.
 
     All methods may be called from several threads at once. Calls are independent: the filter of one
     call must not affect the next.
@@ -110,14 +110,14 @@ class Connector(ABC):
             The engine makes many calls in parallel: 1 suits a directory listing. Use more if one
             call costs the same for many partitions.
         files_per_page: Number of files in one page, for sources whose requests can list several
-            neighbouring partitions at once, in the order of :meth:`list_partitions`; otherwise 0.
+            neighbouring partitions at once, in the order of :meth:`list_partitions`; 0 for others.
             If it is not 0, :attr:`partitions_per_listing` is ignored: each call of
-            :meth:`list_files` gets neighbours whose files, with those of the partitions in
-            between, probably fit in a page. If file counts or the partitions in between are
-            unknown, a call gets more partitions. A call may always stop after the first
-            page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
+            :meth:`list_files` gets neighbouring partitions whose files probably fit in a page,
+            together with the files of the partitions in between. If file counts or the partitions
+            in between are unknown, a call gets more partitions. A call may always stop after the
+            first page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
         spi_version: The :data:`VERSION` for which the connector was written. Write it as a number
-            in your class. A splitlib with another version then refuses the connector by name.
+            in your class. A splitlib with another version then refuses the connector, naming it.
     """
 
     partitions_per_listing: int = 1
@@ -143,7 +143,7 @@ class Connector(ABC):
 
     @abstractmethod
     def describe(self) -> TableMetadata:
-        """Return schema, partition keys and format of the table, as of when it was opened."""
+        """Return schema, partition keys and format of the table, as it was when opened."""
 
     @abstractmethod
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
@@ -208,11 +208,11 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
 def deleted_positions(vector: bytes, expected: int | None = None) -> pa.Int64Array:
     """Return the positions in a 64-bit roaring bitmap, ascending, as Iceberg and Delta store it.
 
-    The bitmap follows its magic bytes, with or without the frame of length and checksum that it has
-    in files. Needs the package ``pyroaring``.
+    The bitmap follows its magic bytes, and may be framed by a length and a checksum, as in files.
+    Needs the package ``pyroaring``.
 
     Args:
-        vector: The bytes.
+        vector: The bytes of the deletion vector.
         expected: Expected number of positions; None if unknown.
 
     Raises:
@@ -231,7 +231,7 @@ def deleted_positions(vector: bytes, expected: int | None = None) -> pa.Int64Arr
 
 
 def flag(options: Mapping[str, Any], name: str) -> bool:
-    """Return a boolean option, given as a bool or as text in any case; False if missing.
+    """Return a boolean option, given as a bool or as text in any letter case; False if missing.
 
     Raises:
         ConfigError: if it is neither true nor false.
@@ -279,7 +279,7 @@ def milliseconds(name: str, moment: Any) -> int:
 
 @runtime_checkable
 class SupportsPartitionDetails(Protocol):
-    """Listing partition names is cheap; details are loaded for matching partitions only."""
+    """Listing partition names is cheap; the engine loads details of matching partitions only."""
 
     @property
     def partitions_per_details(self) -> int:
@@ -294,7 +294,7 @@ class SupportsPartitionDetails(Protocol):
 
 @runtime_checkable
 class SupportsIdentityCheck(Protocol):
-    """The catalog can distinguish a table from a later one of the same name."""
+    """The catalog can distinguish a table from a later table of the same name."""
 
     def check_identity(self) -> None:
         """Check that the table is still the one that was opened.
@@ -343,7 +343,7 @@ class SupportsStorageOptions(Protocol):
     """Reading the table's files needs credentials that readers do not have by default."""
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return fsspec options that give access to the files; empty if none are needed.
+        """Return fsspec options that give access to the files; an empty mapping if none are needed.
 
         The options come from the user, or from the catalog when the table was opened. This method
         sends no requests.
@@ -360,8 +360,8 @@ class SupportsPhysicalNames(Protocol):
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
         """Yield the same files, with pairs of field id and name in ``read_format.columns``.
 
-        All files of one batch have the same names. Used for readers that cannot match columns by
-        field id. May open every file.
+        All files of one batch have the same names for their columns. Used for readers that cannot
+        match columns by field id. May open every file.
 
         Raises:
             MissingFile: if a file no longer exists.

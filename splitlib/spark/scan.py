@@ -113,7 +113,7 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     """Return a DataFrame of the scan's files. Each file is opened only by the tasks that read it.
 
     Raises:
-        RuntimeError: if Spark would read other files than the given ones.
+        RuntimeError: if Spark would not read exactly the files of the scan.
     """
     rows = dataframe_of_relation(spark, pinned_relation(spark, scan))
     return rows if scan.row_index is None else with_row_index(rows, scan.row_index)
@@ -123,12 +123,12 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     """Return a DataFrame of the scan's files, by passing their paths to Spark's public reader.
 
     Spark requests the status of every path during this call. The partition values are joined to the
-    rows by file path. A row from a file without a partition fails the query.
+    rows by file path. The query raises an error for a row whose file has no partition.
 
     Raises:
         ConfigError: if Spark reads the format without the hidden column that contains the file
             path.
-        RuntimeError: if Spark would read other files than the given ones.
+        RuntimeError: if Spark would not read exactly the files of the scan.
         ValueError: if the scan finds columns by field id.
     """
     if scan.by_field_id:
@@ -187,7 +187,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
 def with_partition_columns(
     rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
 ) -> DataFrame:
-    """Join rows with their partition columns. A row whose file has no partition fails the query.
+    """Join rows with their partition columns. Rows of files without a partition raise an error.
 
     Args:
         rows: Rows of the files, with Spark's hidden metadata column.
@@ -229,7 +229,7 @@ def with_partition_columns(
 
 
 def _declared(key: Column, field: StructField) -> Column:
-    """Make a partition column NOT NULL if the table declares it so. A null then fails the query."""
+    """Make a partition column NOT NULL if the table declares it so. Nulls then raise an error."""
     zero = None if field.nullable else _ZEROS.get(type(field.dataType))
     if zero is None:
         return key
@@ -258,7 +258,7 @@ def _padded(column: Column, field: StructField) -> Column:
 def verified(
     rows: DataFrame, files: pa.Table, storage: Mapping[str, Mapping[str, Any]], how: str
 ) -> DataFrame:
-    """Return ``rows`` with a check that fails the query if a file has changed since it was listed.
+    """Return ``rows`` with a check that raises an error if a file has changed since its listing.
 
     If the same DataFrame is run again, Spark reuses the result of the first check.
 
@@ -292,7 +292,7 @@ def verified(
 
 
 def _is_changed() -> Column:
-    """Return a condition that is false if a file is unchanged, and otherwise raises an error."""
+    """Return a condition that is false for an unchanged file, and raises an error for others."""
     size, listed_size = F.col("length"), F.col(_SIZE)
     time, listed_time = F.unix_millis("modificationTime"), F.col(_MODIFIED)
     # Storage clients round times up or down, and some report only whole seconds.
@@ -334,7 +334,7 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
         scan: The files to read.
         how: ``pinned`` requires Spark's internals, and makes no storage request before tasks read
             the files. ``paths`` uses only the public API. ``auto`` uses ``pinned`` if the internals
-            are available, otherwise ``paths``.
+            are available, or else ``paths``.
 
     Raises:
         ConfigError: if ``how`` is ``pinned`` and Spark's internals are not available.
@@ -368,7 +368,7 @@ def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:
 
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:
-    """Whether Hadoop's configuration names a file system for a scheme."""
+    """Return whether Hadoop's configuration names a file system for a scheme."""
     name = f"fs.{scheme}.impl"
     if internals_unavailable(spark) is None:
         return bool(hadoop_settings(spark, [name]))

@@ -58,7 +58,7 @@ _HOW: Final = (
 
 
 def active_session() -> SparkSession | None:
-    """Return this thread's active session, otherwise the default session, otherwise None."""
+    """Return this thread's active session, the default session, or None if there is neither."""
     try:
         return SparkSession.active()
     except PySparkException:
@@ -215,9 +215,9 @@ plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = 
 reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
 """The report on each planned DataFrame."""
 _of_scans: Final[dict[str, tuple[frozenset[str], Report]]] = {}
-"""For the root directory of each scan that reads a fixed list of files (pinned scan): the latest
-planned DataFrame that contains the scan, as the roots of all its pinned scans and its report. A
-DataFrame that is derived from it has the same scans."""
+"""For each pinned scan (a scan of a fixed list of files), by root directory: the latest planned
+DataFrame that contains the scan, as the roots of the DataFrame's pinned scans and its report.
+DataFrames that are derived from that DataFrame have the same scans."""
 _MOST_SCANS: Final = 1_000
 
 
@@ -263,7 +263,7 @@ def reports_of_scans(df: DataFrame) -> dict[str, Report]:
 def table_read_by(name: str) -> str:
     """Return the name of the table that a pinned scan reads, given the scan's root directory.
 
-    Any other name is returned unchanged, and so is the root of a scan whose table is not known.
+    Other names, and roots of scans for which no report is kept, are returned unchanged.
     """
     _, report = _of_scans.get(name, ((), Report(name)))
     tables = {one.table for one in report.scans or (report,)}

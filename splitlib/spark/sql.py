@@ -84,9 +84,9 @@ class PlannedCommand:
 def planned_command(
     spark: SparkSession, text: str, named: Mapping[str, NamedTable]
 ) -> PlannedCommand | None:
-    """Plan a command. Return None if the statement is not a command that splitlib can plan.
+    """Plan a command, or return None if the statement is not a command that splitlib can plan.
 
-    A command whose planning fails stays unchanged, so that Spark reports its errors.
+    If planning raises another error, the command stays unchanged, so that Spark reports the error.
 
     Args:
         spark: Session in which the statement runs.
@@ -158,7 +158,7 @@ def _implied_by_source(
 ) -> tuple[ParsedCommand | None, Report]:
     """Return the MERGE with a filter on its target that follows from the keys of its source.
 
-    If there is no such filter, the command is None and the report contains the reason.
+    If there is no such filter, the first result is None and the report contains the reason.
     """
     leaves = catalyst.plans.leaves(
         catalyst.execution.analyzed(catalyst.execution.dataframe(merge.target))
@@ -181,7 +181,7 @@ def _implied_by_source(
 def _planned(
     catalyst: Catalyst, query: LogicalPlan, named: Mapping[str, NamedTable]
 ) -> tuple[LogicalPlan | None, Report]:
-    """Plan a query. Return its new analyzed plan, or None if it is unchanged, and the report."""
+    """Plan a query. Return its new analyzed plan (None if it is unchanged) and the report."""
     df = catalyst.execution.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
@@ -216,9 +216,9 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
 ) -> tuple[str | None, Report]:
-    """Return the filter that a query's joins imply for its first child, the table to change.
+    """Return the SQL filter that a query's joins imply for its first child, the table to change.
 
-    If there is no such filter, the result is None and a report with the reason.
+    If there is no such filter, the first result is None and the report contains the reason.
     """
     df = catalyst.execution.dataframe(query)
     leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])

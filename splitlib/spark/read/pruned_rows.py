@@ -105,7 +105,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
-    """Return Spark's relation for the table, or a relation of the table's directory."""
+    """Return Spark's relation for the table, or one for its directory if Spark has none."""
     own = relation_of(table)
     if own is not None:
         return own.leaf
@@ -129,11 +129,11 @@ def scan_selected(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """Return the rows of the selected files, as the union of one scan per read format.
+    """Return a DataFrame of the selected files' rows, as the union of one scan per read format.
 
     Args:
         spark: Session to read with.
-        table: The table of the files.
+        table: Table to which the files belong.
         schema: Spark schema of the table.
         selected: The files.
         how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
@@ -278,7 +278,7 @@ def _conditioned(
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """Filter the rows by conditions from join keys.
 
-    Also return notes on settings that prevent Spark from skipping parts of files by them.
+    Also return notes on settings that prevent Spark from skipping parts of files by the conditions.
     """
     form = metadata.read_format.name
     floats = form == "parquet" and not metadata.has_statistics
@@ -309,13 +309,13 @@ def _tested(
 
 
 def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
-    """Return the files that Spark reads, including delete files."""
+    """Return a table of the files that Spark reads, including delete files."""
     deletes = {
         delete
         for one in selected
         for of_one in one.files.deletes_of_each()
         for delete in of_one
-        if delete.kind != "vector"  # the driver reads deletion vectors, not Spark
+        if delete.kind != "vector"  # deletion vectors are read by the driver
     }
     files = [one.files.files for one in selected]
     if deletes:

@@ -90,7 +90,7 @@ class TableReader:
     if not TYPE_CHECKING:  # a type checker should report unknown names itself
 
         def __getattr__(self, name: str) -> Any:
-            """Raise an error, which suggests :meth:`load` if a DataFrame has this attribute."""
+            """Raise an error that suggests :meth:`load` if a DataFrame has this attribute."""
             if hasattr(DataFrame, name) and not name.startswith("_"):
                 raise AttributeError(
                     f"A TableReader has no {name!r}. Call .load() first, which returns a "
@@ -337,9 +337,9 @@ def analyze(
     Later queries in this process use these statistics to prune files and row groups without reading
     footers. With the setting ``statistics_location``, other processes do so too. Calling this is
     optional and only improves speed: footers of new and changed files are read when a query needs
-    them. The driver reads the first thousands of footers, with ``listing_threads`` threads. A Spark
-    job reads those of larger tables: executors need PyArrow, and credentials that PyArrow's
-    filesystems find. The driver reads the footers that they cannot read.
+    them. The driver reads the first thousands of footers, with ``listing_threads`` threads. Spark
+    jobs read the others: executors need PyArrow, and credentials that PyArrow's filesystems find.
+    The driver also reads the footers that the executors cannot read.
 
     Args:
         spark: The session.
@@ -372,7 +372,7 @@ def partitions_where(
     """Return partition filters for a condition, as ``splitlib.read(…).where`` builds them.
 
     Raises:
-        InvalidFilter: if the condition reads other columns than partition columns.
+        InvalidFilter: if the condition reads columns that are not partition columns.
     """
     schema = spark_schema(table.metadata)
     condition = condition_column(checked_condition(where), schema)

@@ -31,8 +31,8 @@ from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import refuse_outside
 from splitlib.table import Table
 
-# Maximum number of partition-name prefixes to request. Each takes several metastore calls, since
-# Spark looks up the database and the table first.
+# Maximum number of partition-name prefixes to request. Each request takes several metastore calls,
+# since Spark looks up the database and the table first.
 _MOST_PREFIXES: Final = 4
 
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
@@ -78,7 +78,7 @@ class CatalogTable(Relation):
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether a query does less work if its scan is replaced by a scan without files.
+        """Whether replacing the table's scan by a scan without files saves work in a query.
 
         False if Spark reads the table with Hive's SerDes.
         """
@@ -127,10 +127,9 @@ class CatalogTable(Relation):
         yield PartitionBatch(columns, names, Requests(catalog=self._partitions.requests - before))
 
     def _with(self, values: pa.Table) -> list[PartitionBatch] | None:
-        """Request the partitions with these values of the first keys.
+        """Request the partitions whose first keys have these values.
 
-        The result is None if there are too many values, or if the catalog does not support the
-        request.
+        Return None if there are too many values, or if the catalog does not support the request.
         """
         partitions, before = self._partitions, self._partitions.requests
         rows = list(zip(*values.to_pydict().values(), strict=True))
@@ -195,9 +194,9 @@ class CatalogTable(Relation):
             self._partitions.check_identity()
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
-        """Return the rows of the selected partitions.
+        """Return a DataFrame of the selected partitions' rows.
 
-        None if a scan can read a list of files instead.
+        Return None if Spark can read a list of files, see :meth:`scan_of_files`.
         """
         if self.names_files:
             return None
@@ -205,8 +204,8 @@ class CatalogTable(Relation):
         partitions = self._partitions.partitions(names)
         rows = self._rows_of(self._catalyst.relations.reading_partitions(self.leaf, partitions))
         # If a relation has a list of partitions, Spark assumes that filters on partition columns
-        # were already applied to it, and drops such filters. Spark does not push filters below a
-        # sample, so sampling all rows makes it keep them.
+        # were already applied to the list, and drops such filters. Spark does not push filters
+        # below a sample, so it keeps filters above this sample of all rows.
         return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> JavaArray[InternalRow]:
@@ -309,19 +308,19 @@ class SessionConnector(Connector):
 
 
 def session_connector(table: Table) -> SessionConnector | None:
-    """Return the connector of ``table`` if it is a ``SessionConnector``, otherwise None."""
+    """Return the connector of ``table`` if it is a ``SessionConnector``, or None."""
     connector = table.connector
     return connector if isinstance(connector, SessionConnector) else None
 
 
 def relation_of(table: Table) -> Relation | None:
-    """Return the relation with which Spark reads a table, or None if there is none."""
+    """Return the relation with which Spark reads a table, or None if the table has none."""
     connector = session_connector(table)
     return None if connector is None else connector.relation
 
 
 def table_of(spark: SparkSession, name: str, relation: Relation, config: SplitConfig) -> Table:
-    """Return the table that a relation reads, in the session's time zone."""
+    """Return a :class:`splitlib.table.Table` for a relation, in the session's time zone."""
     table = Table(name, SESSION, SessionConnector(relation, relation), config)
     return table.in_time_zone(session_time_zone(spark))
 
@@ -334,7 +333,7 @@ def relation_of_leaf(
     *,
     canonical: bool | None = None,
 ) -> Relation | None:
-    """Return the relation of a leaf, or None if splitlib cannot list its partitions.
+    """Return the relation of a plan leaf, or None if splitlib cannot list its partitions.
 
     Args:
         catalyst: Access to the plans of the session.

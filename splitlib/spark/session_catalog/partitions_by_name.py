@@ -52,7 +52,7 @@ _VALUES_PER_FILTER = 50
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
 _LEAST_DIRECTORIES = 16
-# Number of pages that a common listing may read for any number of directories.
+# Number of pages that a common listing may always read, even for few directories.
 _PAGES = 2
 
 
@@ -149,7 +149,7 @@ class PartitionsByName:
             return self._names_with[values]
 
     def existing(self, rows: Iterable[Sequence[str]]) -> list[str] | None:
-        """Return the names of existing partitions with these values, without listing names.
+        """Return the names of existing partitions with these values, without listing all names.
 
         The result is None if the catalog does not support requests by name.
 
@@ -246,14 +246,14 @@ class PartitionsByName:
             )
 
     def _read(self, returned: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
-        """Return the names from one response, with their values. Count the request."""
+        """Count a request, and return the names and values of the partitions in its response."""
         self.requests += 1
         names = pa.array(returned, pa.string())
         self._check_keys(names)
         return names, split_names(names, self.schema.names)
 
     def _check_keys(self, names: pa.Array) -> None:
-        """Reject names whose keys differ from the table's keys when it was opened."""
+        """Raise an error if names have other keys than the table had when it was opened."""
         pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
@@ -261,7 +261,7 @@ class PartitionsByName:
             raise SourceError(f"A partition name does not have the keys {keys}.")
 
     def _list_in_common(self) -> None:
-        """List the remaining fetched partitions with one common listing, if it takes few pages."""
+        """List the files of fetched partitions with one common listing, if it takes few pages."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
         pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])

@@ -44,7 +44,7 @@ _TASKS = 64
 
 
 class PublicStatements:
-    """Runs statements about tables, in a classic or Spark Connect session."""
+    """Runs SQL statements about tables, in a classic or Spark Connect session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -67,10 +67,10 @@ class PublicStatements:
     def described_partition(
         self, table: str, values: Mapping[str, str | None]
     ) -> dict[str, Any] | None:
-        """Return the catalog's description of a partition and its table, or None if not found.
+        """Return the catalog's description of a partition and its table, or None if there is none.
 
-        The partition may differ from the request in the spelling of numbers: for ``07``, Spark
-        looks up ``7``.
+        Numbers in the returned partition may be spelled differently than in the request: for
+        ``07``, Spark looks up ``7``.
 
         Args:
             table: The table's name in SQL.
@@ -89,7 +89,7 @@ class PublicStatements:
             return None
 
     def partition_names(self, table: str, leading: Mapping[str, str] | None = None) -> pa.Array:
-        """Return the names of all partitions, or of those with the given first key values.
+        """Return the names of all partitions, or only of those whose first keys match ``leading``.
 
         Args:
             table: The table's name in SQL.
@@ -198,8 +198,8 @@ Below = Literal["ignored", "keys refused", "refused", "read"]
 _PARENT = "parent"
 # Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-# Locations with scheme and host. If one is missing, Hadoop adds its default when it lists the
-# location.
+# Locations with scheme and host. If the scheme or the host is missing, Hadoop adds a default when
+# it lists the location.
 _QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
 _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 
@@ -214,9 +214,10 @@ def files_by_directory(
     Args:
         files: All files in or below the directories, with columns ``path``, ``size``, ``modified``.
         directories: The directories. A directory may occur several times.
-        below: Treatment of files in subdirectories. ``read`` assigns them to all directories above
-            them. ``ignored`` drops them. ``keys refused`` also drops them, but raises an error if
-            the name of the subdirectory contains ``=``. ``refused`` always raises an error.
+        below: Treatment of files in subdirectories. ``read`` assigns them to all requested
+            directories above them. ``ignored`` drops them. ``keys refused`` also drops them, but
+            raises an error if the name of the subdirectory contains ``=``. ``refused`` always
+            raises an error.
 
     Raises:
         SourceError: if a file is in none of the directories.
@@ -261,7 +262,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return a directory's positions in the request, or an empty list to ignore its files."""
+        """Return a directory's positions in the request; none if its files are to be ignored."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -272,7 +273,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the positions of a directory and its parents in the request."""
+        """Return the positions in the request of a directory and of its parents."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)
@@ -305,7 +306,7 @@ _MOST_SHOWN: Final = 20
 
 
 def similar_names(spark: SparkSession, name: str) -> str:
-    """Return a hint about a table name that the session does not have, such as a similar name.
+    """Return a hint for a table name that does not exist in the session, such as a similar name.
 
     Args:
         spark: The session. It is used to list catalogs, databases, and the tables of one database.

@@ -38,7 +38,7 @@ _MOST_PREFIXES: Final = 4
 # Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
-# Type of a partition's reference after its details are loaded. Before, the reference is its name.
+# Type of a partition's reference after its details are loaded. Before, it is the name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -54,7 +54,7 @@ class PublicTable:
 
     Raises:
         TableNotFound: if there is no such table.
-        UnsupportedTable: if reading its files could return other rows than ``spark.table``.
+        UnsupportedTable: if the rows of its files could differ from those of ``spark.table``.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PublicTable:
         yield PartitionBatch(split_names(names, keys), names, Requests(catalog=1))
 
     def _with(self, leading: dict[str, str]) -> PartitionBatch:
-        """Request the partitions with these values of the first keys."""
+        """Request the partitions whose first keys have the values in ``leading``."""
         names = self._statements.partition_names(self._table, leading)
         columns = split_names(names, self._metadata.partition_keys)
         exact = rows_with(columns, tuple(leading.values()))
@@ -187,7 +187,7 @@ class PublicTable:
         if is_recursive(form):
             return "read"
         if not _is_source(self._described) and not self._is_converted:
-            # Hive's reader reads such files or fails, depending on Hadoop's settings.
+            # Hive's reader reads such files or raises an error, depending on Hadoop's settings.
             return "refused"
         # Spark may infer partitions from subdirectories such as ``k=v``, and Hive creates such
         # directories for list bucketing.
@@ -217,7 +217,7 @@ class PublicTable:
         return found
 
     def _refuse_respelled(self, names: list[str]) -> None:
-        """Check that the catalog does not list the partitions that were not found."""
+        """Raise an error if the catalog lists one of the partitions that it did not find."""
         there = self._statements.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
         for name, is_there in zip(names, still, strict=True):
@@ -237,7 +237,7 @@ class PublicTable:
 
 
 def _named(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return values as a partition name has them, where null and the empty string are equal."""
+    """Return values as in a partition name, which does not tell null from the empty string."""
     return {key: value or NULL_PARTITION for key, value in values.items()}
 
 

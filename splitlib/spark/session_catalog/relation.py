@@ -1,4 +1,4 @@
-"""List the partitions and files of Spark's own relations, and scan the selected ones."""
+"""List the partitions and files of Spark's own relations, and scan the selected files."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Relation(ABC):
         self._metadata = _metadata(catalyst, leaf)
 
     def read_by(self, plan: LogicalPlan, alias: LogicalPlan | None = None) -> Self:
-        """Set the plan through which rows of the relation are read, and return the relation.
+        """Set the plan through which rows of the relation are read, and return ``self``.
 
-        Spark adds such a plan, for example, to pad CHAR columns.
+        For example, Spark adds a projection above the relation to pad CHAR columns.
 
         Args:
             plan: A plan over the relation, in which each node has one child.
@@ -126,13 +126,13 @@ class Relation(ABC):
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether a query does less work if its scan is replaced by a scan without files."""
+        """Whether replacing the table's scan by a scan without files saves work in a query."""
         return False
 
     def prepare(self, *, by_name: bool) -> None:  # noqa: B027 - most make no catalog requests
         """Make catalog requests ahead of time. May be called in any thread.
 
-        Tables that need no catalog requests do nothing.
+        This default makes no requests.
 
         Args:
             by_name: Whether the filters will imply the names of the partitions.
@@ -144,7 +144,7 @@ class Relation(ABC):
 
     @property
     def has_names(self) -> bool:
-        """Whether all partition names are known, so that requests by name are not needed."""
+        """Whether all partition names are already listed, which makes requests by name needless."""
         return True
 
     @property
@@ -154,11 +154,11 @@ class Relation(ABC):
 
     @property
     def names_files(self) -> bool:
-        """Whether scans can be limited to single files, and not only to partitions."""
+        """Whether a scan can read selected files, and not only selected partitions."""
         return not self._catalyst.relations.is_of_hive(self.leaf)
 
     def scan_of_files(self, selected: Iterable[SelectedFiles]) -> DataFrame:
-        """Return the rows of the selected files, with the attributes of the relation.
+        """Return a DataFrame of the selected files' rows, with the relation's attributes.
 
         Raises:
             RuntimeError: if Spark would not read exactly these files.
@@ -180,14 +180,14 @@ class Relation(ABC):
         return self._rows_of(pinned_leaf(self._catalyst, self.leaf, files, partitions, rows, known))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame | None:
-        """Return the rows of the selected partitions, with the attributes of the relation.
+        """Return a DataFrame of the selected partitions' rows, with the relation's attributes.
 
-        Return None, without iterating over ``selected``, if scans can be limited to single files.
+        Return None, without iterating over ``selected``, if scans can read selected files.
         """
         return None
 
     def _rows_of(self, relation: LogicalPlan) -> DataFrame:
-        """Return a DataFrame that runs the table's plan with ``relation`` in place of its own."""
+        """Return a DataFrame that runs the table's plan with ``relation`` in place of the leaf."""
         depth, node = 0, self._plan
         while not node.children().isEmpty():
             depth, node = depth + 1, node.children().head()
@@ -196,7 +196,7 @@ class Relation(ABC):
         )
 
     def _rows(self, refs: pa.Array) -> Any:
-        """Return partition values as an ``Array[InternalRow]``, or None without partition keys."""
+        """Return partition values as an ``Array[InternalRow]``, or None if there are no keys."""
         return None
 
     def _statuses(self, files: pa.Table) -> Any:
@@ -358,6 +358,6 @@ class WholeTable(Relation):
         yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """Return all rows of the table, or no rows if its only partition is not selected."""
+        """Return a DataFrame of all rows, or of no rows if the only partition is not selected."""
         rows = self._rows_of(self.leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
