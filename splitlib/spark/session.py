@@ -1,4 +1,4 @@
-"""Read a session's splitlib and storage settings, detect changes to it, and remember reports."""
+"""Read a session's splitlib and storage settings, detect session changes, and keep reports."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 
 def settings_of_directories(spark: SparkSession) -> dict[str, str]:
-    """Return the session settings that affect how a directory's columns and keys are inferred."""
+    """Return the session settings that affect how Spark infers a directory's columns and keys."""
     found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
     return {name: str(value) for name, value in found.items() if value is not None}
 
@@ -232,7 +232,7 @@ def remember(
 
     Args:
         df: The planned DataFrame.
-        report: Report on its planning.
+        report: Report on the planning of ``df``.
         plan_again: Function that receives ``df`` and plans its query again, or None if the query
             cannot be planned again. The function must not hold a reference to ``df``, because that
             would keep both in memory forever.

@@ -156,7 +156,7 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
 def _implied_by_source(
     catalyst: Catalyst, merge: ParsedCommand
 ) -> tuple[ParsedCommand | None, Report]:
-    """Return the MERGE with a filter on its target that follows from the keys of its source.
+    """Return the MERGE with a filter on its target that its source's keys imply, and a report.
 
     If there is no such filter, the first result is None and the report contains the reason.
     """
@@ -235,7 +235,7 @@ def _leaf_below(node: Node) -> Path | None:
 
 _log = get_logger(__name__)
 _warned: WeakSet[SparkSession] = WeakSet()
-"""Sessions for which the warning was logged that splitlib does not optimize their queries."""
+"""Sessions that already have a logged warning that splitlib does not optimize their queries."""
 
 
 @in_its_session
@@ -281,7 +281,8 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         SplitlibError: if a table of a named catalog cannot be read, and in the same cases as
             :func:`optimize`.
         ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
-            with SELECT or VALUES, because the tables that a command reads are not known there.
+            with SELECT or VALUES, because splitlib cannot determine there which tables a command
+            reads.
     """
     warn_without_effect(spark, "sql")
     args = tuple(map(_copied, args))
@@ -314,7 +315,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def warn_without_effect(spark: SparkSession, function: str) -> None:
-    """Log once per session that ``function`` has no effect there, and which functions prune."""
+    """Log once per session that ``function`` has no effect in it, and which functions do prune."""
     reason = internals_unavailable(spark)
     if reason is not None and spark not in _warned:
         _warned.add(spark)

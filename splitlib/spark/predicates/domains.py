@@ -322,7 +322,7 @@ class _Reader:
         kind: pa.DataType,
         shared: Mapping[str, CatalystExpression],
     ) -> _Constant | None:
-        """Return the value of a constant expression of type ``kind``, or None for others."""
+        """Evaluate an expression, or return None if it is not a constant of type ``kind``."""
         expression = _resolved(expression, shared)
         try:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
@@ -338,7 +338,7 @@ class _Constant(NamedTuple):
 
 
 def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
-    """Convert a value in Catalyst's internal form, or return None if it is not supported."""
+    """Convert a Catalyst internal value to a constant, or return None if it is not supported."""
     try:
         if value is None:
             return _Constant(None)

@@ -132,7 +132,7 @@ def share_of_bits(found: bytes) -> float:
 
 
 def checked_condition(condition: Any) -> str | Column | BooleanExpression:
-    """Return the condition if its type is supported.
+    """Check the type of a condition, and return the condition unchanged.
 
     Raises:
         InvalidFilter: if the condition has another type.
@@ -152,7 +152,7 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
 
 
 def condition_column(condition: str | Column | BooleanExpression, schema: StructType) -> Column:
-    """Convert a condition to a column. SQL text is parsed later, when Spark analyzes the query.
+    """Convert a condition to a ``Column``. SQL text is parsed later, when Spark analyzes the query.
 
     Raises:
         InvalidFilter: if a column does not exist, or the condition is not supported.
@@ -408,7 +408,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
     values = pc.unique(keys)
     plain = values.drop_null()
     found = []
-    if 0 < len(plain) <= _MANY:  # first, so that few rows remain for the slower ranges
+    if 0 < len(plain) <= _MANY:  # tested first, so that few rows remain for the slower ranges
         found.append(_equal_to(column, kind, plain))
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))

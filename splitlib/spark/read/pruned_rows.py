@@ -135,7 +135,7 @@ def scan_selected(
         spark: Session to read with.
         table: Table to which the files belong.
         schema: Spark schema of the table.
-        selected: The files.
+        selected: The selected files with their partitions.
         how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
@@ -276,7 +276,7 @@ def _conditioned(
     columns: pa.Schema,
     filters: Sequence[DynamicFilteringData],
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """Filter the rows by conditions from join keys.
+    """Filter ``rows`` by conditions made from join keys.
 
     Also return notes on settings that prevent Spark from skipping parts of files by the conditions.
     """

@@ -87,7 +87,7 @@ class TableReader:
     _conditions: tuple[str | Column | BooleanExpression, ...] = ()
     _dimensions: tuple[_Dimension, ...] = ()
 
-    if not TYPE_CHECKING:  # a type checker should report unknown names itself
+    if not TYPE_CHECKING:  # type checkers should still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
             """Raise an error that suggests :meth:`load` if a DataFrame has this attribute."""
@@ -240,7 +240,7 @@ class TableReader:
         return self.load()
 
     def _texts(self) -> str:
-        """Return the conditions as text, in which names of temporary views and functions occur."""
+        """Return the conditions as text, to find names of temporary views and functions in it."""
         return "\n".join(map(str, self._conditions))
 
     def _comparable_keys(

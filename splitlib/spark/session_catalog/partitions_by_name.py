@@ -48,7 +48,7 @@ from splitlib.spark.jvm.spark_handles import (
 # Maximum number of values in one filter. Some metastores reject long filters: with Derby as its
 # database, a metastore rejects 200 values.
 _VALUES_PER_FILTER = 50
-# Up to this many partitions are requested one by one. More are first requested by a filter.
+# Maximum number of partitions to request one by one. More are first requested by a filter.
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
 _LEAST_DIRECTORIES = 16
@@ -86,7 +86,7 @@ class PartitionsByName:
         self._status_of: dict[str, int] = {}
         self.table = catalog.name
         self.schema = from_spark_json(catalog.schema())
-        """Partition columns."""
+        """Partition columns of the table."""
         self.requests = 0
         """Number of catalog requests."""
         self._lists_one_by_one = False
@@ -98,7 +98,7 @@ class PartitionsByName:
 
     @classmethod
     def of(cls, catalyst: Catalyst, entry: CatalogEntry, threads: int) -> Self:
-        """Create an instance for a ``CatalogTable``."""
+        """Create an instance for a catalog entry, a ``CatalogTable``."""
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
     def property_of_table(self, name: str) -> str | None:
@@ -129,7 +129,7 @@ class PartitionsByName:
             return self._names
 
     def names_with(self, leading: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch] | None:
-        """Return the names and values of the partitions with given values of the first keys.
+        """Return the names and values of the partitions whose first keys have these values.
 
         The result has the form of :meth:`names`. It is None if the catalog can only list all names.
 
@@ -197,13 +197,13 @@ class PartitionsByName:
             )
 
     def directories(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the directories of fetched partitions."""
+        """Yield the directories of the fetched partitions with these names."""
         catalyst = self._catalyst
         found = self._catalog.directories(self.partitions(names), catalyst.execution.hadoop_conf)
         yield from texts(catalyst.scala, found)[0] if names else ()
 
     def rows(self, names: Sequence[str]) -> JavaArray[InternalRow]:
-        """Return the values of fetched partitions in this order, as an ``Array[InternalRow]``."""
+        """Return the values of the partitions ``names``, in order, as an ``Array[InternalRow]``."""
         return self._catalog.rows(self.partitions(names))
 
     def files(self, names: Sequence[str]) -> tuple[list[pa.RecordBatch | None], int]:
@@ -345,7 +345,7 @@ class PartitionsByName:
             )
 
     def _keep(self, partitions: Seq[CatalogPartition] | None, names: Sequence[str]) -> None:
-        """Cache the requested partitions from a response, which may contain others as well."""
+        """Cache the requested partitions from a response, which may also contain others."""
         if partitions is None:
             return
         # Compare values instead of names, since other writers may escape names differently.

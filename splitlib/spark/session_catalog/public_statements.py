@@ -50,7 +50,7 @@ class PublicStatements:
         self._spark = spark
 
     def described(self, name: str) -> dict[str, Any]:
-        """Return the catalog's description of a table, parsed from JSON.
+        """Return the catalog's description of a table, as a dict parsed from JSON.
 
         Args:
             name: The name, as in ``spark.table(name)``.
@@ -262,7 +262,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return a directory's positions in the request; none if its files are to be ignored."""
+        """Return a directory's positions in the request, or [] if its files are to be ignored."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]

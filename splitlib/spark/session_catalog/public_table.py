@@ -38,7 +38,7 @@ _MOST_PREFIXES: Final = 4
 # Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
-# Type of a partition's reference after its details are loaded. Before, it is the name.
+# Type of a partition's reference after its details are loaded. Before, a reference is a name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -217,7 +217,7 @@ class PublicTable:
         return found
 
     def _refuse_respelled(self, names: list[str]) -> None:
-        """Raise an error if the catalog lists one of the partitions that it did not find."""
+        """Raise an error if the catalog still lists a partition that it could not find."""
         there = self._statements.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
         for name, is_there in zip(names, still, strict=True):
@@ -237,7 +237,7 @@ class PublicTable:
 
 
 def _named(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return values as in a partition name, which does not tell null from the empty string."""
+    """Replace null and empty values by the text that stands for both in partition names."""
     return {key: value or NULL_PARTITION for key, value in values.items()}
 
 

@@ -254,7 +254,7 @@ class ListedTable(Relation):
 
     @property
     def name(self) -> str:
-        """Root directories of the table, separated by commas, or a fixed text if it is pinned."""
+        """Root directories of the table, separated by commas, or a fixed text for a pinned scan."""
         if self._catalyst.relations.is_pinned(self.leaf):
             return _LOADED
         return ", ".join(self._catalyst.relations.roots_of(self.leaf))

@@ -1,1 +1,1 @@
-"""Leaves of a plan that join keys can prune, for each kind of table."""
+"""Scans that join keys can prune, with a class for each kind of table."""

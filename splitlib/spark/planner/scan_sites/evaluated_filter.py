@@ -56,7 +56,7 @@ class EvaluatedFilter:
         """Return a boolean array: whether each partition may match. The latest result is cached."""
         read = {name.lower() for name in self.fields}
         values = values.select([name for name in values.schema.names if name.lower() in read])
-        latest = self._latest  # read it once, as another thread may replace it
+        latest = self._latest  # read once, as another thread may replace the result
         if latest is None or not latest[0].equals(values):
             found = self._evaluate(values)
             columns = {name: found[name].combine_chunks() for name in found.column_names}
@@ -168,7 +168,7 @@ def _attempted(
 
 
 def named_step(catalyst: Catalyst, plan: LogicalPlan, step: Step) -> CatalystExpression:
-    """Return one step of a lineage as a named Catalyst expression."""
+    """Convert one lineage step to a named Catalyst expression."""
     if isinstance(step, ChildColumn):
         below = catalyst.plans.node(plan, (*step.node, step.child))
         outer = catalyst.plans.attribute(catalyst.plans.node(plan, step.node), step.position)

@@ -139,7 +139,7 @@ class ScanOutcome:
 
     @property
     def is_other(self) -> bool:
-        """Whether the scan is replaced, or gets a condition."""
+        """Whether planning replaces the scan or adds a condition to it."""
         return self.instead is not None or self.rows is not None or self.report.is_pruned
 
 
@@ -259,7 +259,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
         if of_table.dataType == of_keys:
             return Operand(name, of_keys)
-        # The join has the same cast. For integers, Spark's optimizer removes it.
+        # The join condition has the same cast. For integers, Spark's optimizer removes the cast.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
     def _fails_on_instants(self, column: str) -> bool:
@@ -277,7 +277,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return not is_known(zone) or is_east(zone)
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> FilteredSite:
-        """Return a site of the scan before any keys are collected."""
+        """Return the scan's site at a position in ``plan``, before any keys are collected."""
         return FilteredSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
@@ -307,7 +307,7 @@ def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FilteredSite(Site):
-    """A site of a :class:`FilteredScan`, with the conditions from its keys.
+    """A site of a :class:`FilteredScan`, with the conditions made from its keys.
 
     Spark passes the query's own conditions to the data source. The values that remain at the site
     are unknown until Spark reads the table.
@@ -317,7 +317,7 @@ class FilteredSite(Site):
     conditions: tuple[str, ...] = ()
     """SQL conditions that every row needed at this site satisfies."""
     literals: int = 0
-    """Number of literals in these conditions."""
+    """Number of literals in ``conditions``."""
 
     def pruned_by(self, plan: LogicalPlan, collected: Sequence[Collected]) -> Self:
         """Return a copy of this site with conditions for the keys in ``collected``."""

@@ -48,7 +48,7 @@ class SessionScan(ListedScan):
     """A scan of one of the session's tables. The scan stays unchanged if keys prune nothing."""
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
-        """Return a site of the scan before any keys are collected."""
+        """Return the scan's site at a position in ``plan``, before any keys are collected."""
         return PrunedSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
@@ -95,7 +95,7 @@ class SessionScan(ListedScan):
         if reads_all:
             table = table_of(spark, self.name, relation.listed_by_spark(), self.config)
         else:
-            # Add the query's conditions. Sites that keys may prune already have them.
+            # Add the query's conditions to sites that keys cannot prune. Other sites have them.
             known = [s if s.site.may_have_keys else s.with_conditions(plan) for s in sites]
             needed = _needed(_without_keys(known))
         # ``max_partitions`` applies only to scans that keys prune, and keys do not prune this scan.
@@ -126,7 +126,7 @@ class NamedScan(ListedScan):
     is_placeholder: ClassVar[bool] = True
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> PrunedSite:
-        """Return a site of the scan, with the query's own conditions."""
+        """Return the scan's site at a position in ``plan``, with the query's own conditions."""
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
@@ -195,7 +195,7 @@ class PrunableScans:
     by_columns: dict[frozenset[int | None], Scan] = field(default_factory=dict)
     """Scans, by the ids of the columns that can prune them, or of all columns if none can."""
     partitions: dict[str, PartitionsByName] = field(default_factory=dict)
-    """Partitions fetched from the session's catalog, by table. All scans of a table share them."""
+    """Partitions of the session's catalog, by table name. All scans of a table share them."""
 
     @property
     def columns(self) -> frozenset[int]:
@@ -219,7 +219,7 @@ class PrunableScans:
         return PrunableScans(left, self.partitions)
 
     def of_leaf(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan of a leaf of any plan, or None if the node has none."""
+        """Return the scan that a leaf of any plan reads, or None if it is not a prunable scan."""
         ids = leaf_ids(leaf)
         if leaf.kind in RELATIONS:
             return next((s for columns, s in self.by_columns.items() if columns <= ids), None)

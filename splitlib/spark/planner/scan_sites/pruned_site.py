@@ -101,7 +101,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
             return list(enumerator.match_partitions())
 
     def kept_values(self, needed: Needed, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """Return the values of ``columns`` in the partitions that ``needed`` selects.
+        """Return a batch with the values of ``columns`` in the partitions that ``needed`` selects.
 
         Return None if one of the columns is not an untransformed partition column, or if the
         catalog returns no partitions.
@@ -370,7 +370,7 @@ class PrunedSite(Site):
     def _read_by(
         self, plan: LogicalPlan, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the names of the columns read, or None if not all are partition keys."""
+        """Return the columns that are read, or None if some of them are not partition keys."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.plans.ids_read_by(named_step(catalyst, plan, step) for step in steps)
