@@ -61,8 +61,7 @@ def read_split(
 
     Raises:
         UnsupportedTable: if the rows might differ from those that Spark reads.
-        FileChanged: if the size or, with ``verify``, the modification time differs from the
-            listing.
+        FileChanged: if the size, or the time with ``verify``, differs from the listing.
         SourceError: if the file is damaged.
         MissingFile: if the file does not exist.
         AccessDenied: if the storage denies access.
