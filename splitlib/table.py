@@ -400,7 +400,7 @@ def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Raise an error unless ``found`` has exactly ``files``. A missing file would lose rows."""
+    """Raise an error unless both have the same files. Rows of a missing file would be lost."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")

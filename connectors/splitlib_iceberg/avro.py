@@ -148,7 +148,7 @@ class _Decoder(BinaryDecoder):
         for _ in range(n):
             key, length = read_int(), read_int()
             if not 0 <= length <= size - tell():
-                raise EOFError(f"The Avro data is too short for {length} more bytes.")
+                raise EOFError(f"The Avro data ends within the next {length} bytes.")
             dest[key] = read(length)
 
 

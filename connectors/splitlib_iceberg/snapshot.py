@@ -87,8 +87,8 @@ def check_whole(
         return
     what, count = next(iter(missing.items()))
     raise CorruptMetadata(
-        f"The manifest list {snapshot.manifest_list} has {count} fewer than the {what} of its "
-        f"snapshot, {summary[what]}.",
+        f"The manifest list {snapshot.manifest_list} is incomplete: its manifests have {count} "
+        f"fewer than the {what} in the snapshot's summary, {summary[what]}.",
         hint="if the list is complete, the snapshot's counts are wrong: Iceberg's procedure "
         "rewrite_manifests makes a snapshot with the right number of manifests.",
     )

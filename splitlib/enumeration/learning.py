@@ -45,8 +45,8 @@ row groups' :func:`~splitlib.statistics.row_groups.overlap` is at most this shar
 # Reading stops after FIRST_FOOTERS footers, plus FOOTERS_PER_FILE for each file that was dropped.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8
-# Number of files whose footers are requested together, and number of footer reads in progress at
-# which no further reads are started.
+# Number of files whose footers are requested together, and maximum number of footer reads in
+# progress before more are started.
 FILES_TOGETHER: Final = 128
 IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16

@@ -276,10 +276,10 @@ class Ranges:
         """Return the union of intervals, or None if all of them are empty.
 
         Args:
-            lower: Lower ends, without nulls.
-            upper: Upper ends, without nulls. An interval is empty if its upper end is below its
-                lower end.
-            brackets: Kind of the intervals, one of :data:`BRACKETS`.
+            lower: Lower bounds, without nulls.
+            upper: Upper bounds, without nulls. An interval is empty if its upper bound is below its
+                lower bound.
+            brackets: Which bounds belong to the intervals, one of :data:`BRACKETS`.
         """
         holds = (pc.less_equal if brackets == "[]" else pc.less)(lower, upper)
         lower, upper = lower.filter(holds), upper.filter(holds)
@@ -381,7 +381,7 @@ class Ranges:
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """Return the approximate gaps between ranges, or None if the type has no distance."""
+        """Return the approximate sizes of the gaps, or None for types that have no numbers."""
         numbers = _numbers(pa.concat_arrays([self.lower[1:], self.upper[:-1]]))
         return None if numbers is None else numbers[: len(self) - 1] - numbers[len(self) - 1 :]
 

@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the filters on learnable columns by index, restricted to these columns."""
+        """Return the parts of filters that concern learnable columns, by index of the filter."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}

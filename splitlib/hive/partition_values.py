@@ -352,7 +352,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
 
 
 def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Return ``values`` with null where Spark reads the text in ``column`` differently."""
+    """Replace the values that Spark parses differently from the text in ``column`` by nulls."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
         plain = r"^(?i:nan)$"  # NaN without sign or payload

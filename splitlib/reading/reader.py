@@ -157,7 +157,7 @@ def refuse_missing(fields: Iterable[pa.Field]) -> None:
     for field in fields:
         if field.metadata and INITIAL_DEFAULT in field.metadata:
             raise UnsupportedTable(
-                f"The file is older than column {field.name!r}, which has a default.", hint=NATIVE
+                f"The file lacks column {field.name!r}, which has a default.", hint=NATIVE
             )
 
 

@@ -172,7 +172,7 @@ def refuse_scans(
 
 
 def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
-    """Return a DataFrame for a part of a query that the planner runs to plan the rest.
+    """Return a DataFrame for a part of a query that the planner runs during planning.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or cannot be determined.

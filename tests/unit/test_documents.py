@@ -30,6 +30,7 @@ PLANNER = ROOT / "splitlib" / "spark" / "planner"
 # Their constants are no reasons: names of the JVM, patterns, hints of errors.
 WITHOUT_REASONS = {
     "allowed_scans.py",
+    "footer_job.py",
     "known_internals.py",
     "named_tables.py",
     "remedies.py",

@@ -360,9 +360,9 @@ class PlanFacts(Protocol[S]):
 
     @property
     def is_command(self) -> bool:
-        """Whether the query selects the rows that a command, such as MERGE, changes.
+        """Whether the query selects the rows that a command such as MERGE changes.
 
-        If so, keys are also collected from dimensions without a condition that drops rows.
+        Keys of such a query are collected even from dimensions without a selective condition.
         """
 
     @property

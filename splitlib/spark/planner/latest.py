@@ -236,9 +236,9 @@ class _Search:
         return self._rows(top, values, self.extreme.rows)
 
     def _values(self) -> pa.Array | None:
-        """Return the column's values in the partitions that meet the conditions, sorted.
+        """Return the column's sorted values in the partitions that meet the conditions.
 
-        Return None if the values or Spark's order of them are uncertain, or if nulls are needed.
+        Return None if the values or their order in Spark are uncertain, or if a null may count.
         """
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):

@@ -133,7 +133,7 @@ def test_a_list_cut_between_its_blocks(catalog, two_lists, blocks):
     missing = 6 - 2 * blocks
     with pytest.raises(
         splitlib.CorruptMetadata,
-        match=f"{missing} fewer than the total-data-files of its snapshot, 6",
+        match=f"{missing} fewer than the total-data-files in the snapshot's summary, 6",
     ) as caught:
         select(open_table(catalog, table))
     assert "rewrite_manifests" in str(caught.value)
