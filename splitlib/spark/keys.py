@@ -36,10 +36,11 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
-# Operators that pass batches of rows to a Python function or a script. These may be
-# nondeterministic.
+# Operators that pass rows to a function of Python, R, Scala or Java, or to a script. These may be
+# nondeterministic. Spark 3.5 calls MapInArrow PythonMapInArrow.
 _FOREIGN = re.compile(
-    r"^[\s:+|\-]*(ScriptTransformation|Map(?:Partitions)?In\w+|FlatMap(?:Co)?GroupsIn\w+)\b",
+    r"^[\s:+|\-]*(ScriptTransformation|(?:Python)?MapIn\w+|MapPartitions\w*|MapElements|MapGroups"
+    r"|TypedFilter|CoGroup|FlatMap(?:Co)?Groups\w+)\b",
     re.MULTILINE,
 )
 # Functions that depend on the order of rows, although Spark treats them as deterministic.

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from splitlib.storage.clients import nested_options, option_value
-from splitlib.storage.filesystems import (
+from splitlib.storage.files import (
     SELECTING_OPTIONS,
     Level,
     StoredFile,

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from splitlib.errors import AccessDenied, SourceError, SourceUnavailable
 from splitlib.redaction import get_logger
 from splitlib.storage.clients import native_threads_start
-from splitlib.storage.filesystems import is_data
+from splitlib.storage.files import is_data
 
 FILES_PER_PAGE = 1000
 """Maximum number of keys per request on S3 and Google Cloud Storage."""

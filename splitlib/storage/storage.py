@@ -15,19 +15,8 @@ from splitlib.errors import FileChanged, LocationNotAllowed, MissingPartition, S
 from splitlib.redaction import get_logger
 from splitlib.storage.clients import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.clouds import AzureSettings, GcsSettings
-from splitlib.storage.filesystems import (
-    Filesystems,
-    Level,
-    Links,
-    OptionsByProtocol,
-    StoredFile,
-    file_batch,
-    is_data,
-    level_of,
-    modified,
-    of_directories,
-    of_rows,
-)
+from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
+from splitlib.storage.filesystems import Filesystems, Links, OptionsByProtocol, level_of, modified
 from splitlib.storage.locations import Location, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,

@@ -119,6 +119,7 @@ _NAMES: Final = {
     "MapInPandas": "mapInPandas()",
     "Offset": "OFFSET",
     "Project": "an expression that also depends on other values",
+    "PythonMapInArrow": "mapInArrow()",
     "Sample": "TABLESAMPLE or sample()",
     "ScriptTransformation": "TRANSFORM",
     "Tail": "tail()",

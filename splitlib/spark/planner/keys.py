@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,8 @@ from splitlib.spark.keys import (
 )
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
+# the name of an error in its message, as in "[CAST_INVALID_INPUT] The value …"
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ")
 _log = get_logger(__name__)
 
 
@@ -256,7 +259,8 @@ class KeyQueries:
 def _summary(error: Exception) -> str:
     """Return Spark's name for an error, such as ``CAST_INVALID_INPUT``, or the class name."""
     condition = condition_of(error) if isinstance(error, PySparkException) else None
-    return condition or type(readable(error)).__name__
+    named = _CONDITION.search(str(error))  # PySpark 3.5 does not convert errors of tasks
+    return condition or (named[1] if named else type(readable(error)).__name__)
 
 
 def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:

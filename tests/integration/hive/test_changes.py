@@ -13,6 +13,7 @@ from thrift.transport.TSocket import TSocket
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.abilities import skip_unless_it_describes_json
 from tests.support.thrift_client import thrift_client
 
 pytestmark = pytest.mark.spark
@@ -147,6 +148,8 @@ def linked(spark, metastore, tmp_path):
 
 @pytest.mark.parametrize("how", ["pinned", "paths"])
 def test_links(spark, way, linked, how):
+    if how == "paths" and "connector" not in way:
+        skip_unless_it_describes_json(spark)
     dimension = spark.sql("SELECT explode(array(1, 2)) AS k")
     reader = splitlib.read(spark).config(spark_scan=how)
     loaded = reader.table("default.linked", **way)

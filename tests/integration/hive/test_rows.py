@@ -9,6 +9,7 @@ import pytest
 import splitlib
 from splitlib_hive.client import MetastoreClient, parse_uris
 from tests.integration.hive.filtered_tables import HOW
+from tests.support.abilities import skip_unless_it_describes_json
 from tests.support.thrift_client import thrift_client
 
 pytestmark = pytest.mark.spark
@@ -170,6 +171,7 @@ def test_options_that_spark_ignores_of_a_table_with_partitions(tables):
     ways = (*HOW, "session")
     assert tables.same(table, None, {}, ways=ways) == 8
     assert tables.same(table, dimension, {"k": "k"}, ways=ways) == 2
+    skip_unless_it_describes_json(tables.spark)
     reader = splitlib.read(tables.spark).table(table).config(spark_scan="paths")
     assert reader.filtered_by(dimension, "k").load().count() == 2
 

@@ -13,7 +13,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.report import FilterUse, Report
 from tests.integration.planner.tables import explained, rows_of
-from tests.support.abilities import without_collations
+from tests.support.abilities import COLLATES, without_collations
 
 pytestmark = pytest.mark.spark
 
@@ -187,6 +187,8 @@ def test_types_whose_equality_is_that_of_their_hashes(
     ["s.real = r.real", "s.lower = r.lower", "s.item = r.ticket", "s.ticket + 1 = r.ticket"],
 )
 def test_keys_that_may_be_equal_and_have_other_hashes(spark: SparkSession, on: str) -> None:
+    if "lower" in on and not COLLATES:
+        pytest.skip("this Spark has no collations")
     query = f"SELECT s.ticket, r.ticket FROM r_sales s JOIN {_RETURNED} r ON {on}"
     assert filter_of_sales(spark, query) is None
 

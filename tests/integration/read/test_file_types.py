@@ -12,6 +12,7 @@ from pyarrow import parquet as pq
 
 import splitlib
 from splitlib.spark.compat import VARIANT
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from tests.support.abilities import register_data_source, without_collations
 
 pytestmark = pytest.mark.spark
@@ -117,8 +118,12 @@ def test_what_spark_does_not_read_is_refused_with_its_column(spark, tmp_path, na
     reader = splitlib.read(spark)
     with pytest.raises(splitlib.UnsupportedTable, match=f"'{name}'.*schema="):
         reader.table(str(tmp_path), "files").load()
+    try:
+        expected = spark.read.schema("k boolean").parquet(str(tmp_path)).count()
+    except JVM_ERRORS:
+        return  # the Parquet library of Spark 3.5 does not read files with half floats
     declared = reader.table(str(tmp_path), "files", schema="k boolean").load()
-    assert declared.count() == len(FOREIGN[name])
+    assert declared.count() == expected == len(FOREIGN[name])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -174,13 +175,22 @@ AROUND = [
 ]
 
 
+def runs(session: SparkSession, statement: str) -> bool:
+    """Run a statement, and return whether this Spark has its syntax."""
+    try:
+        session.sql(statement)
+    except ParseException:
+        return False
+    return True
+
+
 def test_changed_temporary_names_are_refused(spark: SparkSession) -> None:
     session = spark.newSession()
-    for make, _, _ in TEMPORARY.values():
-        session.sql(make)
+    made = {name: one for name, one in TEMPORARY.items() if runs(session, one[0])}
+    assert len(made) >= 2
     unrelated = splitlib.sql(session, "SELECT 'r_global2'")
     try:
-        for name, (_, query, change) in TEMPORARY.items():
+        for name, (_, query, change) in made.items():
             planned = planned_with(session, query)
             planned[0] = splitlib.replan(planned[0])
             session.sql(change)

@@ -13,7 +13,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib import DynamicFilteringData
 from splitlib.spark.compat import dataframe_of_arrow, to_arrow
-from tests.support.abilities import COLLATES
+from tests.support.abilities import COLLATES, register_data_source
 from tests.support.hive_tables import DataSourceTables, encoded
 
 pytestmark = pytest.mark.spark
@@ -75,6 +75,7 @@ def test_keys_of_a_collated_column_through_the_data_source(tables):
     assert rows(loaded.where("k = 'A'")) == {(2, "a"): 1}
 
 
+@pytest.mark.skipif(not COLLATES, reason="this Spark has no collations")
 def test_collated_keys_of_a_column_that_is_not(tables):
     """Collated keys do not prune a column without collation, because the join may use theirs."""
     table = tables.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
@@ -136,6 +137,7 @@ def test_keys_of_times_in_other_zones(tables, moments, zone):
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Sao_Paulo", "GMT+8"])
 def test_keys_of_times_through_the_data_source(tables, moments, zone):
     spark = tables.spark
+    register_data_source(spark)
     with changed(spark, {"spark.sql.session.timeZone": zone}):
         for kind, value in (
             (pa.date32(), dt.date(2024, 1, 5)),
