@@ -133,6 +133,7 @@ def learn(
     unread = files.take(pa.array(missing))
     read: list[Rows | None] = [None] * unread.num_rows
     if by_job is not None:
+        table.refuse_outside(unread["path"].to_pylist(), config)
         read = by_job(list(columns), unread)
     tasks = {
         row: calls.submit(

@@ -25,7 +25,6 @@ from splitlib.spark.compat import dataframe_of_arrow, to_arrow
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.statistics.footers import GroupRow, parse_footer, rows_of_groups
 from splitlib.storage import located
-from splitlib.storage.locations import refuse_outside
 
 _log = get_logger(__name__)
 LEAST_FILES: Final = 1_000
@@ -63,18 +62,18 @@ class FooterJobs:
         Args:
             columns: Columns whose statistics are returned; at least one.
             files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
-
-        Raises:
-            LocationNotAllowed: if a file is outside of ``allowed_locations``.
         """
         found: list[Rows | None] = [None] * files.num_rows
         if self._has_failed or files.num_rows < LEAST_FILES:
             return found
-        paths = files["path"].to_pylist()
-        refuse_outside(paths)
         rows = pa.array(range(files.num_rows), pa.int64())
         listed = pa.table(
-            [rows, pa.array(map(_uri, paths)), files["size"], files["modified"]],
+            [
+                rows,
+                pa.array(map(_uri, files["path"].to_pylist())),
+                files["size"],
+                files["modified"],
+            ],
             names=_FILES.names,
         )
         try:
