@@ -127,7 +127,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     # For a task that is not a FileScanTask, the JVM raises an error here.
     planned = scala.seq_of_array(tasks.toArray())
     files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
-    to_array = functions.method("java.util.Collection", "toArray")
+    to_array = functions.method("java.util.List", "toArray")
     deletes = functions.then(_method(scala, of_task, "deletes"), to_array)
     deletes = functions.then(deletes, scala.array_to_seq())
     files = scala.joined(files, scala.flat_mapped(planned, functions.function(deletes)))

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import splitlib
-from benchmarks.tpcds.settings import changed
 
 COLUMNS = (
     "id BIGINT, t STRING, ts TIMESTAMP, tn TIMESTAMP_NTZ, d DECIMAL(10,2), "
@@ -174,9 +173,10 @@ def test_filtered_rows_are_those_of_delta(spark: SparkSession, table: tuple[str,
     column, value = case.keys
     keys = spark.sql(f"SELECT {value} AS k")
     name = column.strip("`")
-    # With its statistics, Delta 4.4 loses rows of floats that were widened to doubles.
-    with changed(spark, {"spark.databricks.delta.stats.skipping": "false"}):
-        own = _texts(spark.read.format("delta").load(root).where(f"{column} = {value}"))
+    # With its statistics, Delta 4.4 loses rows of floats that were widened to doubles. So the
+    # condition is not pushed down.
+    whole = spark.read.format("delta").load(root).localCheckpoint()
+    own = _texts(whole.where(f"{column} = {value}"))
     reader = splitlib.read(spark).table(root, connector="delta").filtered_by(keys, on={name: "k"})
     read = reader.load().where(f"{column} = {value}")
     assert _texts(read) == own != []
