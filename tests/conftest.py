@@ -18,6 +18,8 @@ from tests.spark_session import small_session
 # Disable Hypothesis's time limit per example, because slow examples are no bug on a slow machine.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+# The core set tries fewer examples, except in tests that set their number.
+settings.register_profile("core", settings.get_profile("no-deadline"), max_examples=30)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="only the tests of tests/core.txt, and those that need no Java",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With ``--core``, load Hypothesis's profile for the core set."""
+    if config.getoption("core"):
+        settings.load_profile("core")
 
 
 @pytest.hookimpl(trylast=True)
