@@ -42,7 +42,7 @@ environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install wh
 
 environments-core: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_CORE_READY)  ## install what test, test-oldest and interop-core need
 
-check: $(BIN)/.ready  ## lint, types, and the rules of tests/rules
+check: $(BIN)/.ready docs  ## the site, lint, types, and the rules of tests/rules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)

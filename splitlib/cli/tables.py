@@ -152,7 +152,10 @@ def _names(
     remember(database or "", options)
     catalog: Any = connector_class(connector)
     if not isinstance(catalog, SupportsTableNames):
-        raise ConfigError(f"The connector {connector!r} cannot list tables.")
+        raise ConfigError(
+            f"The connector {connector!r} cannot list tables.",
+            hint="for partitions of a known table: splitlib partitions TABLE -c " + connector,
+        )
     allowed = SplitConfig.resolve().allowed_locations
     with error_context(connector=connector, table=database), only_within(allowed):
         yield from catalog.table_names(database, options)

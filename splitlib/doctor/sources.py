@@ -300,7 +300,7 @@ def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
             yield Finding("clock", PROBLEM, text, "check the address and the network.")
             continue
         if of_server is None:
-            yield Finding("clock", NOTE, f"{host} does not report its time.")
+            yield Finding("clock", NOTE, f"{host} does not report its time.", "compare it by hand.")
             continue
         now = (before + clock.now()) / 2
         off = now - of_server

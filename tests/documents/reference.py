@@ -22,7 +22,7 @@ _GENERATED: Final = "<!-- written by python -m tests.documents -->\n\n"
 _GROUPS: Final = {
     "Queries": ("sql", "optimize", "explain", "replan", "freeze"),
     "The reader": ("read", "TableReader"),
-    "Conditions": ("condition", "merge_condition"),
+    "Conditions": ("condition", "spark.join_condition.JoinCondition", "merge_condition"),
     "Reports": (
         "Report",
         "report.FilterUse",
@@ -30,7 +30,15 @@ _GROUPS: Final = {
         "report.PartitionRange",
         "ScanMetrics",
     ),
-    "Whole workloads and tables": ("audit", "analyze"),
+    "Whole workloads and tables": (
+        "audit",
+        "spark.audit.Audit",
+        "spark.audit.AuditedQuery",
+        "spark.audit.AuditedTable",
+        "spark.audit.AuditedJoin",
+        "analyze",
+        "enumeration.analyze.Analysis",
+    ),
     "Tables and files without Spark": (
         "load_table",
         "Table",
