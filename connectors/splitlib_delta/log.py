@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -173,7 +174,7 @@ class LogReader:
             SourceUnavailable: if the storage returned only a part of the file.
             UnsupportedTable: if the file is larger than 2 GiB.
         """
-        data = self._read(file.name, file.size)
+        data = self._read(file.name)
         # A truncated file of JSON lines may look complete.
         if file.size and len(data) != file.size:
             raise SourceUnavailable(f"Read {len(data)} of {file.size} bytes of {file.name}.")
@@ -188,14 +189,15 @@ class LogReader:
             # Python reads the bytes, because a call that is blocked in Arrow cannot be abandoned.
             return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
 
-    def _read(self, name: str, size: int = 0) -> bytes:
-        """Return the bytes of a log file. A ``size`` of 0 means that the size is unknown."""
+    def _read(self, name: str) -> bytes:
         self._count()
         fs, path = self._storage.filesystem(f"{self.directory}/{name}")
         try:
             with fs.open(path, "rb") as stream:
-                # Reading with a limit far above the file's size would allocate that much memory.
-                data: bytes = stream.read(min(size, _MOST_BYTES) + 1 if size else -1)
+                # A limit that is much larger than the file would reserve memory for it.
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(0)
+                data: bytes = stream.read(min(size, _MOST_BYTES) + 1)
         except FileNotFoundError as error:
             raise MissingFile(
                 f"{name} in the log of the table no longer exists.",
