@@ -17,7 +17,7 @@ RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo docs pictures release-check clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 bench-trino demo docs pictures release-check clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -165,6 +165,17 @@ bench-tpcds: $(BIN)/.ready $(if $(findstring --s3,$(BENCH_ARGS)),$(INTEROP)/jars
 bench-s3: $(BIN)/.ready $(INTEROP)/jars/s3/.ready  ## requests, seconds and CPU of listings on S3; writes to bench-results/
 	$(BIN)/python -m pip install --quiet -r benchmarks/object_store/requirements.txt
 	$(BIN)/python -m benchmarks.object_store --jars $(INTEROP)/jars/s3 $(BENCH_ARGS)
+
+# Trino 470 has 1 GB. TRINO_JAVA_HOME is a Java 23 or newer
+$(INTEROP)/trino/.ready: | $(BIN)/.ready
+	$(BIN)/python -m pip install --quiet 'trino >= 0.330, < 1'
+	mvn --quiet --batch-mode dependency:copy -Dartifact=io.trino:trino-server:470:tar.gz -DoutputDirectory=$(abspath $(@D))
+	tar --extract --strip-components 1 --directory $(@D) --file $(@D)/trino-server-470.tar.gz
+	rm $(@D)/trino-server-470.tar.gz
+	touch $@
+
+bench-trino: $(INTEROP)/trino/.ready  ## joins by partition keys and data columns in Trino, Spark and splitlib; needs Maven and TRINO_JAVA_HOME
+	$(BIN)/python -m benchmarks.beside_trino --server $(INTEROP)/trino --java-home $(TRINO_JAVA_HOME) $(BENCH_ARGS)
 
 $(DOCS)/bin/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(DOCS)

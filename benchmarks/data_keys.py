@@ -6,6 +6,7 @@ of the keys pasted into the query, and splitlib.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,29 +26,29 @@ from benchmarks.sizes import Sizes
 from benchmarks.tpcds.metering import Meter
 from splitlib.spark.planner.scan_sites import prunable
 
-_DAYS: Final = 10
+SALES: Final = "clustered_sales"
+ITEMS: Final = "clustered_items"
+DAYS: Final = 10
 _GROUPS: Final = 64
-_CLUSTERS: Final = (1, 3, 30)
+CLUSTERS: Final = (1, 3, 30)
 _KEYS: Final = 50
 """Number of neighbouring keys in each cluster."""
 _SPARK: Final = "Spark"
 _BY_HAND: Final = "Spark, the values pasted into the query"
 _OURS: Final = "splitlib"
-_TOTALS: Final = "SELECT count(*), sum(f.amount), sum(f.cost) FROM clustered_sales f"
+_TOTALS: Final = f"SELECT count(*), sum(f.amount), sum(f.cost) FROM {SALES} f"
 
 
 def run(sizes: Sizes, directory: Path) -> Result:
     rows = sizes.clustered
-    root = directory / f"data_keys_{rows}"
-    if not root.exists():
-        _build(root, rows // _DAYS)
+    root = build(directory, rows)
     compared = []
     with spark_session(directory, {}) as spark:
-        spark.read.parquet(str(root / "sales")).createOrReplaceTempView("clustered_sales")
-        spark.read.parquet(str(root / "items.parquet")).createOrReplaceTempView("clustered_items")
-        for clusters in _CLUSTERS:
+        spark.read.parquet(str(root / "sales")).createOrReplaceTempView(SALES)
+        spark.read.parquet(str(root / "items")).createOrReplaceTempView(ITEMS)
+        for clusters in CLUSTERS:
             title = f"{rows:,} rows sorted by item within a day, {clusters} clusters of keys"
-            contenders = _contenders(spark, rows // _DAYS, clusters)
+            contenders = contenders_of(spark, rows // DAYS, clusters)
             in_turns("warming up", contenders, min(1, sizes.warm_up))
             found = in_turns(title, contenders, sizes.repeat)
             compared.append(Comparison(title, "seconds", _OURS, found))
@@ -60,14 +61,33 @@ def _target(compared: Comparison) -> Target:
     return Target(f"{text}, {compared.title}", read["rows_read"] / read["rows_with_keys"], 1.05)
 
 
-def _contenders(spark: SparkSession, items: int, clusters: int) -> list[Contender]:
-    starts = [cluster * (items // clusters) // _KEYS * _KEYS for cluster in range(clusters)]
-    keys = [start + i for start in starts for i in range(_KEYS)]
-    brands = ", ".join(str(start) for start in starts)
-    join = f"{_TOTALS} JOIN clustered_items d ON f.item = d.id WHERE d.brand IN ({brands})"
+def join_of(items: int, clusters: int) -> str:
+    """Return the query that joins the sales with the brands at the start of each cluster."""
+    brands = ", ".join(map(str, _starts(items, clusters)))
+    return f"{_TOTALS} JOIN {ITEMS} d ON f.item = d.id WHERE d.brand IN ({brands})"
+
+
+def keys_of(items: int, clusters: int) -> list[int]:
+    """Return the items of these brands."""
+    return [start + i for start in _starts(items, clusters) for i in range(_KEYS)]
+
+
+def _starts(items: int, clusters: int) -> list[int]:
+    return [cluster * (items // clusters) // _KEYS * _KEYS for cluster in range(clusters)]
+
+
+def contenders_of(spark: SparkSession, items: int, clusters: int) -> list[Contender]:
+    """Return the contenders that join the tables ``SALES`` and ``ITEMS`` in Spark.
+
+    Args:
+        spark: The session, in which both tables are known.
+        items: Number of items, which is the number of rows per day.
+        clusters: Number of clusters of neighbouring keys.
+    """
+    keys, join = keys_of(items, clusters), join_of(items, clusters)
     pasted = f"{_TOTALS} WHERE f.item IN ({', '.join(map(str, keys))})"
     group = items // _GROUPS
-    with_keys = _DAYS * group * len({key // group for key in keys})
+    with_keys = DAYS * group * len({key // group for key in keys})
     ways: dict[str, tuple[Callable[[SparkSession, str], DataFrame], str]] = {
         _SPARK: (SparkSession.sql, join),
         _BY_HAND: (SparkSession.sql, pasted),
@@ -121,10 +141,24 @@ def _scans_of(node: Any) -> Iterator[Any]:
             yield leaf
 
 
-def _build(root: Path, items: int) -> None:
-    """Write ten days with one row per item, and the items. A brand is its least item."""
+def build(directory: Path, rows: int) -> Path:
+    """Write the tables, unless an earlier run has written them. Return the directory of both.
+
+    ``sales`` has one row per day and item. ``items`` has the brand of each item, which is the
+    least item of the brand.
+    """
+    root = directory / f"data_keys_{rows}"
+    if not root.exists():
+        building = root.with_suffix(".building")
+        shutil.rmtree(building, ignore_errors=True)
+        _write(building, rows // DAYS)
+        building.rename(root)
+    return root
+
+
+def _write(root: Path, items: int) -> None:
     drawn = np.random.default_rng(1)
-    for day in range(_DAYS):
+    for day in range(DAYS):
         (root / f"sales/day={day}").mkdir(parents=True)
         columns = {name: drawn.random(items) for name in ("amount", "cost", "price")}
         table = pa.table({"item": np.arange(items), **columns})
@@ -132,4 +166,5 @@ def _build(root: Path, items: int) -> None:
         pq.write_table(table, path, row_group_size=items // _GROUPS)
     ids = np.arange(items)
     brands = pa.table({"id": ids, "brand": ids - ids % _KEYS})
-    pq.write_table(brands, root / "items.parquet")
+    (root / "items").mkdir()
+    pq.write_table(brands, root / "items/items.parquet")

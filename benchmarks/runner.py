@@ -20,6 +20,7 @@ NAMES = (
     "pinning",
     "runtime_filter",
     "data_keys",
+    "learned",
     "iceberg",
     "datasource",
 )

@@ -84,6 +84,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "pinning": 0,
         "runtime_filter": 1,
         "data_keys": 3,
+        "learned": 2,
         "iceberg": 4,
         "datasource": 3,
     }
