@@ -63,9 +63,10 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
 
 
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True) -> None:
-    """Check all locations that a query reads, in a classic or Spark Connect session.
+    """Raise an error if a query reads a location outside of ``allowed_locations``.
 
-    Without access to Spark's internals, this check makes Spark list the query's files.
+    In a session without access to Spark's internals, such as Spark Connect, this check makes Spark
+    list the query's files.
 
     Args:
         df: The query.
@@ -94,7 +95,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
         catalyst = Catalyst(df.sparkSession)
         refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
         if partitions:
-            # The optimizer removes relations that the query names but does not read.
+            # Check the optimized plan, which has no relations that the query names but never reads.
             plan = catalyst.execution.optimized(catalyst.execution.analyzed(df))
             plans = catalyst.plans
             if any(plans.kind(leaf) == _CACHED for leaf in plans.all_leaves(plan)):
@@ -105,7 +106,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
 def refuse_condition(
     spark: SparkSession, condition: Column, schema: StructType, config: SplitConfig
 ) -> None:
-    """Check the locations that the subqueries in a condition read.
+    """Raise an error if a subquery in a condition reads outside of ``allowed_locations``.
 
     Args:
         spark: The session.
@@ -122,15 +123,15 @@ def refuse_condition(
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config)
         else:
-            # The analyzed plan is checked, because the optimizer drops subqueries if there are no
-            # rows.
+            # Check the analyzed plan, because the optimizer drops the subqueries: the DataFrame has
+            # no rows.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
 
 def refuse_scans(
     catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig, *, partitions: bool = True
 ) -> None:
-    """Check all locations that a plan reads.
+    """Raise an error if a plan reads a location outside of ``allowed_locations``.
 
     Args:
         catalyst: Access to the plans of the session.
@@ -172,7 +173,9 @@ def refuse_scans(
 
 
 def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
-    """Return a DataFrame for a part of a query that the planner runs during planning.
+    """Check the locations that a part of a query reads, and return a DataFrame for this part.
+
+    The planner runs such parts during planning, for example to collect join keys.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or cannot be determined.
@@ -184,7 +187,7 @@ def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> 
 def refuse_statement(
     spark: SparkSession, text: str, config: SplitConfig, *, has_parameters: bool
 ) -> None:
-    """Check the locations that a statement reads, and reject statements of an unknown kind.
+    """Raise an error if a statement reads outside of ``allowed_locations``, or may do so.
 
     Queries are not checked here, including those in INSERT and CREATE TABLE AS. They are checked
     when they are planned, or by :func:`refuse_written_query`.
@@ -233,7 +236,7 @@ def refuse_statement(
 
 
 def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) -> None:
-    """Check the locations that the query in an INSERT or CREATE TABLE AS statement reads.
+    """Raise an error if the query of an INSERT or CREATE TABLE AS reads disallowed locations.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or cannot be determined. The message
@@ -253,7 +256,7 @@ def is_query(text: str) -> bool:
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
-    """Call :func:`named_files`, and raise its RuntimeError as ``LocationNotAllowed``."""
+    """Call :func:`named_files`, and convert its RuntimeError to ``LocationNotAllowed``."""
     try:
         return named_files(catalyst, leaf)
     except RuntimeError as error:

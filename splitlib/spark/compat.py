@@ -26,9 +26,9 @@ VARIANT: Final[tuple[type[DataType], ...]] = tuple(
 
 
 CONVERTS_ARROW: Final = hasattr(DataFrame, "toArrow")
-"""Whether PySpark converts DataFrames to and from Arrow tables; both came in the same release."""
+"""Whether PySpark converts DataFrames to and from Arrow tables."""
 NULL_STRUCTS: Final = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-"""Setting in Spark 4.1 and later: whether a struct is null if the file has none of its fields."""
+"""Setting since Spark 4.1: whether a struct is null if the file has none of its fields."""
 
 
 def setting_of(spark: SparkSession, name: str) -> str | None:

@@ -39,8 +39,8 @@ from splitlib.spark.compat import dataframe_of_arrow, try_cast, type_of
 # Suffix of Spark's literals for each integer type.
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
-# Text that no parser or catalog requires to be escaped in a literal. "$" is excluded, because Spark
-# replaces variables such as ${name}.
+# Matches text that needs no escaping in a literal, for any parser or catalog. "$" is excluded,
+# because Spark replaces variables such as ${name}.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
 _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
@@ -49,7 +49,7 @@ _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def quoted(*parts: str) -> str:
-    """Quote the parts of a name with backticks, such as `` `db`.`t` ``."""
+    """Quote each part of a name with backticks, and join the parts as in `` `db`.`t` ``."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
@@ -109,8 +109,8 @@ def default_literal(field: pa.Field) -> str | None:
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
     """Return SQL literals that have the type ``kind`` without a cast, such as ``DATE'2024-01-05'``.
 
-    The result is None if at least one value has no such literal. These literals are for conditions
-    that a catalog passes on to a metastore, which does not accept casts.
+    Return None if a value has no such literal. The literals are for conditions that a catalog
+    passes on to a metastore, which does not accept casts.
     """
     found: list[str] = []
     for value in values:
@@ -122,7 +122,7 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """Return a non-null value as an SQL literal that has type ``kind`` under all settings."""
+    """Return a non-null value as an SQL literal that has type ``kind`` in every session."""
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
@@ -162,12 +162,12 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
 def _string_literal(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return f"'{text}'"
-    # The text is written as bytes, because session settings affect how quotes are escaped.
+    # Hexadecimal bytes need no escaping. Session settings affect how quotes are escaped.
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
-    """Return a non-null value as an SQL literal that has type ``kind`` under all settings."""
+    """Return a non-null value as an SQL literal that has type ``kind`` in every session."""
     return sql_literal(value, _spark_type(kind))
 
 
@@ -184,7 +184,7 @@ def _text_of(value: pa.Scalar) -> str | None:
 
 
 def _since_1970(value: pa.Scalar, kind: DataType) -> str:
-    """Return a date or timestamp whose year Arrow cannot format, as an SQL offset from 1970."""
+    """Return SQL that adds an offset to 1970, for a date or time that Arrow cannot format."""
     if pa.types.is_date(value.type):
         return f"date_from_unix_date({value.cast(pa.int32())})"
     passed = value.cast(pa.int64()).cast(pa.duration(value.type.unit))
@@ -206,9 +206,9 @@ def text_literal(text: str, kind: DataType) -> Column:
 
 
 def sql_type(kind: DataType) -> str:
-    """Return an SQL name that means the type ``kind`` under all settings.
+    """Return an SQL name of type ``kind`` that does not depend on session settings.
 
-    The name TIMESTAMP is avoided, because a setting decides which type it means.
+    A setting decides which type the name TIMESTAMP stands for, so this function never returns it.
     """
     return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
@@ -224,7 +224,7 @@ _CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
-    """Return a table's Spark schema from the catalog, or else convert its Arrow schema."""
+    """Return a table's Spark schema: from the catalog if available, or converted from Arrow."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
         # Files may lack any column, even one that the table declares as required.

@@ -364,7 +364,6 @@ def _condition(
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
-    # Names of fact columns whose keys are strings without a fixed length.
     fields = {name: columns[pairs[name]].field for name in usable}
     padded = [
         name

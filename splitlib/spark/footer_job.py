@@ -41,7 +41,7 @@ _FILES: Final = StructType(
     ]
 )
 _FOUND: Final = "row long, groups binary"
-_registry: Final[Any] = cloudpickle  # has no types
+_registry: Final[Any] = cloudpickle  # cloudpickle has no type hints
 _registry_lock: Final = threading.Lock()
 
 

@@ -90,7 +90,7 @@ class Operand(NamedTuple):
     sql: str
     """SQL text of a column, or of an expression over a column."""
     kind: DataType
-    """Type of the literals that are written for the keys."""
+    """Type of the key literals in the condition."""
 
 
 def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
@@ -98,8 +98,8 @@ def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
 
     Args:
         name: The column.
-        exceeded: Setting that limits the number of keys, if there are too many keys for it. None
-            means that the keys have a type without SQL literals.
+        exceeded: Name of the setting whose limit the keys exceed, or None if SQL has no literals
+            for the type of the keys.
     """
     why = "There is no condition, because SQL has no literals for keys of this type. Cast the keys"
     if exceeded is not None:

@@ -133,7 +133,7 @@ class KeyColumn(NamedTuple):
     def why_no_keys(self) -> str | None:
         """Why the column cannot be a join key, as a phrase to follow its name; None if it can."""
         if self.collation is not None:
-            # Spark may use this collation for the join, even if the fact column's is different.
+            # Spark may join by this collation, even if the fact column has a different one.
             return f"is compared by its collation {self.collation}."
         return None
 
@@ -229,7 +229,7 @@ def collect_keys(
             above the threshold.
         on: Mapping from fact columns to dimension columns.
         fact: Schema of the fact table, or None if it is unknown.
-        config: Settings with the threshold, and with what to do if the keys exceed it.
+        config: Settings with the key threshold, and the action if the keys exceed it.
         null_safe: Whether to keep keys that contain a null, for a join with ``<=>``.
 
     Raises:
@@ -340,10 +340,11 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Return a filter for keys that exceed the threshold, which matches more than these keys.
+    """Return a filter for keys that exceed the threshold. It also matches some other values.
 
-    Each of several columns is collected separately. A single column becomes a range. The filter
-    prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no ranges.
+    If there are several key columns, each is collected separately. A single column becomes a range.
+    The filter prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no
+    ranges.
     """
     schema = plain_schema(schema)
     if config.filter_on_exceed == "all":

@@ -198,7 +198,7 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
         for cloud in clouds
         for store, own in cloud.from_hadoop(settings).items()
     }
-    # Empty options of a bucket or account are kept, because they replace the general ones.
+    # Empty options of a bucket or account are kept, because they override the general options.
     found = {store: options for store, options in found.items() if options or "://" in store}
     return OptionsByProtocol(found, filesystem=filesystem)
 
@@ -215,9 +215,9 @@ plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = 
 reports: WeakKeyDictionary[DataFrame, Report] = WeakKeyDictionary()
 """The report on each planned DataFrame."""
 _of_scans: Final[dict[str, tuple[frozenset[str], Report]]] = {}
-"""For each pinned scan (a scan of a fixed list of files), by root directory: the latest planned
-DataFrame that contains the scan, as the roots of the DataFrame's pinned scans and its report.
-DataFrames that are derived from that DataFrame have the same scans."""
+"""The latest planned DataFrame for each pinned scan (a scan of a fixed list of files), by the
+scan's root directory. An entry contains the roots of all pinned scans in that DataFrame, and its
+report. The report also applies to DataFrames that are derived from it."""
 _MOST_SCANS: Final = 1_000
 
 

@@ -235,7 +235,7 @@ def _leaf_below(node: Node) -> Path | None:
 
 _log = get_logger(__name__)
 _warned: WeakSet[SparkSession] = WeakSet()
-"""Sessions that already have a logged warning that splitlib does not optimize their queries."""
+"""Sessions for which the warning that splitlib does not optimize their queries was logged."""
 
 
 @in_its_session

@@ -324,7 +324,7 @@ class Planned(NamedTuple):
     """The splits of a table that match the filters, and the filter on their row groups."""
 
     splits: list[FileSplit]
-    """For an unchanged table, planning again returns equal splits in the same order."""
+    """Splits to read. If the table has not changed, planning again returns the same list."""
     row_groups: RowGroupFilter
 
 
@@ -384,7 +384,7 @@ class SplitPlanner(ABC):
 
 
 class _ExactEnumerator(DynamicFileEnumerator):
-    """Enumerates splits, but rejects files and partition values that Spark may read differently."""
+    """An enumerator that rejects files and partition values that Spark may read differently."""
 
     def select_files(
         self, *, hosts: bool = False, sample: Sample | None = None

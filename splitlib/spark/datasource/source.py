@@ -91,7 +91,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
 
         Spark pickles the reader in a process that does not plan splits, so this method does not
         plan them either. It opens the table only if there are filters but their columns are
-        unknown, because the user passed a schema.
+        not known, because the user passed a schema.
         """
         filters = self._options.filters_in_zone()
         columns = self._filtered_columns
@@ -112,7 +112,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
 
     @cached_property
     def _fingerprints(self) -> list[str]:
-        """Fingerprints of the list's first 0, 1, 2, … splits. The index is the number of splits."""
+        """A list of fingerprints, in which item N covers the first N splits."""
         digest = blake2b(digest_size=16)
         fingerprints = [digest.hexdigest()]
         for split in self._splits:
@@ -155,7 +155,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember that Spark stops the query by itself. Splits are listed only once anyway."""
+        """Remember that Spark stops the query after the last split."""
         self._ends = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:

@@ -72,7 +72,7 @@ def scan_mapped(
 
 @dataclass(frozen=True)
 class _ColumnMapping:
-    """How the columns of a file are read. Files that are read in the same way share one scan."""
+    """How the columns of a file are read. Files with equal mappings share one scan."""
 
     read_format: ReadFormat
     constants: tuple[int, ...]
@@ -238,7 +238,7 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """Top-level columns that are or contain equality columns, even those of dropped fields."""
+        """Top-level columns that are or contain equality columns, including dropped columns."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
@@ -364,7 +364,7 @@ class Deletes:
 
 
 def _one_spelling(path: Column) -> Column:
-    """Normalize the path of a data file in a delete file, to compare it with the table's paths."""
+    """Normalize a data file path from a delete file, to compare it with the table's paths."""
     for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
@@ -377,10 +377,14 @@ def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ..
 def _sets(
     of_each: Sequence[tuple[DeleteFile, ...]], wanted: Callable[[DeleteFile], bool]
 ) -> tuple[pa.Array, Sets]:
-    """Collect each data file's wanted delete files into a set, and number the distinct sets.
+    """Number the distinct sets of delete files that apply to the data files.
+
+    Args:
+        of_each: For each data file, the delete files that apply to it.
+        wanted: Returns whether a delete file is included in the sets.
 
     Returns:
-        For each data file, the number of its set, or null if no delete file applies; and the sets.
+        The number of each data file's set, or null if the set is empty; and the number of each set.
     """
     sets: Sets = {}
     numbers = []

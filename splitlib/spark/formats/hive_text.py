@@ -216,7 +216,7 @@ class _Reader:
         return f"(?<!{_ESCAPED}){_pattern(separator)}"
 
     def raw(self, tokens: Column) -> Column:
-        """Return a token's bytes as they are in the file, with escapes."""
+        """Return a token as it is in the file, with its escape characters."""
         escape = self.format.escape
         return tokens if escape is None else F.replace(tokens, F.lit(_ESCAPED), F.lit(escape))
 
@@ -278,7 +278,7 @@ def _can_be_key(data_type: T.DataType) -> bool:
 
 
 def _pattern(char: str) -> str:
-    """Return a pattern for a character. Java's ``split`` needs no regex engine for the pattern."""
+    """Return a regex for a character, in a form that Java's ``split`` handles as plain text."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 
 

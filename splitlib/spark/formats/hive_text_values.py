@@ -26,7 +26,7 @@ _BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
 
 # Matches numbers that Java and Spark parse in the same way. Java trims characters up to U+0020 and
 # accepts only "NaN" and "Infinity". Spark also accepts "inf" and ignores case. Hive returns NULL
-# for any four bytes that begin with "N".
+# for any field of four bytes that begins with "N".
 _NOT_A_SPARK_WORD: Final = (
     r"\A(?!NaN[\x00-\x20]\z)(?:[^nN]*|[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*)\z"
 )
@@ -75,7 +75,7 @@ def floating(raw: Column, data_type: DataType) -> Column:
 
 
 def boolean(raw: Column) -> Column:
-    """Parse ``true`` or ``false``, in any case."""
+    """Parse ``true`` or ``false``, ignoring case."""
     return F.when(F.upper(raw) == "TRUE", True).when(F.upper(raw) == "FALSE", False)
 
 

@@ -133,7 +133,7 @@ def scan_of_sites(
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """If no join compares a scan's partition columns, name the compared columns in the report."""
+    """Report which columns joins compare, for scans whose partition columns no join compares."""
     paths = {
         o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
     }
