@@ -397,8 +397,8 @@ def classes_of(error: Exception) -> list[str]:
 def _translated(error: Exception) -> SplitlibError:
     """Convert a Java exception to the splitlib error that ``_KINDS`` maps its class to.
 
-    If ``_KINDS`` contains several of the exception and its causes, the outermost of them is used.
-    If ``_KINDS`` contains none of them, the result is a :class:`SourceError`.
+    The exception's causes are looked up too, and the outermost exception with an entry decides.
+    Without an entry, the result is a :class:`SourceError`.
     """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)

@@ -180,7 +180,7 @@ class Execution:
     def with_rows_of(self, leaf: LogicalPlan, plan: LogicalPlan) -> LogicalPlan:
         """Return a copy of a ``LogicalRDD`` that reads the rows of a plan.
 
-        Columns and statistics stay the same. The optimizer treats the copy as opaque.
+        Columns and statistics stay the same. The optimizer does not look at the rows of the copy.
         """
         unknown = self._jvm.class_(f"{CATALYST}.plans.physical.UnknownPartitioning")(0)
         rows = execution_of(self.dataframe(plan)).toRdd()

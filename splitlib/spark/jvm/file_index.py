@@ -1,7 +1,7 @@
 """Create Spark's ``InMemoryFileIndex`` over a fixed list of files, without listing directories.
 
-An index lists its root directory unless its cache has the root's files. So each index gets a
-private cache, in which its root has the given files, or no files.
+Spark lists the root directory of an index, unless the index's cache has an entry for this root. So
+each index gets a private cache with an entry for its root.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class Functions:
         return self._lookup.unreflectConstructor(found)
 
     def _calling(self, class_: str, name: str) -> Function[Any]:
-        """Return a Scala function that calls a method without arguments on an object."""
+        """Return a Scala function that calls a no-argument method on the function's argument."""
         return self.function(self.method(class_, name))
 
     def declared(self, class_: JavaClass, name: str, *arguments: JavaClass | str) -> JavaMethod:

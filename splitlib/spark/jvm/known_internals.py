@@ -360,7 +360,7 @@ class Member(NamedTuple):
 
 
 def known_classes(session: str) -> list[str]:
-    """Return the full names of all listed classes. ``session`` is the package of ``SESSION``."""
+    """Return the full names of all listed classes, with ``session`` as the package ``SESSION``."""
     names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
     return [name.replace("SESSION.", f"{session}.") for name in names]
 

@@ -263,7 +263,7 @@ def _numbers(texts: Sequence[str]) -> pa.Array:
 
 
 def texts(scala: Scala, *columns: Seq[object]) -> list[list[str]]:
-    """Return the items of several collections as strings, in one JVM call. No item may be empty."""
+    """Return one list of strings for each collection, in one JVM call. No item may be empty."""
     first, *others = columns
     for column in others:
         first = scala.joined(scala.appended(first, ""), column)
@@ -291,7 +291,7 @@ class FlatListing(NamedTuple):
 def flat_listing(
     scala: Scala, conf: HadoopConf, paths: Seq[HadoopPath], pages: int
 ) -> FlatListing | None:
-    """List the common parent of several directories, and return the files directly in them.
+    """List the common parent of several directories, and return the files in these directories.
 
     The result is None if the directories have to be listed one by one: if they are not on S3, if
     ``allowed_locations`` is set, if Hadoop is configured with a path filter, if a directory occurs
@@ -341,7 +341,7 @@ def flat_listing(
 
 
 def _above(directories: list[str]) -> str | None:
-    """Return the common parent of the directories, or None if it is a bucket or there is none."""
+    """Return the common parent of directories, or None if they have none inside one bucket."""
     stores = {directory.partition("://")[0] for directory in directories}
     rest = commonpath([directory.partition("://")[2] for directory in directories])
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None

@@ -195,10 +195,10 @@ def pinned_leaf(
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
-    """Return a relation over a directory, without columns. The directory is not listed.
+    """Return a DataFrame without columns over a directory. The directory is not listed.
 
-    The relation is never read. It is added to plans because Spark searches them for the directories
-    of their relations, for example before it overwrites a directory.
+    The DataFrame's relation is never read. It is added to plans because Spark searches them for the
+    directories of their relations, for example before it overwrites a directory.
     """
     scala, session = scala_of(spark), session_of(spark)
     index = index_of_directory(scala, session, location)

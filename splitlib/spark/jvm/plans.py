@@ -110,7 +110,7 @@ class Expressions:
         The names may differ in case, because a query can spell column names in any case.
 
         Args:
-            expression: An expression over attributes with the ids of those in ``output``.
+            expression: An expression whose attributes have the same ids as those in ``output``.
             output: The output of a plan, a ``Seq[Attribute]``.
         """
         strategy = self._jvm.object_(

@@ -227,7 +227,7 @@ class Relations:
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
 
     def index_to_fix(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return the file index of an unpartitioned ``LogicalRelation`` whose files may change.
+        """Return an unpartitioned ``LogicalRelation``'s file index, if its files may change.
 
         Return None if the leaf is partitioned or pinned, or has no ``InMemoryFileIndex``.
         """
@@ -361,7 +361,7 @@ class Relations:
         """Return the table of a DataSource V2 leaf.
 
         Spark wraps a table that UPDATE, DELETE or MERGE changes in a ``RowLevelOperationTable``.
-        This method returns the table inside it.
+        This method returns the wrapped table.
         """
         table = (leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()).table()
         inside: ForeignObject = table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
@@ -393,7 +393,7 @@ class Relations:
         return index.listFiles(self._scala.nil, self._scala.nil)
 
     def some_files_of(self, index: FileIndex, most: int) -> pa.RecordBatch:
-        """Return up to ``most`` files of an ``InMemoryFileIndex``, spread over all of its files."""
+        """Return up to ``most`` files, evenly spaced in the files of an ``InMemoryFileIndex``."""
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")

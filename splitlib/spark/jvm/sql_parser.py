@@ -90,7 +90,8 @@ class ParsedCommand:
     """A parsed SQL command that writes or changes the rows of a table, such as INSERT or MERGE."""
 
     kind: Literal["query", "change", "merge"]
-    """``query`` for INSERT, CTAS and RTAS, ``change`` for UPDATE or DELETE, ``merge`` for MERGE."""
+    """``query`` for INSERT and for CREATE or REPLACE TABLE AS, ``change`` for UPDATE and DELETE,
+    ``merge`` for MERGE."""
     catalyst: Catalyst
     """Access to the session's Catalyst plans."""
     node: ParsedPlan
@@ -132,7 +133,7 @@ class ParsedCommand:
         return self.within(self.node)
 
     def within(self, plan: LogicalPlan) -> LogicalPlan:
-        """Return the plan inside the command's ``WITH``, so that the plan can refer to the CTEs."""
+        """Wrap ``plan`` in the command's ``WITH``, so that the plan can refer to its CTEs."""
         if self.around is None:
             return plan
         return self.catalyst.plans.with_named_arguments(self.around, {"child": plan})

@@ -198,7 +198,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
 
 
 def _refuse_location(catalyst: Catalyst, name: str) -> None:
-    """Raise an error for a forbidden location, before Spark lists it to resolve the table."""
+    """Raise an error if the table's location is not allowed, before Spark lists the location."""
     if not is_restricted():
         return
     state = catalyst.execution.own_session.sessionState()
@@ -234,7 +234,8 @@ def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None
         for expression in expressions
         if expression.name() in keys and expression.nodeName() != "AttributeReference"
     )
-    # the SQL text of such a call has no name of a function in Spark 3.5
+    # Search the text from toString(), because in Spark 3.5 the SQL text of the padding function
+    # does not contain its name.
     return plan if all("readSidePadding" in one.toString() for one in changed) else None
 
 

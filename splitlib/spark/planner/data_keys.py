@@ -89,7 +89,7 @@ class _Files:
 
     @property
     def has_footers(self) -> bool:
-        """Whether splitlib can read the files' statistics. No library reads those of ORC files."""
+        """Whether splitlib can read statistics from the files' footers, which it cannot for ORC."""
         return self.form == "parquet"
 
     @property

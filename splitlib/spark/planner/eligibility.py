@@ -310,7 +310,7 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
-        # Skip a dimension that already ran: its rows have the column ids of its table.
+        # Skip a dimension table that was replaced by its rows, which keep the table's column ids.
         if path not in sites:
             continue
         kept, reasons = comparable(join_filter, type_of)

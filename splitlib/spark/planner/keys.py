@@ -34,7 +34,7 @@ from splitlib.spark.keys import (
 )
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
-# the name of an error in its message, as in "[CAST_INVALID_INPUT] The value …"
+# Matches the name of an error in its message, as in "[CAST_INVALID_INPUT] The value …".
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ")
 _log = get_logger(__name__)
 

@@ -238,7 +238,8 @@ class _Search:
     def _values(self) -> pa.Array | None:
         """Return the column's sorted values in the partitions that meet the conditions.
 
-        Return None if the values or their order in Spark are uncertain, or if a null may count.
+        Return None if the values or their order in Spark are uncertain, or if the query may need
+        rows with a null.
         """
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):

@@ -132,7 +132,7 @@ class Lineage:
 
 
 class Lineages:
-    """The lineages of the attributes of a plan node that depend on partition columns only."""
+    """The lineages of a plan node's attributes, if they depend on partition columns only."""
 
     def __init__(self, by_attribute: Mapping[int, tuple[Lineage, ...]]) -> None:
         self.by_attribute = by_attribute
@@ -271,7 +271,7 @@ def _is_same(one: Expression, other: Expression) -> bool:
 def _of_expand(
     node: Node, below: Mapping[int, tuple[Lineage, ...]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of columns that are equal in all output rows of an input row."""
+    """Return the lineages of columns that are equal in all output rows of the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
     # The JSON of some plans has no projections. Then return only columns with the id of an input

@@ -1,4 +1,4 @@
-"""Find the small dimension tables to run once, so that the keys and the join use the same rows.
+"""Find the small dimension tables to read once, so that the keys and the join use the same rows.
 
 In the plan, such a table is replaced by its rows that pass the filter above it. The filter stays in
 the plan and passes all of these rows. Columns that the query does not read are null.
@@ -77,16 +77,16 @@ def materializable(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[tuple[Materializable, ...]]:
-    """Return the small dimension tables to run once, in groups that run one after another.
+    """Return the small dimension tables to read once, in groups that are read one after another.
 
-    Filtered tables in the subqueries of dimensions are included. If such a table ran for the keys
-    and again for the query, it could return different rows. The tables that a subquery reads are in
-    an earlier group than the table that the subquery filters.
+    Filtered tables in the subqueries of dimensions are included. If such a table was read for the
+    keys and again for the query, the rows could differ. The tables that a subquery reads are in an
+    earlier group than the table that the subquery filters.
 
     Args:
         dimensions: Dimensions whose keys are collected.
         leaves: Leaves of the plan.
-        sites: Paths of the leaves that keys may prune. They are never run.
+        sites: Paths of the leaves that keys may prune. They are never included.
         fits: Function that returns whether a leaf is small enough to keep its rows in memory.
     """
     waiting: dict[Path, Materializable] = {}
@@ -102,7 +102,7 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Group tables so that a group depends only on earlier groups. Leave out all other tables."""
+    """Group tables so that each table depends only on earlier groups. Leave out all others."""
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(
@@ -133,7 +133,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of all joins outside of subqueries, whose plans may not run on their own."""
+    """Yield the inputs of all joins outside of subqueries. Some subqueries cannot run alone."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:

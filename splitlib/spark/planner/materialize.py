@@ -41,12 +41,12 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materialized:
-    """The rows of dimensions that have run, in the optimized and the analyzed plan of a query."""
+    """The rows of dimensions that ran during planning, and the plans in which they are used."""
 
     optimized: LogicalPlan
     """The optimized plan, with these rows in place of leaves."""
     leaves: Mapping[Path, LogicalPlan]
-    """Leaves that contain these rows, by the path in the analyzed plan where they belong."""
+    """Leaves with these rows, by the path of the leaf to replace in the analyzed plan."""
 
 
 def materialize(
@@ -55,16 +55,16 @@ def materialize(
     run_once: Iterable[Sequence[Materializable]],
     executor: Executor,
 ) -> Materialized:
-    """Run the leaves of dimensions, and replace these leaves by their rows.
+    """Execute the leaves of dimensions with their filters, and replace these leaves by their rows.
 
-    A leaf that raises an error stays in the plan, because the query itself may never evaluate the
-    filter on it.
+    If Spark raises an error, the leaf stays in the plan, because the query itself may never
+    evaluate the filter on it.
 
     Args:
         query: The query.
         dimensions: Dimensions whose keys are collected.
-        run_once: Leaves to run, one group after the other.
-        executor: Executor that runs the leaves of a group in parallel.
+        run_once: Leaves to execute, one group after the other.
+        executor: Executor that executes the leaves of a group in parallel.
     """
     computed = _checkpoints(query, dimensions)
     leaves = _by_path(query.analyzed_tree, computed)
@@ -142,10 +142,10 @@ def _rows_of(
     executor: Executor,
     config: SplitConfig,
 ) -> dict[Path, LogicalPlan]:
-    """Run a group of leaves, and return new leaves with their rows and attributes, by path.
+    """Execute a group of leaves, and return new leaves with their rows and attributes, by path.
 
-    Plans with the same result run once, with all columns that any of their leaves needs. Leaves
-    whose plan raises an error are left out.
+    Plans with the same result are executed once, with all columns that the query reads from any of
+    their leaves. Leaves whose plan raises an error are left out.
     """
     equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
@@ -175,7 +175,7 @@ def _rows_of(
 
 
 def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:
-    """Run a part of the query, and return its rows, or None if it raises an error."""
+    """Execute a part of the query, and return its rows, or None if Spark raises an error."""
     try:
         return internal_rows(part)
     except JVM_ERRORS:

@@ -272,7 +272,7 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _optimized(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
 ) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
-    """Return the leaves with fixed files, and the analyzed and optimized plans with them."""
+    """Return the leaves with fixed files, and the analyzed and optimized plans that use them."""
     with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree) if fixes else (analyzed, {})
     return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 

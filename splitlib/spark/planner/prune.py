@@ -1,4 +1,4 @@
-"""Prune scan sites by the keys of dimensions, then by the partition values left at other sites.
+"""Prune scan sites by the keys of dimensions, and by partition values remaining at other sites.
 
 A scan site is a position in the optimized plan where a prunable scan is read. If a scan has several
 sites, its partitions are selected once, for all of its sites together.

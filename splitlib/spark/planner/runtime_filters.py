@@ -140,7 +140,7 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            # Skip a dimension that already ran: its rows have the column ids of its table.
+            # Skip a dimension table that was replaced by its rows, which keep the column ids.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
@@ -204,7 +204,7 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and a sample reads only partitions the query reads."""
+        """Return whether a scan is large, and its sample reads only partitions the query reads."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions

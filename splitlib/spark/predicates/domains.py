@@ -94,7 +94,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval may contain values. None lie between adjacent strings."""
+    """Return whether an interval may contain values. No value is between adjacent strings."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval includes an end
@@ -175,7 +175,7 @@ def values_of(condition: CatalystExpression, columns: pa.Schema) -> DynamicFilte
 
 
 def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
-    """Return the result of :func:`values_of`, and whether the values are exact."""
+    """Return the values as :func:`values_of` does, and whether they are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:
@@ -329,7 +329,7 @@ class _Reader:
                 return None
             return _constant_of(expression.eval(None), kind)
         except JVM_ERRORS:
-            return None  # the expression raises, or Spark cannot evaluate it on the driver
+            return None  # the expression raises an error, or cannot be evaluated on the driver
 
 
 class _Constant(NamedTuple):

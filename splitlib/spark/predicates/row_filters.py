@@ -284,7 +284,7 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the columns that let Spark skip parts of files, but do not let splitlib skip files."""
+    """Return the columns by which only Spark can prune; empty if the table has statistics."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)

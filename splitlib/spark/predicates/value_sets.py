@@ -79,7 +79,7 @@ _EVERYWHERE: Final[Region] = {}
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The rows for which a condition is true, and the rows for which it is false and not null."""
+    """The rows for which a condition is true, and the rows for which it is false (not null)."""
 
     true: Region
     false: Region

@@ -1,6 +1,7 @@
 """Build a pruned DataFrame: select the files that match the filters, then filter their rows.
 
-The plan also contains the table's own relation, so that Spark can find the table in the plan.
+The plan also contains the table's own relation. Spark searches plans for tables, for example before
+it overwrites one.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
-    """Return Spark's relation for the table, or one for its directory if Spark has none."""
+    """Return Spark's relation for the table, or a relation over its directory if there is none."""
     own = relation_of(table)
     if own is not None:
         return own.leaf
@@ -276,9 +277,9 @@ def _conditioned(
     columns: pa.Schema,
     filters: Sequence[DynamicFilteringData],
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """Filter ``rows`` by conditions made from join keys.
+    """Return ``rows`` filtered by conditions made from join keys, and notes for the report.
 
-    Also return notes on settings that prevent Spark from skipping parts of files by the conditions.
+    The notes name settings that prevent Spark from skipping parts of files by the conditions.
     """
     form = metadata.read_format.name
     floats = form == "parquet" and not metadata.has_statistics

@@ -86,7 +86,7 @@ class CatalogTable(Relation):
 
     @cached_property
     def has_canonical_values(self) -> bool:
-        """Whether integers and dates in partition values are declared to have one spelling."""
+        """Whether the table declares one spelling for integers and dates in partition values."""
         if self._canonical is not None:
             return self._canonical
         with errors_of_the_jvm(self._catalyst.spark):
@@ -98,7 +98,7 @@ class CatalogTable(Relation):
         self._partitions.prepare(by_name=by_name)
 
     def listed_by_spark(self) -> Relation:
-        """Return the same table, with the files of all partitions listed and cached by Spark."""
+        """Make Spark list and cache all partitions' files, and return a relation of these files."""
         with errors_of_the_jvm(self._catalyst.spark):
             index = self._partitions.listed_by_spark(self.leaf)
             return ListedTable(self._catalyst, self.leaf, index).read_by(self._plan)
@@ -339,8 +339,8 @@ def relation_of_leaf(
         catalyst: Access to the plans of the session.
         leaf: A leaf of an analyzed plan.
         threads: Number of directories listed concurrently.
-        known: Partitions by table name, which all scans of a table share. New tables are added to
-            it. None if scans do not share partitions.
+        known: Partitions by table name, for scans that read the same table. The function adds the
+            leaf's table. None if scans do not share partitions.
         canonical: Whether integers and dates in partition values have only one spelling, such as
             ``5`` and never ``05``; None to read it from the table's properties.
     """

@@ -176,7 +176,7 @@ class PartitionsByName:
                 try:
                     self._fetch(missing)
                 except JVM_ERRORS:
-                    # A new table with the same name and other keys may have caused the error.
+                    # The table may have been replaced by a table with other partition keys.
                     self.check_identity()
                     raise
             return [name for name in names if self._fetched[name] is not None]
@@ -228,7 +228,7 @@ class PartitionsByName:
             return self._whole
 
     def statuses(self, paths: Sequence[str]) -> Seq[FileStatus]:
-        """Return the filesystem's entries for listed files, a ``Seq[FileStatus]``."""
+        """Return Hadoop's statuses of listed files, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
             return self._catalyst.scala.mapped(self._catalyst.scala.positions(rows), self._statuses)

@@ -53,7 +53,7 @@ class Relation(ABC):
 
     Args:
         catalyst: Access to the plans of the session.
-        leaf: The relation, a leaf of a plan. Scans of the table have the same attributes.
+        leaf: The relation, a leaf of a plan. Scans of the table output this leaf's attributes.
     """
 
     partitions_per_listing = 1
@@ -139,17 +139,20 @@ class Relation(ABC):
         """
 
     def listed_by_spark(self) -> Relation:
-        """Return the same relation with the files of all partitions listed and cached by Spark."""
+        """Make Spark list and cache all partitions' files, and return a relation of these files.
+
+        This default returns the relation itself.
+        """
         return self
 
     @property
     def has_names(self) -> bool:
-        """Whether all partition names are already listed, which makes requests by name needless."""
+        """Whether all partition names are already listed, so requests by name are unnecessary."""
         return True
 
     @property
     def has_canonical_values(self) -> bool:
-        """Whether integers and dates in partition values are declared to have one spelling."""
+        """Whether the table declares one spelling for integers and dates in partition values."""
         return False
 
     @property
@@ -200,10 +203,7 @@ class Relation(ABC):
         return None
 
     def _statuses(self, files: pa.Table) -> Any:
-        """Return the filesystem's entries for the files, a ``Seq[FileStatus]``.
-
-        The result is None if the entries were not kept.
-        """
+        """Return Hadoop's statuses of the files, a ``Seq[FileStatus]``, or None if not kept."""
         return None
 
 
@@ -230,7 +230,7 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
 
 
 class ListedTable(Relation):
-    """A table whose partitions and files Spark has already listed. It makes no further requests.
+    """A table whose partitions and files Spark has already listed. No further requests are made.
 
     Args:
         catalyst: Access to the plans of the session.

@@ -102,8 +102,11 @@ class PlannedScan(ABC, Generic[S]):
     def fixed(self, sites: Sequence[S], plan: LogicalPlan) -> LogicalPlan | None:
         """Return a plan that reads the files that exist now, without pruning by join keys.
 
-        Return None if Spark cannot read a fixed list of this table's files. The arguments are all
-        sites of the scan, and the optimized plan.
+        Return None if Spark cannot read a fixed list of this table's files.
+
+        Args:
+            sites: All sites of the scan in the optimized plan.
+            plan: The optimized plan.
         """
         return None
 

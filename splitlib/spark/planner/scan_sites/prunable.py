@@ -95,7 +95,7 @@ class SessionScan(ListedScan):
         if reads_all:
             table = table_of(spark, self.name, relation.listed_by_spark(), self.config)
         else:
-            # Add the query's conditions to sites that keys cannot prune. Other sites have them.
+            # Add the query's conditions to sites without keys. Other sites already have them.
             known = [s if s.site.may_have_keys else s.with_conditions(plan) for s in sites]
             needed = _needed(_without_keys(known))
         # ``max_partitions`` applies only to scans that keys prune, and keys do not prune this scan.

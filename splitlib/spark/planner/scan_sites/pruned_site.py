@@ -103,8 +103,8 @@ class ListedScan(PlannedScan["PrunedSite"]):
     def kept_values(self, needed: Needed, columns: Sequence[str]) -> pa.RecordBatch | None:
         """Return a batch with the values of ``columns`` in the partitions that ``needed`` selects.
 
-        Return None if one of the columns is not an untransformed partition column, or if the
-        catalog returns no partitions.
+        Return None if a column is not a partition column, if the table is partitioned by a
+        transform of it, or if the catalog returns no partitions.
         """
         found = []
         for batch, mask in self.match(needed):
@@ -370,7 +370,7 @@ class PrunedSite(Site):
     def _read_by(
         self, plan: LogicalPlan, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the columns that are read, or None if some of them are not partition keys."""
+        """Return the columns that the expressions read, or None if any is not a partition key."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.plans.ids_read_by(named_step(catalyst, plan, step) for step in steps)
