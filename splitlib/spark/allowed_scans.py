@@ -231,7 +231,8 @@ def refuse_statement(
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.execution.analyzed_statement(command.node)
-        if analyzed.resolved():  # otherwise Spark raises an error when the statement runs
+        # For an unresolved statement, Spark raises its own error when the statement runs.
+        if analyzed.resolved():
             refuse_scans(catalyst, analyzed, config)
 
 

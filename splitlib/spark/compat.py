@@ -1,7 +1,7 @@
 """Replacements for public functions that PySpark 3.5 lacks.
 
-Each function calls PySpark's own function if it exists. Versions are never compared. The code for
-older versions requires a classic session.
+Each function calls PySpark's own function if it exists, without comparing version numbers. The code
+for older versions requires a classic session.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def all_settings(spark: SparkSession) -> dict[str, str]:
     """Return all session settings, like ``spark.conf.getAll``."""
     if hasattr(spark.conf, "getAll"):
         return dict(spark.conf.getAll)
-    # Only the names are taken from SET, because it redacts values.
+    # SET redacts values, so take only the names from its result.
     names = [row["key"] for row in spark.sql("SET").collect()]
     found = {name: spark.conf.get(name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}

@@ -1,7 +1,7 @@
 """Convert between Arrow, Python and Spark: SQL literals, schemas, rows, time zones.
 
 Session settings decide how Spark's parser reads quotes and backslashes, and in which time zone it
-reads times. The SQL that this module writes means the same under all settings.
+reads times. The SQL that this module writes has the same meaning under all settings.
 
 Spark represents CHAR and VARCHAR as strings. Their metadata contains the declared type, such as
 ``char(5)``, or a whole nested type such as ``struct<c:char(5)>``.
@@ -180,7 +180,8 @@ def _text_of(value: pa.Scalar) -> str | None:
         text = str(pc.cast(value, pa.string()))
     except pa.ArrowInvalid:
         return None
-    return None if text.startswith("<") else text  # such as <value out of range: 11248738>
+    # For such a year, Arrow may return a text such as <value out of range: 11248738>.
+    return None if text.startswith("<") else text
 
 
 def _since_1970(value: pa.Scalar, kind: DataType) -> str:
@@ -357,7 +358,7 @@ def _declared(field: StructField) -> str | None:
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """Return the time zone in which Spark reads and shows timestamps, and derives their dates."""
+    """Return the time zone in which Spark reads and shows timestamps, and casts them to dates."""
     return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
@@ -386,10 +387,10 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
 def typed_columns(
     spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
 ) -> DataFrame:
-    """Return ``values`` as a DataFrame with the names and types of ``schema``, in order.
+    """Return ``values`` as a DataFrame with the column names and types of ``schema``.
 
     Spark casts text to the type of the field, in the session's time zone. Text that does not parse
-    becomes null. The rows stay in the same order.
+    becomes null. The order of the rows is kept.
 
     Args:
         spark: The session of the DataFrame.

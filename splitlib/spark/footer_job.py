@@ -128,7 +128,8 @@ class FooterReader:
     def _groups(self, file: dict[str, Any], columns: list[pa.Field]) -> bytes | None:
         try:
             found = rows_of_groups(parse_footer(self._end_of(file)), columns)
-        except Exception:  # damaged footer, missing credentials, unsupported filesystem
+        except Exception:
+            # The footer may be damaged, credentials missing, or the filesystem not supported.
             return None
         return pickle.dumps([[tuple(row) for row in column] for column in found])
 
@@ -145,7 +146,7 @@ class FooterReader:
         full = base.rstrip("/") + slash + path
         info, size, modified = fs.get_file_info(full), file["size"], file["modified"]
         known = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
-        # filesystems round times to milliseconds up or down
+        # Some filesystems round times up to milliseconds, and others round them down.
         is_other = known is not None and modified != 0 and abs(known - modified) > 1
         if info.size != size or is_other:
             raise OSError("The file has changed.")

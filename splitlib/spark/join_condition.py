@@ -38,7 +38,7 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, *VARIANT),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
-# A literal of each type, used to write a condition that is always false. Other types use 0.
+# Values of each type, to write a condition that is always false. For other types, 0 is used.
 _ZEROS: Final = {
     StringType: "",
     BinaryType: b"",
@@ -198,7 +198,7 @@ class ConditionWriter:
         return any_of(self._equals(name, value) for value in rows[name])
 
     def _of_column(self, name: str, data: DynamicFilteringData) -> tuple[str, str]:
-        """Return the condition on one column and its description, or two empty strings."""
+        """Return the condition on a column and its description, or two empty strings if none."""
         for domain in data.domains:
             if name not in domain.fields:
                 continue

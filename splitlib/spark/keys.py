@@ -145,7 +145,7 @@ class KeyColumn(NamedTuple):
 
 def in_months(interval: Column) -> Column:
     """Convert a year-month interval to months, because Spark cannot convert it to Arrow."""
-    whole = interval.cast(YearMonthIntervalType())  # an INTERVAL YEAR has no months
+    whole = interval.cast(YearMonthIntervalType())  # an INTERVAL YEAR has no month field
     return F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
 
 

@@ -161,7 +161,8 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
     fields = next(objects)
     children = tuple(_node(objects, (*path, i)) for i in range(fields["num-children"]))
     if _matches_nothing(fields):
-        # Such a join keeps all rows of the left child, and does not read the right child.
+        # An anti join that matches nothing keeps all rows of the left child, and does not read the
+        # right child.
         fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
@@ -173,7 +174,7 @@ def _matches_nothing(fields: Mapping[str, Any]) -> bool:
     # For an existence join, `joinType` has no `object`.
     if _kind(fields) != "Join" or not fields["joinType"].get("object", "").endswith(".LeftAnti$"):
         return False
-    # A join without a condition has no such field, and a null literal has no `value`.
+    # A join without a condition has no field `condition`, and a null literal has no `value`.
     conditions = [tree[0] for tree in _trees(fields.get("condition"))]
     return [(_kind(c), c.get("value")) for c in conditions] == [("Literal", "false")]
 

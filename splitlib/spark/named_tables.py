@@ -235,7 +235,7 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # A column is qualified by the full table name. The last part of that name suffices.
+            # Here the full table name qualifies a column. Its last part suffices as the qualifier.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)

@@ -70,7 +70,7 @@ _COLUMNS: Final = StructType(
         StructField("path", StringType()),
         StructField("modificationTime", TimestampType()),
         StructField("length", LongType()),
-        StructField("content", BinaryType()),  # never read, because the query does not use it
+        StructField("content", BinaryType()),  # Spark never reads it, because no query uses it
     ]
 )
 _SIZE: Final = "__splitlib_size"
@@ -168,7 +168,7 @@ def with_row_index(rows: DataFrame, name: str) -> DataFrame:
 
 def without_globs(paths: pa.Array) -> list[str]:
     """Escape glob characters in paths, because Spark's readers expand globs."""
-    # The option `__globPaths__=false` does the same, but has no effect on Spark Connect.
+    # The option `__globPaths__=false` would turn off globs, but has no effect on Spark Connect.
     literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
     return literal
 

@@ -84,9 +84,9 @@ class SessionState:
     """The state of a session at the time when a query was planned."""
 
     catalog: str
-    """Current catalog."""
+    """Name of the current catalog."""
     database: str
-    """Current database."""
+    """Name of the current database."""
     settings: Mapping[str, str]
     """Settings that may change the result of a query."""
     temporary: Mapping[str, str]

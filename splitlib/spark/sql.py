@@ -86,7 +86,8 @@ def planned_command(
 ) -> PlannedCommand | None:
     """Plan a command, or return None if the statement is not a command that splitlib can plan.
 
-    If planning raises another error, the command stays unchanged, so that Spark reports the error.
+    If planning raises an error other than those below, the command stays unchanged, so that Spark
+    reports the error.
 
     Args:
         spark: Session in which the statement runs.
@@ -315,7 +316,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def warn_without_effect(spark: SparkSession, function: str) -> None:
-    """Log once per session that ``function`` has no effect in it, and which functions do prune."""
+    """Log once per session that ``function`` has no effect there, and which functions do prune."""
     reason = internals_unavailable(spark)
     if reason is not None and spark not in _warned:
         _warned.add(spark)
@@ -394,7 +395,7 @@ def explain(df: DataFrame) -> Report:
         known = reports_of_scans(df)
         df, report = plan(df, planned=known)
         report = _with_planned(report, known.values())
-    elif df not in plan_again_by:  # the result of a command
+    elif df not in plan_again_by:  # df is the result of a command
         return report
     return _with_files(df, report) if any(scan.condition for scan in report.scans) else report
 

@@ -1,4 +1,4 @@
-"""Read files by field id, and convert their columns to the table's types."""
+"""Read files whose columns are found by field id, and convert columns to the table's types."""
 
 from __future__ import annotations
 
@@ -223,9 +223,9 @@ def _is_bytes(field: pa.Field) -> bool:
 def nulls_empty_structs(spark: SparkSession) -> bool:
     """Return whether Spark reads a struct as null if the file has none of the requested fields.
 
-    This concerns structs whose fields are found by name.
+    This applies only to structs whose fields are found by name.
     """
-    # Spark versions without the setting always read such a struct as null.
+    # Spark versions without this setting always read a struct without requested fields as null.
     return setting_of(spark, NULL_STRUCTS) != "false"
 
 
@@ -251,7 +251,7 @@ class MappedReader:
         self.how = how
         self.storage = own_storage(table)
         # If Spark cannot fill in all defaults, columns are read by name and MappedColumns adds the
-        # defaults. For this, it needs the column names in each file.
+        # defaults. This requires the column names in each file.
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )

@@ -65,7 +65,7 @@ def scan_mapped(
             for part in _grouped_by_deletes(batch):
                 way = _ColumnMapping(part.read_format, tuple(constants), part.deletes is not None)
                 groups.setdefault(way, _Group()).add(part, constants)
-    if not groups:  # an empty scan provides the schema
+    if not groups:  # without files, an empty scan provides the schema
         groups[_ColumnMapping(reader.format_of_no_files, (), False)] = _Group()
     return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
 
@@ -110,7 +110,7 @@ def _rows(reader: MappedReader, way: _ColumnMapping, group: _Group) -> DataFrame
 
 
 def _typed(field: pa.Field, constants: pa.Table) -> Column:
-    """Return a column of the result. Partition values that are text are cast, as in Spark."""
+    """Return an output column. Partition values that are text are cast to the column's type."""
     name = alias(field_id(field))
     if name not in constants.column_names or not pa.types.is_string(constants[name].type):
         return F.col(name)
@@ -126,7 +126,7 @@ def _not_deleted(
 ) -> DataFrame:
     """Return a DataFrame of the files' rows that are not deleted.
 
-    Each file is read as a separate partition, whose values include the number of the file.
+    Each file is read as a separate partition. The partition values include the file's number.
     """
     deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
     known = {field_id(f) for f in reader.table.metadata.schema}

@@ -22,8 +22,8 @@ from splitlib.spark.conversion import declared_type, is_char_or_varchar
 from splitlib.spark.formats import hive_text_values as values
 from splitlib.spark.formats.hive_text_values import let
 
-# Mark that this module inserts before each escaped byte. Lines are decoded as ISO-8859-1, which
-# does not contain this character.
+# Character that this module inserts before each escaped byte, to mark it. Lines are decoded as
+# ISO-8859-1, so they cannot contain this character.
 _ESCAPED: Final = "\ue000"
 
 _REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
@@ -258,7 +258,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """Return the byte of a separator property: a number from -128 to 127, or a character."""
+    """Parse a separator property, a number from -128 to 127 or a character, to a byte value."""
     if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:

@@ -33,7 +33,8 @@ _NOT_A_SPARK_WORD: Final = (
 
 _DECIMAL: Final = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{0,2}(?<=\d))?\z"
 
-# The parts may have a sign, because Integer.parseInt accepts it. java.sql.Date limits the lengths.
+# The parts of a date may have a sign, because Integer.parseInt accepts one. java.sql.Date limits
+# the lengths of the parts.
 _DAY: Final = r"(\+\d{3}|\d{4})-(\+\d|\d\d?)-(\+\d|\d\d?)"
 _DATE: Final = rf"\A{_DAY}\z"
 _TIMESTAMP: Final = (
@@ -53,7 +54,7 @@ _DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(c
 # Matches the bytes for which Java's Character.isWhitespace is true.
 _WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
 
-# Durations in microseconds. The start of the year 1583 is relative to 1970.
+# In microseconds: the length of a day, and the start of the year 1583 relative to 1970.
 _MICROS_A_DAY: Final = 86_400_000_000
 _YEAR_1583: Final = -141_349 * _MICROS_A_DAY
 
@@ -190,7 +191,7 @@ def _day(text: Column, pattern: str) -> Column:
 
 
 def _wall(parts: Column) -> Column:
-    """Add a time of day to a day's midnight. ``parts`` contains both, in microseconds."""
+    """Add midnight and a time of day, the two items of ``parts``, in microseconds."""
     midnight, time = parts[0], parts[1]
     runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
         F.least(midnight, midnight + time) < _YEAR_1583

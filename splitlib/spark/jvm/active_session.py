@@ -54,7 +54,7 @@ _unknown = count()
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """Return the names of all session settings in one JVM call. PySpark makes a call for each."""
+    """Return the names of all session settings in one JVM call. PySpark makes one per setting."""
     names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -123,7 +123,8 @@ def in_its_session(function: Callable[Concatenate[T, P], R]) -> Callable[Concate
     """Decorate a function so that the session of its first argument is active while it runs.
 
     The first argument is a session, a DataFrame, or an object whose attribute ``spark`` is a
-    session. With any other argument, no session is activated, and the function has to reject it.
+    session. With any other argument, no session is activated, and the function itself must raise an
+    error.
     """
 
     @wraps(function)
@@ -156,7 +157,7 @@ class SessionThreads(ThreadPoolExecutor):
 
     def _begin(self) -> None:
         context = self._spark.sparkContext
-        assert self._properties is not None  # set by ``submit``
+        assert self._properties is not None  # submit() sets it before a thread starts
         context._jsc.sc().setLocalProperties(self._properties.clone())
         context.addJobTag(self._tag)
         # There is nothing to restore: the JVM thread ends with this thread.
@@ -279,7 +280,7 @@ def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
 
 def _view(scala: Scala, get: Callable[[str], Option[LogicalPlan]], name: str) -> _Definition:
     view = get(name)
-    if view.isEmpty():  # dropped by another thread
+    if view.isEmpty():  # another thread has dropped the view
         return _Definition("")
     text = view.get().tableMeta().viewText()
     return _Definition(_identity(scala, view.get()), "" if text.isEmpty() else text.get())
@@ -295,7 +296,7 @@ def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
             if known == name:
                 info = registry.lookupFunction(identifiers.apply(number)).get()
                 marks.append(_identity(scala, info))
-                texts.append(str(info.getUsage()))  # contains the body of a SQL function
+                texts.append(str(info.getUsage()))  # includes the body of a SQL function
     return _Definition(" ".join(sorted(marks)), " ".join(texts))
 
 

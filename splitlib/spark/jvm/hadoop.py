@@ -73,8 +73,8 @@ def scan_options(
         if any(buckets.values()):
             options |= _reached(scheme, buckets)
     if options:
-        # Hadoop creates a ViewFileSystem for each file. Its inner cache would create the target
-        # filesystem again each time. Hadoop's global cache keeps the target filesystem.
+        # Hadoop creates a ViewFileSystem for each file. With its inner cache, the target filesystem
+        # would be created again each time. Without it, Hadoop's global cache keeps the target.
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
 

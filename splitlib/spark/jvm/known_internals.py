@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# Members by package and class. Class names are those in the JVM. ``new`` is a constructor.
+# Methods and constructors (``new``) by package and class. Class names are those in the JVM.
 _KNOWN: Final = {
     "SESSION": {
         "SparkSession": """
@@ -300,7 +300,7 @@ _KNOWN: Final = {
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 
-# Other type names in the signatures above: unlisted classes, and aliases of listed ones.
+# Full names of other types in the signatures above: unlisted classes, and aliases of listed ones.
 _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",

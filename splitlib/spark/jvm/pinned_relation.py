@@ -59,7 +59,8 @@ PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
 error."""
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # Spark raises an error for a file without field ids. With ``true``, all columns would be null.
+    # With ``false``, Spark raises an error for a file without field ids. With ``true``, all columns
+    # would be null.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     # A struct stays non-null, even if the file has none of the requested fields.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
@@ -109,7 +110,7 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:
     """Plan a scan, and return the metrics that it reports on the driver, by name."""
-    leaf.inputPartitions()  # makes the source plan the scan
+    leaf.inputPartitions()  # this call makes the data source plan the scan
     # The method is called by reflection, since py4j does not find default methods of interfaces.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
     metrics: JavaArray[ForeignObject] = catalyst.scala.mapped(

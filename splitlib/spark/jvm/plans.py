@@ -321,7 +321,7 @@ class Plans:
         outdated cached results. Each relation is added by an anti join whose condition is always
         false. The optimizer removes such joins first.
         """
-        # A hint applies to the join above it, so it has to stay at the top.
+        # A hint applies to the join directly above the hint, so the hint must stay at the top.
         if plan.nodeName() == "ResolvedHint":
             return plan.withNewChildren(self._scala.seq([self.beside(plan.child(), others)]))
         never = self.expressions.never()

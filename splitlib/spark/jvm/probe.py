@@ -90,7 +90,7 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
                 _find_all(scala, loader, loaded, finder, found)
     except Py4JJavaError as error:
         cause = error.java_exception
-        while cause.getMessage() is None:  # Java wraps the exception in others without a message
+        while cause.getMessage() is None:  # Java adds outer exceptions that have no message
             cause = cause.getCause()
         return str(cause.getMessage())
     return None

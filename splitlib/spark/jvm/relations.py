@@ -368,7 +368,7 @@ class Relations:
         return inside
 
     def index_of(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return the file index of a ``located`` leaf, or None for Hive and Iceberg tables."""
+        """Return the file index of a leaf that reads files; None for Hive and Iceberg tables."""
         if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
             table, index = self.table_of(leaf), None
             if self._jvm.is_a(table, _FILE_TABLE):
@@ -379,7 +379,7 @@ class Relations:
         return None if self.is_of_hive(leaf) else leaf.relation().location()
 
     def option_of_source(self, leaf: LogicalPlan, name: str) -> str | None:
-        """Return an option of a ``python`` source, or None if it is not set. Names ignore case."""
+        """Return an option of a Python data source, ignoring case, or None if it is not set."""
         relation = leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)

@@ -89,7 +89,7 @@ class HivePartitions:
         # Send all names in one call, one per line. Line breaks in partition names are escaped.
         lines = jvm.class_("java.util.regex.Pattern").compile("\n")
         wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
-        # ``withHiveState`` sets Hive's class loader, takes the client's lock and retries.
+        # ``withHiveState`` sets Hive's class loader, takes the client's lock, and retries failures.
         requesting = functions.function(functions.bound(self._request, 0, wanted), 0)
         found = self._client.withHiveState(requesting)
         metrics = jvm.object_(_METRICS)

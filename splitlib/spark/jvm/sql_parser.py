@@ -230,7 +230,8 @@ def is_statement(spark: SparkSession, text: str) -> bool:
         node = open_.pop()
         if any(is_a(node, statement) for statement in _STATEMENTS):
             return True
-        if node.nodeName() in ("UnresolvedWith", "Union"):  # INSERT into several tables is a Union
+        # Spark parses an INSERT into several tables as a Union.
+        if node.nodeName() in ("UnresolvedWith", "Union"):
             open_ += each(node.children())
     return False
 
@@ -244,7 +245,8 @@ def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
         kind = node.nodeName()
         if kind not in _QUERIES or any(is_a(node, statement) for statement in _STATEMENTS):
             return False
-        if kind in ("UnresolvedWith", "Union"):  # INSERT into several tables is a Union
+        # Spark parses an INSERT into several tables as a Union.
+        if kind in ("UnresolvedWith", "Union"):
             open_ += each(node.children())
     return True
 

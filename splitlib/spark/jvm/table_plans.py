@@ -115,7 +115,7 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
         scan = leaf.scan()
     else:
         scan = leaf.table().newScanBuilder(leaf.options()).build()
-    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # an aggregate that Iceberg computed from metadata
+    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # Iceberg has computed an aggregate from metadata
         return []
     tasks = scala.jvm.class_("java.util.ArrayList")()
     for partition in scan.toBatch().planInputPartitions():
@@ -192,7 +192,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     while catalyst.plans.kind(plan) == "SubqueryAlias":
         plan = plan.child()
     if catalyst.relations.is_table(plan):
-        leaf = plan.newInstance()  # gets new attribute ids
+        leaf = plan.newInstance()  # the copy has new attribute ids
         return TableRead(leaf, leaf, alias)
     return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
 

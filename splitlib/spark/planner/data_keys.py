@@ -61,7 +61,7 @@ _TOO_MANY: Final = "there are too many keys, or their type cannot be compared."
 # Maximal size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
-# each bound of a range. Spark skips row groups by their statistics.
+# each bound of a range. Spark still skips row groups by their statistics.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 

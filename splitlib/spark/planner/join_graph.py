@@ -262,7 +262,7 @@ def _add_edges(
                 continue
             flows = source.references <= sources.ids
             if not flows and operator != "<=>" and _is_null_with_its_column(source):
-                # In rows without a match the source is null, so the comparison is never true.
+                # In rows without a match, the source column is null, so the comparison is null.
                 flows = source.references <= sources.or_null
             if flows and target.references <= targets.ids:
                 graph.edges.append(_Edge(start, end, seen, source, target, part))

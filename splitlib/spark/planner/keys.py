@@ -173,7 +173,7 @@ def plan_of_dimension(
 
     If the dimension is the value of a scalar subquery, return a plan with one row.
     """
-    if dimension.is_value:  # the key expression contains the subquery
+    if dimension.is_value:  # the key expression already contains the subquery
         return catalyst.plans.one_row()
     plan = catalyst.plans.node(optimized, dimension.node.path)
     for other, conditions in dimension.narrowed_by:

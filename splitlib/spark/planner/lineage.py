@@ -82,7 +82,7 @@ def is_lossless(source: object, target: object) -> bool:
         target: Type after the cast, in the same form.
     """
     if not isinstance(source, str) or not isinstance(target, str):
-        return False  # nested type
+        return False  # one of the types is nested
     if (source, target) in _OTHERS:
         return True
     if source in _WIDTHS and target in _WIDTHS:
@@ -125,7 +125,7 @@ class Lineage:
     leaf: Node
     """The plan's leaf for the scan."""
     steps: tuple[Step, ...] = ()
-    """Positions of named expressions. Each reads only the scan's columns and earlier steps."""
+    """Positions of the intermediate named expressions, in the order in which they are computed."""
     column: int | None = None
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
     cast, or None if it is computed."""

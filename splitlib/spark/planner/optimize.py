@@ -286,7 +286,7 @@ class _Pruned:
     outcomes: list[ScanOutcome]
     """Pruning outcome of each scan, in the order of the analyzed plan."""
     materialized: Materialized
-    """Rows of the dimensions that have run."""
+    """Rows of the dimensions that ran during planning."""
     dead: Mapping[Path, LogicalPlan]
     """Empty scans in place of scans that the optimizer drops, by path in the analyzed plan."""
     listed_later: tuple[str, ...]

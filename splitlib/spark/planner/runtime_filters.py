@@ -125,8 +125,8 @@ class _Sides:
         return self._query.catalyst.plans.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """Return, for each large scan, the smallest side that a shuffle join joins it with."""
-        if not self._pinned or self._query.is_command:  # a command needs only a condition
+        """Return the smallest other join side for each large scan that is in a shuffle join."""
+        if not self._pinned or self._query.is_command:  # commands get conditions, not filters
             return {}
         larger = {
             path: o.scan
@@ -175,7 +175,7 @@ class _Sides:
         )
         of_keys = allowed_part(catalyst, hashes, self._query.config)
         if why_not_deterministic(of_keys, trusts_foreign=False) is not None:
-            return outcome  # the query may read different rows
+            return outcome  # when the query runs, the smaller side may have different rows
         found = filter_of_hashes(of_keys, MOST_KEYS)
         kept: list[bool] = []
         condition = None

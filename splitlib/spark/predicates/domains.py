@@ -34,7 +34,7 @@ from splitlib.spark.predicates.value_sets import (
 T = TypeVar("T")
 
 _WIDE: Final = Context(prec=100)
-# For each Catalyst class, the operator, and the operator with the two sides swapped.
+# SQL operators of Catalyst's comparison classes, each with the operator for swapped sides.
 _COMPARISONS: Final = {
     "EqualTo": ("=", "="),
     "EqualNullSafe": ("<=>", "<=>"),

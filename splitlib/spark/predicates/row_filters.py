@@ -371,8 +371,8 @@ def row_conditions(
             column = column_text(spark, field.name)
             if isinstance(matcher, ValueMatcher):
                 values = matcher.rows[i]
-                # Keys that contain NaN are not tested: statistics ignore NaN, but Parquet's readers
-                # would nevertheless use them for NaN.
+                # Keys that contain NaN are not tested, because statistics ignore NaN, and Parquet's
+                # readers would use them even for NaN.
                 if not is_float or not pc.any(pc.is_nan(values)).as_py():
                     yield F.expr(_among(column, field.type, values, most_ranges))
             elif isinstance(matcher, RangeMatcher):
@@ -408,7 +408,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
     values = pc.unique(keys)
     plain = values.drop_null()
     found = []
-    if 0 < len(plain) <= _MANY:  # tested first, so that few rows remain for the slower ranges
+    if 0 < len(plain) <= _MANY:  # test the list first, so few rows remain for the slower ranges
         found.append(_equal_to(column, kind, plain))
     if len(plain) > _PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
@@ -434,7 +434,7 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a SQL condition for a range that includes both ends. A null end is unbounded."""
     if pa.types.is_floating(kind):
-        # A zero end moves to the adjacent float: Parquet sorts -0.0 before 0.0, Spark does not.
+        # An end of zero moves to the adjacent float, because Parquet sorts -0.0 before 0.0.
         tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
         low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
         high = pa.scalar(tiny, kind) if high.as_py() == 0 else high

@@ -150,7 +150,7 @@ def scan_selected(
     for one in selected:
         group = groups.setdefault(one.files.read_format, FileGroup())
         group.add(one.files.files, one.partitions.values)
-    if not groups:  # an empty scan provides the schema
+    if not groups:  # without files, an empty scan provides the schema
         groups[table.metadata.read_format] = FileGroup()
     data = StructType([f for f in schema if f.name not in table.partition_keys])
     storage = own_storage(table)
@@ -316,7 +316,7 @@ def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
         for one in selected
         for of_one in one.files.deletes_of_each()
         for delete in of_one
-        if delete.kind != "vector"  # deletion vectors are read by the driver
+        if delete.kind != "vector"  # the driver reads deletion vectors
     }
     files = [one.files.files for one in selected]
     if deletes:

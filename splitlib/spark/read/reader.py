@@ -240,7 +240,7 @@ class TableReader:
         return self.load()
 
     def _texts(self) -> str:
-        """Return the conditions as text, to find names of temporary views and functions in it."""
+        """Return the conditions as text, to search it for temporary views and functions."""
         return "\n".join(map(str, self._conditions))
 
     def _comparable_keys(

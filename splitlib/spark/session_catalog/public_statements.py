@@ -196,10 +196,10 @@ _DENIED = ("AccessControlException", "AccessDenied", "Permission denied")
 Below = Literal["ignored", "keys refused", "refused", "read"]
 
 _PARENT = "parent"
-# Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
+# Matches the scheme and authority of a URI, as Hadoop's `Path` spells them.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-# Locations with scheme and host. If the scheme or the host is missing, Hadoop adds a default when
-# it lists the location.
+# Matches locations with scheme and host. If the scheme or the host is missing, Hadoop adds a
+# default when it lists the location.
 _QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
 _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 
@@ -262,7 +262,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return a directory's positions in the request, or [] if its files are to be ignored."""
+        """Return a directory's positions among the requested ones, or [] to ignore its files."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -273,7 +273,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the positions in the request of a directory and of its parents."""
+        """Return the positions of a directory and its parents among the requested directories."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)

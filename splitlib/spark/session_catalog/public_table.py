@@ -187,7 +187,8 @@ class PublicTable:
         if is_recursive(form):
             return "read"
         if not _is_source(self._described) and not self._is_converted:
-            # Hive's reader reads such files or raises an error, depending on Hadoop's settings.
+            # Hadoop's settings decide whether Hive's reader reads files in subdirectories or raises
+            # an error.
             return "refused"
         # Spark may infer partitions from subdirectories such as ``k=v``, and Hive creates such
         # directories for list bucketing.

@@ -56,7 +56,7 @@ class EvaluatedFilter:
         """Return a boolean array: whether each partition may match. The latest result is cached."""
         read = {name.lower() for name in self.fields}
         values = values.select([name for name in values.schema.names if name.lower() in read])
-        latest = self._latest  # read once, as another thread may replace the result
+        latest = self._latest  # read the attribute only once: another thread may replace it
         if latest is None or not latest[0].equals(values):
             found = self._evaluate(values)
             columns = {name: found[name].combine_chunks() for name in found.column_names}
@@ -147,7 +147,7 @@ def _attempted(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Do the same as ``_projected``, but turn errors into nulls and mark such rows undecided."""
+    """Return a table like ``_projected``. Errors become nulls, and their rows are undecided."""
     steps: list[CatalystExpression] = []
     for one in named:
         if one.nodeName() == "Alias":

@@ -65,7 +65,7 @@ class SessionScan(ListedScan):
             if not found.asked_for:
                 found = replace(found, asked_for="by name", partitions=Count(0))
             return ScanOutcome(self, node, self.counted(report, [found]))
-        if not listed:  # an empty set of keys requests nothing
+        if not listed:  # for an empty set of keys, no partitions were listed
             batches = [batch for batch, _ in self.match(_EVERYTHING)]
             listed = [(batch, pa.repeat(False, len(batch))) for batch in batches]
         total = sum(len(batch) for batch, _ in listed)

@@ -79,7 +79,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
 
     def has_one_spelling(self, key: pa.Field) -> bool:
         """Return whether each value of a partition key has one spelling: ``5``, never ``05``."""
-        # `has_canonical_values` calls the JVM, so it comes last.
+        # `has_canonical_values` calls the JVM, so it is evaluated last.
         return has_one_spelling(key) or (
             has_one_spelling(key, canonical=True)
             and self.relation is not None
