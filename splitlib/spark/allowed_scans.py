@@ -278,6 +278,6 @@ def _refuse_python(catalyst: Catalyst, leaf: LogicalPlan, allowed: Sequence[str]
     if [place.strip() for place in given.split(",")] != list(allowed):
         places = ",".join(allowed)
         raise LocationNotAllowed(
-            "A data source in Python does not get the session's allowed_locations.",
+            "Spark does not pass the session's allowed_locations to a Python data source.",
             hint=f'for format("splitlib"), add .option("{option_name(_SETTING)}", {places!r}).',
         )

@@ -233,7 +233,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
             # Nothing has used the rows yet, so computing them again may give a different result.
             if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
-            _log.debug("Rows were lost with an executor, and are computed again.", exc_info=True)
+            _log.debug("The rows of a lost executor are computed again.", exc_info=True)
     raise AssertionError
 
 

@@ -163,4 +163,4 @@ def _check_files(files: pa.Table, partitions: int) -> None:
     pairs = files.group_by(["path", "partition"]).aggregate([([], "count_all")])
     if pairs.num_rows < files.num_rows:
         twice = pairs.filter(pc.greater(pairs["count_all"], 1)).slice(0, 1).to_pylist()[0]
-        raise ValueError(f"A file is given more than once for one partition: {twice}")
+        raise ValueError(f"A file occurs more than once in one partition: {twice}")

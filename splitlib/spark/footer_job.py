@@ -81,7 +81,7 @@ class FooterJobs:
                 found[row] = [[GroupRow(*one) for one in column] for column in groups]
         except JVM_ERRORS as error:
             self._has_failed = True
-            _log.warning("Footers are read on the driver, because the job failed: %s", error)
+            _log.warning("The Spark job failed, so the driver reads the footers: %s", error)
         if left := found.count(None):
             _log.info("Executors could not read %d of %d footers.", left, len(found))
         return found

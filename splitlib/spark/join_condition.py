@@ -104,7 +104,7 @@ def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
     why = "There is no condition, because SQL has no literals for keys of this type. Cast the keys"
     if exceeded is not None:
         why = f"There is no condition, because there are more keys than {exceeded}, and the source "
-        why += f"may order values of this type otherwise. Raise {exceeded}"
+        why += f"may sort values of this type differently. Raise {exceeded}"
     unused = (
         f"{why}, or use splitlib.read(spark).table(…).filtered_by(…), which writes no condition."
     )

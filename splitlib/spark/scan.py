@@ -132,7 +132,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
         ValueError: if the scan finds columns by field id.
     """
     if scan.by_field_id:
-        raise ValueError("Spark's public reader finds columns by name")
+        raise ValueError("Spark's public reader cannot find columns by field id")
     _refuse_newer_sources(spark, scan)
     rows = (
         spark.read.format(scan.format)
@@ -156,7 +156,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
     older.append(FILE_ITSELF)  # binaryFile always uses the v1 interface
     if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
         raise ConfigError(
-            f"Spark cannot show the file of a row, because {_OLDER_SOURCES} lacks {scan.format}.",
+            f"Spark cannot return each row's file, because {_OLDER_SOURCES} lacks {scan.format}.",
             hint=f"add {scan.format} to it, or set spark_scan to 'auto' on a classic session.",
         )
 
@@ -179,7 +179,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
     encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
     read = [unquote(uri) for uri in encoded.to_pylist()]
     if differing := set(read) ^ set(paths.to_pylist()):
-        msg = f"Spark would not read exactly the given files; they differ in {min(differing)!r}"
+        msg = f"Spark would not read exactly the given files. One difference: {min(differing)!r}"
         raise RuntimeError(msg)
     return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
 
@@ -355,7 +355,7 @@ def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
     # They also read a struct as null if the file has none of its fields. The setting was added in
     # the release that handles both cases correctly.
     is_right = setting_of(spark, NULL_STRUCTS) is not None
-    return None if is_right else "this Spark reads them incorrectly"
+    return None if is_right else "this Spark version reads them incorrectly"
 
 
 def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:

@@ -428,7 +428,9 @@ def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[p
 
     search((), fields)
     if unknown := wanted - found.keys():
-        raise UnsupportedTable(f"An equality delete compares the unknown field {min(unknown)}.")
+        raise UnsupportedTable(
+            f"An equality delete uses field id {min(unknown)}, which the table does not have."
+        )
     return found
 
 

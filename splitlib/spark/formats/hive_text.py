@@ -333,7 +333,7 @@ def hive_csv_columns(
     # backslash.
     escape = "\\" if escape == '"' else escape
     if len({separator, quote, escape}) < 3 or separator == "\0":
-        raise ValueError("OpenCSVSerde needs different characters as separator, quote and escape")
+        raise ValueError("separator, quote and escape of OpenCSVSerde must be different characters")
     # translate() converts the line to a Java string, which replaces bytes that are not UTF-8.
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
     return [

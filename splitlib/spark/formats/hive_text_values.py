@@ -197,8 +197,8 @@ def _wall(parts: Column) -> Column:
         F.least(midnight, midnight + time) < _YEAR_1583
     )
     refusal = F.raise_error(
-        "A timestamp near or before the year 1582 whose time of day is longer than a day cannot be"
-        " read as Hive reads it."
+        "A timestamp near or before the year 1582 has a time of day of more than 24 hours, which"
+        " cannot be read as Hive reads it."
     )
     return F.when(runs_over, refusal).otherwise(F.timestamp_micros(midnight + time))
 

@@ -324,7 +324,10 @@ def flat_listing(
             return None
         statuses = _listed(scala, filesystem, path, pages * page)
     except JVM_ERRORS:
-        _log.info("The common listing failed. Directories are listed one by one.", exc_info=True)
+        _log.info(
+            "Listing the common parent failed. The directories are listed one by one.",
+            exc_info=True,
+        )
         return FlatListing(empty, [], 1)
     if statuses is None:  # S3A has read one page beyond the limit, and has requested another one
         return FlatListing(empty, [], pages + 2)

@@ -148,4 +148,4 @@ def _list_made_up_file(scala: Scala, session: JvmSession) -> None:
     index = pinned_index(scala, session, files, keys, rows, "probe")
     listed = index.listFiles(scala.nil, scala.nil).mkString()
     if "[7]" not in listed or "file:/splitlib/f" not in listed:
-        raise RuntimeError(f"Spark listed one made-up file as {listed}")
+        raise RuntimeError(f"Spark listed a made-up file as {listed}")

@@ -225,7 +225,7 @@ class CatalogPartitions:
         try:
             found = self._catalog.listPartitionNames(self._identifier, spec)
         except JVM_ERRORS:
-            _log.debug("The catalog cannot list names by %s.", list(values), exc_info=True)
+            _log.debug("The catalog cannot list partitions by %s.", list(values), exc_info=True)
             return None
         return _lines(self._scala.text(found, "\n"))
 

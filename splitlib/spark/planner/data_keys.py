@@ -188,7 +188,7 @@ class _DataKeys:
                 found[outcome.scan] = self._with_keys(self._files[path], filters)
             except JVM_ERRORS:
                 # The key expression may raise an error for rows that the query never passes to it.
-                _log.debug("Keys of data columns could not be used.", exc_info=True)
+                _log.debug("Join keys of data columns could not be used.", exc_info=True)
         return found
 
     @cached_property
@@ -359,7 +359,7 @@ class _DataKeys:
             pinned = analyzed_plan(relation.scan_of_files(selected))
             node = catalyst.plans.replaced(node, {files.place: pinned})
         except (SplitlibError, RuntimeError, pa.ArrowException, *JVM_ERRORS):
-            _log.debug("Files of %s could not be dropped by footers.", report.table, exc_info=True)
+            _log.debug("Footers could not prune the files of %s.", report.table, exc_info=True)
             return node, report
         size = Count(of_files.nbytes.matched, report.nbytes.total)
         groups = of_files.row_groups

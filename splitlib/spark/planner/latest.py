@@ -219,7 +219,7 @@ class _Search:
             return self._searched()
         except JVM_ERRORS:
             # The filter may raise an error for rows that the query never passes to it.
-            _log.debug("The last rows could not be found.", exc_info=True)
+            _log.debug("The last or first rows of a table could not be found.", exc_info=True)
             return None
 
     def _searched(self) -> _Found | None:

@@ -179,7 +179,7 @@ def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:
     try:
         return internal_rows(part)
     except JVM_ERRORS:
-        _log.debug("A dimension could not be run.", exc_info=True)
+        _log.debug("A dimension could not be executed during planning.", exc_info=True)
         return None
 
 
@@ -260,7 +260,9 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
         return pinned_leaf(catalyst, leaf, files, none, None, known, keeps_entry=True)
     except (RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
         _log.debug(
-            "The files of %s are not fixed.", catalyst.relations.name_of(leaf), exc_info=True
+            "Spark lists the files of %s at run time.",
+            catalyst.relations.name_of(leaf),
+            exc_info=True,
         )
         return None
 
@@ -285,7 +287,7 @@ def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> LogicalPlan |
     except (LocationNotAllowed, MissingPartition):
         raise
     except (SplitlibError, RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
-        _log.debug("The files of %s are not fixed.", scan.name, exc_info=True)
+        _log.debug("Spark lists the files of %s at run time.", scan.name, exc_info=True)
         return None
 
 

@@ -126,7 +126,7 @@ def left_to_spark(error: Exception) -> Report:
     shown = readable(error)
     advice = _OF_SPARK
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
-        _log.debug("The query is left to Spark.", exc_info=error)
+        _log.debug("Spark runs the query unchanged, because planning failed.", exc_info=error)
     else:  # a bug in splitlib must not make the query fail
         advice = _BUG
         _log.warning(

@@ -163,7 +163,7 @@ class _Sides:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
             # The key expression may raise an error for rows that the query never passes to it.
-            _log.debug("A runtime filter could not be made.", exc_info=True)
+            _log.debug("A runtime filter could not be built.", exc_info=True)
             return outcome
 
     def _with_filter(self, outcome: ScanOutcome, side: _Side) -> ScanOutcome:
