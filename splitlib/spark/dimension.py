@@ -292,8 +292,8 @@ def condition(
     executes the dimension to collect its distinct keys.
 
     Up to ``condition_literals`` keys are listed one by one. More keys become ranges that skip the
-    gaps between keys. Far more keys become one range. Strings never become ranges here, because a
-    metastore or a database may sort them differently. A string column with more than
+    gaps between keys. Too many keys to collect become one range. Strings never become ranges here,
+    because a metastore or a database may sort them differently. A string column with more than
     ``condition_literals`` keys is omitted from the filter. :func:`splitlib.sql` can determine the
     source of each scan, so it uses ranges of strings for Delta and Iceberg.
 

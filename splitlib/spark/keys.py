@@ -131,7 +131,7 @@ class KeyColumn(NamedTuple):
 
     @property
     def why_no_keys(self) -> str | None:
-        """Why the column cannot be a join key, as a phrase to follow its name; None if it can."""
+        """Why the column cannot be a join key, as a phrase after the column's name, or None."""
         if self.collation is not None:
             # Spark may join by this collation, even if the fact column has a different one.
             return f"is compared by its collation {self.collation}."

@@ -190,7 +190,8 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
-    # Spark executes a statement immediately, without the planner, so its views read whole tables.
+    # Spark executes a statement immediately, without the planner. So the views that replace its
+    # tables must read whole tables.
     prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}

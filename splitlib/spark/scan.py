@@ -162,7 +162,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
 
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:
-    """Add a column with the position of each row in its file, starting at 0."""
+    """Return ``rows`` with a column for the position of each row in its file, starting at 0."""
     return rows.withColumn(name, metadata_column(rows, "_metadata")["row_index"])
 
 
@@ -187,7 +187,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
 def with_partition_columns(
     rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
 ) -> DataFrame:
-    """Join rows with their partition columns. Rows of files without a partition raise an error.
+    """Join rows with their partition columns. A row whose file has no partition raises an error.
 
     Args:
         rows: Rows of the files, with Spark's hidden metadata column.
@@ -292,7 +292,7 @@ def verified(
 
 
 def _is_changed() -> Column:
-    """Return a condition that is false for an unchanged file, and raises an error for others."""
+    """Return a condition that raises an error for a changed file, and is false for other files."""
     size, listed_size = F.col("length"), F.col(_SIZE)
     time, listed_time = F.unix_millis("modificationTime"), F.col(_MODIFIED)
     # Storage clients round times up or down, and some report only whole seconds.

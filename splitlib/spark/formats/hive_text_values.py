@@ -42,9 +42,9 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# Match text that Spark's cast either reads as Hive does or rejects. Expressions in this module
-# parse all other text. The days that Java's calendar skips in October 1582 do not match these
-# patterns, because Spark's calendar has them.
+# These patterns match text that Spark's cast either reads as Hive does or rejects. Expressions in
+# this module parse all other text. The days that Java's calendar skips in October 1582 do not match
+# these patterns, because Spark's calendar has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 

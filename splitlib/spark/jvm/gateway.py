@@ -53,7 +53,7 @@ class Jvm:
         self.reflected = cache(self._reflected)
 
     def _class(self, name: str) -> Any:
-        """Return a class, to call its constructors and static methods."""
+        """Return a Py4J class, on which constructors and static methods can be called."""
         return _JavaClass(name, self._gateway._gateway_client)
 
     def _object(self, name: str) -> Any:

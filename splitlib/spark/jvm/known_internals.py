@@ -1,8 +1,9 @@
 """List the internal classes of Spark that splitlib uses, with their constructors and methods.
 
 All listed members exist in Spark 3.5 and 4.0 to 4.3 with the same types, except for two names: the
-package of the session's classes, and the class of ``Seq``. If new code calls another member, add it
-here. Members that differ between versions are not listed. Code that calls them looks them up.
+package of the session's classes, and the class of ``Seq``. If new code calls another member, add
+this member here. Members that differ between versions are not listed: the code that calls such a
+member must look it up.
 """
 
 from __future__ import annotations

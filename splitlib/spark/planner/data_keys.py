@@ -157,7 +157,7 @@ def with_data_keys(
 
 
 class _DataKeys:
-    """Join filters on data columns of one query's large scans."""
+    """Filters the large scans of one query by the join keys of data columns."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ _OF_TYPES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 def among(
     df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
 ) -> DataFrame:
-    """Keep the rows whose ``column`` may equal one of ``keys``, according to a Bloom filter.
+    """Return the rows of ``df`` whose ``column`` may equal one of ``keys``, by a Bloom filter.
 
     Without Spark's internals, all rows are kept.
 

@@ -337,7 +337,7 @@ def analyze(
     Later queries in this process use these statistics to prune files and row groups without reading
     footers. With the setting ``statistics_location``, other processes do so too. Calling this is
     optional and only improves speed: footers of new and changed files are read when a query needs
-    them. The driver reads the first thousands of footers, with ``listing_threads`` threads. Spark
+    them. The driver reads the first few thousand footers, with ``listing_threads`` threads. Spark
     jobs read the others: executors need PyArrow, and credentials that PyArrow's filesystems find.
     The driver also reads the footers that the executors cannot read.
 

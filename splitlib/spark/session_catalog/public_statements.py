@@ -188,7 +188,7 @@ _NO_TABLE = (
     "TABLE_OR_VIEW_NOT_FOUND",
     "SCHEMA_NOT_FOUND",
     "CATALOG_NOT_FOUND",
-    "REQUIRES_SINGLE_PART_NAMESPACE",  # the first part of the name is not a catalog
+    "REQUIRES_SINGLE_PART_NAMESPACE",  # raised if the first part of the name is not a catalog
 )
 _NEWER = ("NOT_SUPPORTED_COMMAND_FOR_V2_TABLE",)
 _DENIED = ("AccessControlException", "AccessDenied", "Permission denied")
