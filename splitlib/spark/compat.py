@@ -41,7 +41,7 @@ def setting_of(spark: SparkSession, name: str) -> str | None:
 
 def of_jvm(dataset: Any, spark: SparkSession) -> DataFrame:
     """Wrap a JVM ``Dataset`` in a PySpark DataFrame, in a classic session."""
-    # Imported here, because a PySpark with only the Connect client does not have this module.
+    # Import the module only when it is needed: a PySpark with only the Connect client lacks it.
     try:
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
     except ModuleNotFoundError:  # PySpark 3.5 has one DataFrame class

@@ -180,7 +180,7 @@ def _text_of(value: pa.Scalar) -> str | None:
         text = str(pc.cast(value, pa.string()))
     except pa.ArrowInvalid:
         return None
-    # For such a year, Arrow may return a text such as <value out of range: 11248738>.
+    # For a value out of range, Arrow may return text such as <value out of range: 11248738>.
     return None if text.startswith("<") else text
 
 

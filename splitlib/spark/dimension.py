@@ -230,7 +230,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
-            # Nothing has used the rows yet, so computing them again may give a different result.
+            # Nothing has used the rows yet, so it does not matter if a second run has other rows.
             if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
             _log.debug("The rows of a lost executor are computed again.", exc_info=True)

@@ -251,9 +251,9 @@ class ConditionWriter:
         is_plain = self._plain_strings or collation_of(kind) is not None
         text = value.as_py() if _is_string(kind) and not is_plain else ""
         if "\\" in text or ("'" in text and '"' in text):
-            # Hive's metastore or a database may misread this text. CONCAT keeps the value, but
-            # makes it depend on the column. So the comparison is not sent to the source, and Spark
-            # evaluates it.
+            # Hive's metastore or a database may misread a backslash or two kinds of quotes. CONCAT
+            # keeps the value, but makes it depend on the column. So the comparison is not sent to
+            # the source, and Spark evaluates it.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 

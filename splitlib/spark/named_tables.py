@@ -112,7 +112,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table of a named catalog, fixed at its version when the table was opened."""
+    """A table of a named catalog, at the version that was current when the table was opened."""
 
     spark: SparkSession
     table: Table
@@ -242,7 +242,8 @@ def _with_views(
         texts[i] = quoted(_VIEWS, view)
         if view != last:
             # The table's name is added as an alias, because columns may be qualified by it. If the
-            # query has its own alias here, the text cannot be parsed, so the alias is removed.
+            # query itself has an alias for the table, the text with both aliases cannot be parsed,
+            # so the added alias is removed.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
             if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
                 texts[i] = without

@@ -401,7 +401,7 @@ def explain(df: DataFrame) -> Report:
 
 
 def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
-    """Add the scans of previously planned queries to a report on the rest of a query."""
+    """Return a report on the rest of a query, with the scans of earlier planned queries added."""
     known = {id(one): one for one in planned}.values()
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:
@@ -417,7 +417,7 @@ def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
 
 
 def _with_files(df: DataFrame, report: Report) -> Report:
-    """Add file counts to the report, for the tables that are pruned by a condition.
+    """Return the report with file counts for the tables that are pruned by a condition.
 
     Spark plans each of these tables twice, with the condition and without it.
     """

@@ -60,7 +60,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     """Reads splits in micro-batches of at most ``maxBytesPerTrigger``.
 
     A larger split becomes a micro-batch of its own. Spark before 4.2 does not pass the start of a
-    micro-batch, so there all splits form one micro-batch.
+    micro-batch, so in these versions all splits form one micro-batch.
     """
 
     def __init__(

@@ -225,7 +225,7 @@ def nulls_empty_structs(spark: SparkSession) -> bool:
 
     This applies only to structs whose fields are found by name.
     """
-    # Spark versions without this setting always read a struct without requested fields as null.
+    # If the setting does not exist, Spark always reads a struct without requested fields as null.
     return setting_of(spark, NULL_STRUCTS) != "false"
 
 

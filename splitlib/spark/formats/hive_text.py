@@ -245,7 +245,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
     field = properties.get("field.delim", properties.get("serialization.format"))
     named = [
         _byte(field, 1),
-        # Hive 2 misspells the name of this property, and does not read "collection.delim".
+        # Hive 2 reads the misspelled property "colelction.delim", and not "collection.delim".
         _byte(properties.get("colelction.delim"), 2),
         _byte(properties.get("mapkey.delim"), 3),
     ]

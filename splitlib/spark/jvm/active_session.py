@@ -189,7 +189,7 @@ class SessionThreads(ThreadPoolExecutor):
             except JVM_ERRORS:
                 _log.debug("The jobs could not be cancelled.", exc_info=True)
                 return
-            # Cancel repeatedly: after one job is cancelled, the same call may start another one.
+            # Cancel repeatedly, because a function may start another job after one is cancelled.
             running = wait(running, _CANCEL_AGAIN_SECONDS).not_done
 
 
@@ -296,7 +296,7 @@ def _function(scala: Scala, state: SessionState, name: str) -> _Definition:
             if known == name:
                 info = registry.lookupFunction(identifiers.apply(number)).get()
                 marks.append(_identity(scala, info))
-                texts.append(str(info.getUsage()))  # includes the body of a SQL function
+                texts.append(str(info.getUsage()))  # the usage includes a SQL function's body
     return _Definition(" ".join(sorted(marks)), " ".join(texts))
 
 

@@ -79,7 +79,7 @@ def pinned_index(
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
     directories = scala.nil if rows is None else _numbered_directories(scala, rows)
-    # Without partitions, Spark needs this option to return files that are not directly in the root.
+    # Without partitions, Spark needs this option to return files that are in subdirectories.
     options = {"recursiveFileLookup": "true"} if rows is None else {}
     make = _indexes(scala, session, keys, cache, directories, options)
     index = make(scala.seq([root]))

@@ -34,8 +34,8 @@ from splitlib.storage import AzureSettings, S3Settings
 _ABFS: Final = "org.apache.hadoop.fs.azurebfs"
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _PER_SCAN: Final = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
-# Spark's plans show scheme names, which contain a digest of the settings. The digest uses this
-# random key, so that nobody can guess credentials and compare digests.
+# Random key for digests of settings. Spark's plans show scheme names, which contain such a digest.
+# Without the key, somebody could guess credentials and compare digests.
 _OF_THIS_PROCESS: Final = secrets.token_bytes(32)
 
 

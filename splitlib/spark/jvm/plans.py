@@ -278,7 +278,7 @@ class Plans:
     def qualified_like(
         self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
     ) -> LogicalPlan:
-        """Give each column of ``plan`` the qualifier of the attribute at the same position."""
+        """Return a projection of ``plan`` with the qualifiers of the attributes, by position."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 

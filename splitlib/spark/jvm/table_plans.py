@@ -295,6 +295,6 @@ def _is_listed(metadata: CatalogEntry) -> bool:
     """Return whether Spark has to list the table's files to create its relation."""
     if not metadata.partitionColumnNames().isEmpty():
         return False
-    # Spark converts Hive tables in these formats to its own relations, which list the files.
+    # Spark converts Hive tables in Parquet or ORC to its own relations, which list the files.
     serde = metadata.storage().serde().toString()
     return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

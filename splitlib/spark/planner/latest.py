@@ -109,7 +109,7 @@ def _of_aggregate(
     requested = set()
     for output in aggregate.expressions("aggregateExpressions"):
         call = output.children[0] if output.kind == "Alias" else output
-        # A call with a FILTER clause has two children, and is not supported.
+        # An aggregate call with a FILTER clause has two children, and is not supported.
         function = call.children[0] if len(call.children) == 1 else call
         if call.kind != "AggregateExpression" or function.kind not in _FUNCTIONS:
             return

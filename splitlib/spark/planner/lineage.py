@@ -274,8 +274,8 @@ def _of_expand(
     """Return the lineages of columns that are equal in all output rows of the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
-    # The JSON of some plans has no projections. Then return only columns with the id of an input
-    # column, because these are equal to the input column.
+    # The JSON of some plans has no projections. For such a plan, return only columns that have the
+    # id of an input column, because they are equal to the input column.
     if not cells:
         return {i: below[i] for i in outputs if i in below}
     inner = output_ids(node.children[0]) or []

@@ -73,7 +73,7 @@ def materialize(
     )
     done: set[Path] = set()
     for group in run_once:
-        # If a leaf stays in the plan, leaves whose filters read it stay there too.
+        # If a leaf could not be replaced, leaves whose filters read it are not replaced either.
         ready = [one for one in group if one.read_by_subqueries <= done]
         rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
         done |= rows.keys()

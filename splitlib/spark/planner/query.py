@@ -109,11 +109,11 @@ class Query:
     analyzed: LogicalPlan
     """The analyzed plan in the JVM."""
     analyzed_tree: Node
-    """The analyzed plan in Python."""
+    """The analyzed plan as a tree of Python objects."""
     optimized: LogicalPlan
     """The optimized plan in the JVM."""
     optimized_tree: Node
-    """The optimized plan in Python."""
+    """The optimized plan as a tree of Python objects."""
     broadcast_threshold: int
     """Maximal size in bytes of a join side that Spark broadcasts."""
     unknown_size: int

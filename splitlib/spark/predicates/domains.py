@@ -73,7 +73,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
         keys = [low for low, _ in ends]
         array = _array([*keys, *([None] if values.null else [])], kind)
         return ValueDomain(distinct(pa.table({field.name: array})))
-    # Float columns get no range here, because their statistics ignore NaN.
+    # Float columns get no range, because their statistics ignore NaN.
     if not has_range(kind) or (ends == [(None, None)] and values != NOT_NULL):
         return None
     lower, upper = (_array(keys, kind) for keys in zip(*ends, strict=True))
@@ -97,7 +97,7 @@ def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
     """Return whether an interval may contain values. No value is between adjacent strings."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval includes an end
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval contains one of its ends
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 

@@ -76,7 +76,7 @@ def relation_of_table(spark: SparkSession, table: Table) -> LogicalPlan | None:
 def saying_its_table(
     spark: SparkSession, rows: DataFrame, relation: LogicalPlan | None
 ) -> DataFrame:
-    """Add a table's relation to the plan of ``rows``, so that Spark finds the table in the plan.
+    """Return ``rows`` with a table's relation added to the plan, so that Spark finds the table.
 
     The relation is joined with a condition that is always false. So the relation is never read, and
     the optimizer removes the join early.
@@ -94,7 +94,7 @@ def saying_its_table(
 
 
 def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
-    """Qualify the columns of ``rows`` with the table's name, as ``spark.table`` does.
+    """Return ``rows`` with columns qualified by the table's name, as in ``spark.table``.
 
     Args:
         rows: Rows of the table.

@@ -165,7 +165,7 @@ class CatalogTable(Relation):
         before, names = self._partitions.requests, partitions.refs.to_pylist()
         with errors_of_the_jvm(self._catalyst.spark):
             found = set(self._partitions.fetch(names))
-            # Check the locations here, since Hive's reader lists the directories without splitlib.
+            # Check the locations now, since Hive's reader lists the directories without splitlib.
             refuse_outside(self._partitions.directories(sorted(found)))
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
@@ -303,7 +303,7 @@ class SessionConnector(Connector):
         return self.relation.read_end(path, size, length)
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Qualify the columns of rows with the table's name, as ``spark.table`` does."""
+        """Return ``rows`` with columns qualified by the table's name, as in ``spark.table``."""
         return self._lists.named(rows)
 
 

@@ -98,7 +98,7 @@ class PublicTable:
         return self._metadata
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Qualify the columns of rows with the table's name, without its database.
+        """Return ``rows`` with columns qualified by the table's name, without its database.
 
         An alias has only one part, so ``t.a`` works, but ``db.t.a`` does not.
         """

@@ -80,7 +80,7 @@ class Relation(ABC):
         return self
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Qualify the columns of rows with the table's name, as ``spark.table`` does."""
+        """Return ``rows`` with columns qualified by the table's name, as in ``spark.table``."""
         if self._alias is None:
             return rows
         plan = self._catalyst.scala.seq([analyzed_plan(rows)])

@@ -59,7 +59,7 @@ class SessionScan(ListedScan):
         is_keyed_everywhere = len(keyed) == len(sites)
         listed = self.match(_needed(sites) if is_keyed_everywhere else _EVERYTHING)
         if any(batch.has_gaps for batch, _ in listed):
-            # The report has no total: counting all partitions would need a request for their names.
+            # The report has no total, because counting all partitions would need their names.
             node, found = self.pruned(_needed(sites))
             # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
             if not found.asked_for:
