@@ -134,7 +134,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of all joins outside of subqueries. Some subqueries cannot run alone."""
+    """Yield the inputs of all joins outside of subqueries. A subquery may not run on its own."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:
