@@ -146,7 +146,7 @@ class FooterReader:
         full = base.rstrip("/") + slash + path
         info, size, modified = fs.get_file_info(full), file["size"], file["modified"]
         known = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
-        # Some filesystems round times up to milliseconds, and others round them down.
+        # Some filesystems round times up to the next millisecond, and others round them down.
         is_other = known is not None and modified != 0 and abs(known - modified) > 1
         if info.size != size or is_other:
             raise OSError("The file has changed.")

@@ -340,7 +340,7 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Return a filter for keys that exceed the threshold. It also matches some other values.
+    """Return a filter for keys that exceed the threshold. It may also match other values.
 
     If there are several key columns, each is collected separately. A single column becomes a range.
     The filter prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no

@@ -155,7 +155,10 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember that Spark stops the query after the last split."""
+        """Remember that Spark stops the query after the last split.
+
+        No offset needs to be fixed, because the splits are listed only once.
+        """
         self._ends = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:

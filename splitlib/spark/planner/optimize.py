@@ -387,8 +387,8 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     planned = rewritten_query(
         query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves
     )
-    # A placeholder's columns are nullable even if the table's columns are NOT NULL. So the schemas
-    # of queries on such tables are compared without nullability.
+    # The placeholder for a named catalog's table has nullable columns, even if the table's columns
+    # are NOT NULL. So the schemas of queries on such tables are compared without nullability.
     of_named = any(scan.is_placeholder for scan in query.scans)
     if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")

@@ -174,7 +174,7 @@ class Query:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
         if any(scan is not None and scan.is_placeholder for scan in scans):
-            return None  # Spark cannot run a placeholder
+            return None  # Spark cannot execute the placeholder of a named catalog's table
         return self._size(self.catalyst.plans.node(self.optimized, leaf.path))
 
     def rows_of(self, leaf: Node) -> int | None:
