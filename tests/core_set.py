@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 LISTED = ROOT / "tests" / "core.txt"
 ONE_CASE_IN = 5
 """Only every fifth parameter set of a listed test runs."""
-MOST_CASES = 3
+MOST_CASES = 2
 """Maximum number of parameter sets of a listed test that run, evenly spread over all of them."""
 
 

@@ -74,28 +74,31 @@ class Browser:
 
     def __enter__(self) -> Self:
         assert PROGRAM, "there is no browser: apt-get install chromium"
-        self._ending = ExitStack()
-        profile = self._ending.enter_context(tempfile.TemporaryDirectory("browser"))
-        commands, self._commands = os.pipe()
-        answers, writes = os.pipe()
-        # The browser reads from descriptor 3, and writes to 4.
-        shell = f'exec "$0" "$@" 3<&{commands} 4>&{writes} 2>/dev/null'
-        started = ["bash", "-c", shell, PROGRAM, *_OPTIONS, f"--user-data-dir={profile}"]
-        self._process = subprocess.Popen(started, pass_fds=(commands, writes))
-        os.close(commands)
-        os.close(writes)
-        self._answers = self._ending.enter_context(os.fdopen(answers, "rb"))
-        self._number, self._session, self._pending = 0, "", b""
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
+        with ExitStack() as ending:
+            profile = ending.enter_context(tempfile.TemporaryDirectory("browser"))
+            commands, self._commands = os.pipe()
+            ending.callback(os.close, self._commands)
+            answers, writes = os.pipe()
+            # The browser reads from descriptor 3, and writes to 4.
+            shell = f'exec "$0" "$@" 3<&{commands} 4>&{writes} 2>/dev/null'
+            started = ["bash", "-c", shell, PROGRAM, *_OPTIONS, f"--user-data-dir={profile}"]
+            process = subprocess.Popen(started, pass_fds=(commands, writes))
+            self._process = ending.enter_context(process)
+            ending.callback(process.kill)
+            os.close(commands)
+            os.close(writes)
+            self._answers = ending.enter_context(os.fdopen(answers, "rb"))
+            self._number, self._session, self._pending = 0, "", b""
+            target = self._call("Target.createTarget", url="about:blank")["targetId"]
+            attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+            self._session = attached["sessionId"]
+            self._ending = ending.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._session = ""
         self._call("Browser.close")
         self._process.wait()
-        os.close(self._commands)
         self._ending.close()
 
     def show(self, html: str, *, width: int, dark: bool) -> None:

@@ -16,6 +16,7 @@ TESTS = ("tests/unit", "tests/conformance")
 # These tests run code in subprocesses. Lines that run there are not measured.
 _IN_OTHER_PROCESSES = {
     "tests/unit/test_fuzzing.py",
+    "tests/unit/test_page_in_browser.py",
     "tests/unit/test_simulation.py",
     "tests/conformance/test_planted_bugs.py",
 }
