@@ -49,7 +49,7 @@ def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
-    """Reject partition values that are neither text nor of their column's type in ``columns``.
+    """Reject partition values that are neither text nor have their column's type in ``columns``.
 
     Raises:
         CorruptMetadata: if a value has another type; the error names the partition key.
@@ -273,8 +273,8 @@ class Mismatch(NamedTuple):
 def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
     """Return a filter's problems: columns that the table lacks, and types that cannot be compared.
 
-    A column that exists but cannot prune, because it is not a partition key and does not have
-    statistics, is not reported.
+    A column that exists is not reported, even if it cannot prune because it is not a partition key
+    and does not have statistics.
     """
     filterable = {field.name.lower(): field for field in metadata.filter_schema}
     columns = {name.lower() for name in metadata.schema.names}

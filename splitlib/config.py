@@ -48,7 +48,9 @@ class ResolvedSetting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig:
-    """Settings for planning and reading. All have defaults, and names contain the unit.
+    """Settings for planning and reading.
+
+    Every setting has a default. The names of sizes and times end with the unit.
 
     Raises:
         ConfigError: if a name is unknown or a value is out of range.
@@ -182,7 +184,10 @@ class SplitConfig:
         spark_conf: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> SplitConfig:
-        """Return the settings from these sources; see the module docstring for precedence."""
+        """Return the settings from arguments, Spark configuration, environment and defaults.
+
+        The first of these sources that sets a value wins.
+        """
         resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
         return cls(**{setting.name: setting.value for setting in resolved})
 
@@ -202,7 +207,7 @@ def resolve_settings(
     spark_conf: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> list[ResolvedSetting]:
-    """Return every setting with its value and source, in declaration order."""
+    """Return every setting with its value and source, in the order of :class:`SplitConfig`."""
     arguments = arguments or {}
     environ = os.environ if environ is None else environ
     spark_conf = spark_conf or {}

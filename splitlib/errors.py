@@ -98,7 +98,7 @@ _TRANSIENT_ERRNO = frozenset(
 
 
 def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
-    """Return the known name most similar to ``name``, ignoring case, or None if none is close.
+    """Return the known name most similar to ``name``, ignoring case, or None if none is similar.
 
     Args:
         name: The name as the user wrote it.

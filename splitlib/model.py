@@ -256,12 +256,12 @@ class TableMetadata:
 
     @property
     def partition_schema(self) -> pa.Schema:
-        """Only the partition columns, including those inside structs."""
+        """Schema of the partition columns, including those inside structs."""
         return pa.schema([self.filter_schema.field(key) for key in self.partition_keys])
 
     @property
     def data_schema(self) -> pa.Schema:
-        """The columns stored in the files."""
+        """Schema of the columns that are stored in the files."""
         return pa.schema([f for f in self.schema if f.name not in self.partition_keys])
 
 
@@ -285,8 +285,9 @@ class PartitionBatch:
         files_each: Average number of files per partition, from the catalog's statistics. Used
             only to choose how many partitions to list together. 0 means unknown.
         asked_for: How the catalog was queried: for ``all`` partitions, by ``names``, or by a
-            ``prefix`` of names. The latter two request only partitions that the predicate may keep,
-            so the table may have other partitions between these, and their number is unknown.
+            ``prefix`` of names. By names or prefix, only partitions that the predicate may keep
+            are requested. The table may have other partitions between these, and their number is
+            unknown.
     """
 
     values: pa.RecordBatch
@@ -416,9 +417,9 @@ class FileSplit:
         length: Length of the range, in bytes.
         file_size: Size of the whole file, in bytes.
         modified: Modification time in milliseconds since the epoch; 0 means unknown.
-        partition_values: Typed values by key. A value is None if it is null, or text that does not
-            parse as the key's type. It is text if Python cannot represent it, such as a date after
-            the year 9999.
+        partition_values: Typed values by key. None means null, or text that does not parse as the
+            key's type. A value that Python cannot represent, such as a date after the year 9999, is
+            text.
         read_format: How to read the file.
         deletes: Delete files that remove rows of this file. A reader that cannot apply them must
             reject the split.

@@ -50,7 +50,7 @@ def text(value: str) -> str:
 
 
 def widget(*parts: str) -> str:
-    """Wrap HTML parts in one element with a stylesheet, and a legend if a part has a bar."""
+    """Wrap HTML parts in one element with a stylesheet. Add a legend if a part contains a bar."""
     body = "".join(parts)
     key = _KEY if _BAR in body else ""
     return f'<div class="splitlib"><style>{_STYLE}</style>{body}{key}</div>'
@@ -78,7 +78,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 
 def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
-    """Return a bar as HTML. A part is its width, whether it is read, and its hover text."""
+    """Return a bar as HTML. Each part is a tuple of width, whether it is read, and hover text."""
     cells = "".join(
         f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
         for width, is_read, shown in parts
@@ -93,7 +93,7 @@ def ends(first: str, last: str) -> str:
 
 
 def names(some: Iterable[str]) -> str:
-    """Return names as HTML. Lines break between names, or inside a name that exceeds a line."""
+    """Return names as HTML. Lines break between names, or inside a name longer than a line."""
     return f'<p class="names">{" ".join(f"<span>{text(name)}</span>" for name in some)}</p>'
 
 

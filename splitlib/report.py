@@ -18,7 +18,7 @@ _DROPPED: Final = "·"
 _NAMED: Final = 8
 """Maximum number of partition ranges that the HTML report names below the bar."""
 MISTAKE: Final = "a filter prunes nothing: "
-"""First words of a note about a filter with a wrong name or type."""
+"""First words of a note about a filter whose column name or type does not fit the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class ScanMetrics:
         partitions_total: Number of partitions that the catalog returned. These are all partitions
             of the table, unless they were requested by name; see
             :attr:`splitlib.Report.asked_for`.
-        partitions_matched: Number of partitions that match all filters. A filter that arrived after
-            a partition's files were returned does not change whether that partition counts.
+        partitions_matched: Number of partitions that match all filters. A partition whose files
+            were already returned still counts if a later filter excludes it.
         files_listed: Number of data files in the listed partitions.
         files_selected: Number of files returned. Empty files are not returned.
         splits: Number of splits made from the returned files.
@@ -91,8 +91,8 @@ class PartitionRange(NamedTuple):
     """A range of adjacent partitions in catalog order.
 
     Attributes:
-        first: Name of the first partition that is read, or of the range's first one if none is.
-        last: Name of the last partition that is read, or of the range's last one if none is.
+        first: Name of the first partition that is read. If none is read, the range's first one.
+        last: Name of the last partition that is read. If none is read, the range's last one.
         read: Number of partitions that match the filters received before the partitions were
             checked.
         total: Number of partitions in the range.
@@ -121,8 +121,8 @@ class FilterUse:
             or if it compares expressions.
         unused_because: Why the filter, or a part of it, is not used; None if all of it is used.
         partitions_dropped: Number of partitions that this filter alone would drop; None if unknown.
-        rows: For a filter that is tested on rows: how many rows of a sample it keeps.
-        row_groups: For keys of a data column: how many row groups, in a sample of files, may
+        rows: For a filter that is tested on rows: number of rows that it keeps in a sample.
+        row_groups: For keys of a data column: number of row groups, in a sample of files, that may
             contain the keys.
     """
 
@@ -145,7 +145,7 @@ class FilterUse:
         return self._text("partitions")
 
     def _text(self, partitions: str) -> str:
-        """Return the filter as text. ``partitions`` follows the number of dropped partitions."""
+        """Return the filter as text. ``partitions`` is the noun that follows the dropped count."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
         fields = f" {', '.join(self.fields)}" if self.fields else ""

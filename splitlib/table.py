@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Maximum number of files that one call opens, because one deadline covers the whole call.
+# Maximum number of files that one call opens, because all of them share the call's deadline.
 _FILES_PER_CALL: Final = 500
 # Maximum size of a footer that is read for statistics, in bytes. A footer needs about 100 bytes per
 # column and row group.
@@ -300,8 +300,8 @@ class Table:
     ) -> list[FileBatch]:
         """Return batches of the files, with the column names that each file uses.
 
-        See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`. Files with the same
-        column names may be in several batches.
+        See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`. Several batches may have
+        the same column names.
         """
         connector = self.connector
         assert isinstance(connector, SupportsPhysicalNames)
@@ -400,7 +400,7 @@ def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Raise an error unless both have the same files. Rows of a missing file would be lost."""
+    """Raise an error unless ``found`` has the same files as ``files``, so that no rows are lost."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")

@@ -48,7 +48,7 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
 
 
 def reported(make: Callable[[], Report]) -> None:
-    """Pass the report on a finished plan to the log, the current span, and the callbacks.
+    """Pass the report on a finished plan to the log, the current span and the callbacks.
 
     Args:
         make: Function that returns the report. It is called only if something receives the report.
@@ -129,7 +129,7 @@ def _attributes(report: Report) -> dict[str, int | str]:
 WAIT_SECONDS = 1.0
 _EVERY_SECONDS = 0.2
 _showing = threading.Lock()
-"""Held while a progress line is shown, because several lines would overwrite each other."""
+"""Lock that is held while a progress line is shown. Several lines would overwrite each other."""
 
 
 class Progress:
@@ -202,7 +202,7 @@ def progress_of(describe: Callable[[], str], *, enabled: bool) -> Progress:
     Progress is shown only if standard error is a terminal, or in a Jupyter notebook.
 
     Args:
-        describe: As for :class:`Progress`.
+        describe: Function that returns the text to show. It is called in another thread.
         enabled: The setting ``show_progress``.
     """
     show: Callable[[str], object] | None = None

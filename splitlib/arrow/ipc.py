@@ -1,4 +1,4 @@
-"""Read untrusted bytes: checksums, and Arrow batches that are validated before use.
+"""Serialize Arrow batches with a checksum, and validate untrusted bytes when reading them.
 
 A checksum detects only accidental damage: anybody can compute one for bytes with false lengths and
 offsets. Most Arrow functions crash on such data. So this module returns a batch only after full
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 _TRAILER = struct.Struct("<4sI")  # format name, CRC-32 of all bytes before the trailer
 
-# Field numbers in Arrow's FlatBuffers tables Message (the first two) and RecordBatch.
+# Field numbers in Arrow's FlatBuffers tables: two of the table Message, and one of RecordBatch.
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
@@ -41,7 +41,7 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """Raised for bytes that this module did not write. Callers add the text to their own errors."""
+    """Raised for bytes that this module did not write. Callers quote its text in their errors."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:

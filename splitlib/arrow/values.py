@@ -70,7 +70,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """Return a regular expression that matches values of a type as text, and few other texts."""
+    """Return a regular expression that matches all castable texts of a type, and few others."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -128,9 +128,9 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
 
 
 def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) -> pa.Array:
-    """Cast ``values`` to ``kind``, halving arrays that cannot be cast to isolate the bad values.
+    """Cast ``values`` to ``kind``. Values that cannot be cast become null.
 
-    Bad values become null.
+    An array that cannot be cast is halved again and again, until the invalid values are isolated.
 
     Args:
         values: Values to cast.
@@ -159,7 +159,7 @@ def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) ->
 
 
 def ordinals(values: pa.Array) -> npt.NDArray[Any]:
-    """Convert values to a NumPy array with the same sort order. Nulls get an arbitrary value."""
+    """Convert values to a NumPy array with the same sort order. Nulls become an arbitrary value."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -174,7 +174,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to Arrow. Dates and timestamps are passed as units since 1970."""
+    """Convert Python values to an Arrow array. Dates and timestamps are units since 1970."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -208,7 +208,7 @@ def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
 
 
 def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Return each text's byte offset in the shared buffer, followed by the end of the last text."""
+    """Return the byte offset of each text in the shared buffer, and the end of the last text."""
     offsets = texts.buffers()[1]
     if not len(texts) or offsets is None:
         return np.zeros(1, np.int32)
@@ -402,7 +402,7 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Return for each time whether Arrow's wall-clock time in ``zone`` may be an hour off.
+    """Return a mask of the times whose wall-clock time in ``zone`` may be an hour off in Arrow.
 
     Arrow does not apply daylight saving after the year 2037.
     """

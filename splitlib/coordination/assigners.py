@@ -71,7 +71,8 @@ class FifoAssigner:
 class LocalityAssigner:
     """Prefers the oldest split on the reader's host, then the oldest split without known hosts.
 
-    Hosts are compared by name, ignoring case. Racks are not considered.
+    If there is neither, the reader gets the oldest split. Hosts are compared by name, ignoring
+    case. Racks are not considered.
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """Response when all splits are handed out. Splits of a failed reader may become available."""
+    """Response when all splits are handed out. Splits of a failed reader may still come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +261,9 @@ class DynamicFileSplitEnumerator:
     def add_splits_back(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Take splits back from a failed reader. Those that still match go to other readers.
+        """Take splits back from a failed reader. Splits that still match go to other readers.
 
-        Splits that were taken away from the reader before are ignored.
+        Splits that were already taken away from the reader are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -271,7 +271,7 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits that wait for a reader. The number is limited even for a large table."""
+        """Number of splits that wait for a reader. It is bounded, even for a large table."""
         with self._lock:
             self._receive()
             return len(self._assigner)

@@ -40,7 +40,8 @@ class Analysis:
         files: Number of files in the table, or in the partitions that the filters keep.
         learned: Number of files that have statistics after the analysis.
         young: Number of files that were written a moment ago. Their statistics are not kept,
-            because such a file could still be replaced by one with the same size and time.
+            because such a file could still be replaced by one with the same size and modification
+            time.
         footers_read: Number of footers read. The other files already had statistics.
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
@@ -165,7 +166,7 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
 def _pieces(
     listed: Iterable[pa.RecordBatch], *, has_jobs: bool
 ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Yield the listed files in batches, each with a flag: whether a job should read its footers.
+    """Yield batches of listed files, each with a flag: whether a job should read their footers.
 
     Args:
         listed: Batches of files.

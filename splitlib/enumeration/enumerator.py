@@ -225,7 +225,7 @@ class DynamicFileEnumerator:
 
     @property
     def metrics(self) -> ScanMetrics:
-        """Counts of the latest enumeration, also while it runs."""
+        """Counts of the latest enumeration, even while it runs."""
         return self._tally.metrics()
 
     def so_far(self) -> str:
@@ -332,7 +332,7 @@ class DynamicFileEnumerator:
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
-        """Return one mask for each earlier selection: the files that ``predicate`` keeps."""
+        """Return one mask per item of ``selected``, true for the files that ``predicate`` keeps."""
         kept: dict[int, pa.BooleanArray] = {}  # many selections have the same batch of partitions
         masks = []
         for some in selected:

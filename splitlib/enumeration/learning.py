@@ -102,7 +102,7 @@ class Learned(NamedTuple):
     read: npt.NDArray[np.intp]
     """Indexes of the files whose footers were read. The other files already had statistics."""
     old: pa.BooleanArray
-    """For each footer read, whether its statistics are kept. See :meth:`StatisticsStore.add`."""
+    """Mask of the read footers whose statistics are kept. See :meth:`StatisticsStore.add`."""
 
 
 def learn(
@@ -166,7 +166,7 @@ class Sample(NamedTuple):
 
 
 def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
-    """Read the statistics of a few files. For the arguments, see :func:`learn`."""
+    """Read the footer statistics of a few files. The arguments are as for :func:`learn`."""
     known = KnownStatistics(table, config)
     # The enumeration as a whole has no deadline here, because each footer has its own deadline.
     endless = replace(config, enumeration_deadline_seconds=0)

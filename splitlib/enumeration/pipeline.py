@@ -71,7 +71,7 @@ class MatchedPartitions:
         """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # The older predicate is used, because the older batch was not matched with the newer one.
+        # Use the older predicate, because these partitions were not matched with the newer one.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
@@ -99,8 +99,9 @@ class Neighbours:
 
     A group contains partitions that are close together: their files, including the files of
     partitions in between, probably fit in one page. A partition that is far from the others is a
-    group of its own. If the number of files or of partitions in between is unknown, groups are as
-    large as a page could cover. The response then shows how many partitions the page covered.
+    group of its own. If the average number of files per partition or the number of partitions in
+    between is unknown, groups are as large as a page could cover. The response then shows how many
+    partitions the page covered.
 
     Args:
         batches: Batches of matched partitions.
@@ -231,7 +232,7 @@ class ScanPipeline:
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield for each listing call a batch, and the offset and maximum length of a part."""
+        """Yield for each listing call a batch, and the offset and maximum length of its part."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)

@@ -1,4 +1,4 @@
-"""Selected files, the splits that they are cut into, and the ids of files and splits."""
+"""Cut selected files into splits, and compute the ids of files and splits."""
 
 from __future__ import annotations
 

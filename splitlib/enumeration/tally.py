@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
 
 
 class PartitionRanges:
-    """Records which partitions are read, in memory that does not grow with their number."""
+    """Records which partitions are read, as a bounded number of cells (runs of partitions)."""
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -61,7 +61,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return consecutive ranges of partitions. Ranges with and without reads alternate."""
+        """Return all partitions as consecutive ranges, alternately with and without reads."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -70,7 +70,7 @@ class PartitionRanges:
         return tuple(ranges)
 
     def _append(self, cells: Iterable[_Cell]) -> None:
-        """Append cells, and join each one with the previous cell if both fit into one."""
+        """Append cells. A cell is joined with the previous one if both together fit into one."""
         for cell in cells:
             if self._cells and self._cells[-1].total + cell.total <= self._width:
                 self._cells[-1] = self._cells[-1].joined(cell)
@@ -362,7 +362,7 @@ class ScanTally:
         )
 
     def _plan(self) -> str:
-        """Return a phrase for how partitions were requested, or an empty one if all were listed."""
+        """Return a phrase for how partitions were requested, or '' if all of them were listed."""
         with self._lock:
             requested = dict(self._asked_for)
         words = []
