@@ -1,4 +1,4 @@
-"""Join keys, and the partitions and files that match them.
+"""Match partitions and files with join keys.
 
 ``collector`` gathers keys into ``data``, which consists of ``domains``: values or ranges of some
 fields. ``matchers`` converts keys to the types of a table's columns, and compares them with

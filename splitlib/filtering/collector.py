@@ -32,8 +32,9 @@ class DynamicFilteringDataCollector:
         schema: Key fields, named like the columns of the added batches.
         threshold_bytes: Maximum size of the distinct keys, in bytes; 0 or less means no limit.
         max_values: Maximum number of distinct keys; None means no limit.
-        on_exceed: Behaviour above a limit. ``range`` keeps each field's values or, if there are too
-            many, their range. ``all`` keeps nothing, so that the filter prunes nothing.
+        on_exceed: What to keep above a limit. ``range`` keeps each field's values or, if there are
+            too many, their minimum and maximum. ``all`` keeps nothing, so the filter prunes
+            nothing.
         null_safe: Whether to keep keys that contain a null, for joins by ``<=>``. Joins by ``=`` do
             not need them.
     """
@@ -57,8 +58,8 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # Below the limits, the list has one table with all fields. Above a limit, it has one table
-        # for each field whose values are still within the limits.
+        # Below the limits, this list has one table with all fields. Above a limit, it has a table
+        # with one field for each field whose values are still within the limits.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []
@@ -95,7 +96,7 @@ class DynamicFilteringDataCollector:
         return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
 
     def _take_in(self) -> None:
-        """Merge the waiting batches into the kept values and ranges."""
+        """Merge the waiting batches into the kept values and ranges, within the limits."""
         if not self._waiting:
             return
         rows = pa.concat_tables(self._waiting)

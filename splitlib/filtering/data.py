@@ -30,7 +30,7 @@ from splitlib.filtering.domains import (
 )
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 
-# For each kind of serialized range part, such as "ranges[)", the brackets of its ranges.
+# Brackets of the ranges in a serialized domain, by the domain's kind, such as "ranges[)".
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
 KEY_LIMITS: Final = "filter_threshold_bytes or filter_max_values"
@@ -105,7 +105,7 @@ class DynamicFilteringData:
 
         Raises:
             InvalidFilter: for sequences of unequal length, values without a common Arrow type, or a
-                single value, such as a text, instead of a sequence.
+                single value, such as a string, instead of a sequence.
         """
         try:
             table = pa.table(columns_of(values))
@@ -136,8 +136,8 @@ class DynamicFilteringData:
         Ranges include both ends. None means an open end.
 
         Raises:
-            InvalidFilter: if the two ends do not have a common type with an order. Floats do not
-                count as ordered, because of NaN.
+            InvalidFilter: if the two ends do not have a common type that supports ranges. Floats do
+                not support ranges, because of NaN.
         """
         domains = []
         fields = []
@@ -340,13 +340,13 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
 
     Raises:
         InvalidFilter: if the values do not have a common Arrow type; for a single value, such as a
-            text, instead of a sequence; or if there are several fields and one is a set.
+            string, instead of a sequence; or if there are several fields and one of them has a set.
     """
     _refuse_unnamed(values, "{'field': [value, …]}")
     columns = {}
     for name, given in values.items():
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
-            # A text is iterable, but its characters are not the values that the user means.
+            # A string is iterable, but its characters are not the values that the user means.
             raise InvalidFilter(
                 f"The values of {name!r} are not a sequence: {given!r}.",
                 hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",

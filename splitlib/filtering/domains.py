@@ -127,7 +127,7 @@ def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueDomain:
-    """The condition that the values of some fields form one of several rows. Null equals null."""
+    """A condition: the values of some fields must equal one of several rows. Null equals null."""
 
     rows: pa.Table
     """The distinct, sorted rows, with one column per field."""
@@ -176,7 +176,7 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeDomain:
-    """The condition that the value of one field lies in one of several ranges."""
+    """A condition: the value of one field must lie in one of several ranges."""
 
     field: pa.Field
     ranges: Ranges
@@ -321,17 +321,22 @@ class Ranges:
         return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
-        """Return a mask of the values that lie in one of the ranges. It is true for null values."""
+        """Return a mask of the values that lie in one of the ranges. The mask is true for nulls."""
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return a mask of the pairs of bounds that overlap a range. Null means no bound."""
+        """Return a mask of the intervals that overlap one of the ranges.
+
+        Args:
+            lower: Lower bounds of the intervals; null means no bound.
+            upper: Upper bounds of the intervals; null means no bound.
+        """
         return self._overlap(lower, upper)
 
     def at_most(self, number: int) -> Self:
         """Return a copy with at most ``number`` ranges. Ranges with small gaps are merged.
 
-        If the type has no distance between values, the ranges are merged in equally large groups.
+        If the type has no distances between values, groups of about equally many ranges are merged.
 
         Args:
             number: Maximum number of ranges, at least 1.
@@ -355,9 +360,10 @@ class Ranges:
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
 
     def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return a mask of the pairs of bounds that overlap a range.
+        """Return a mask of the intervals from ``lower`` to ``upper`` that overlap a range.
 
-        Only the last range that begins before the upper bound can reach the lower bound.
+        It is enough to check the last range that begins before the upper bound, because earlier
+        ranges end earlier.
         """
         if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
             return self.at_most(1)._overlap(lower, upper)
@@ -376,21 +382,21 @@ class Ranges:
         )
 
     def _cut(self, at: list[int]) -> Self:
-        """Merge neighbouring ranges. Merged ranges start at index 0 and each index in ``at``."""
+        """Merge adjacent ranges. A merged range starts at index 0 and at each index in ``at``."""
         starts, ends = [0, *at], [*(number - 1 for number in at), len(self) - 1]
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """Return the approximate sizes of the gaps, or None for types that have no numbers."""
+        """Return the approximate gaps between ranges, or None if the type has no distances."""
         numbers = _numbers(pa.concat_arrays([self.lower[1:], self.upper[:-1]]))
         return None if numbers is None else numbers[: len(self) - 1] - numbers[len(self) - 1 :]
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Convert values to approximate numbers, or return None if their type has no distance."""
+    """Convert values to floats, approximately. Return None if the type has no distances."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        # Texts differ only after their common prefix. The next 8 bytes are read as a number.
+        # Skip the common prefix of all texts, and read the next 8 bytes of each text as a number.
         texts = values.cast(pa.binary()).to_pylist()
         pairs = enumerate(zip(min(texts, default=b""), max(texts, default=b""), strict=False))
         start = next((i for i, (one, other) in pairs if one != other), 0)

@@ -1,9 +1,9 @@
 """Match one filter with the values of many partitions, or the statistics of many files.
 
 Join keys are first converted to the partition key's type. This is done only if Spark's
-``fact.k = dim.k`` is true exactly for equal converted values. A key that has no equal value in the
-partition key's type matches no partition, such as a number out of range, a fraction for an integer
-key, or a time other than midnight for a date key. Other pairs of types prune nothing.
+``fact.k = dim.k`` is true exactly for equal converted values. Other pairs of types prune nothing.
+Some keys have no equal value in the partition key's type, and so match no partition: a number out
+of range, a fraction for an integer key, or a time other than midnight for a date key.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from splitlib.filtering.domains import Ranges
 from splitlib.hive.partition_values import TypedValues, comparable
 from splitlib.model import ColumnStatistics
 
-# Spark compares an integer with a decimal by converting it to a decimal of this precision. The
-# dictionary keys are integer widths in bits.
+# Spark compares an integer with a decimal by converting the integer to a decimal. This is the
+# decimal's precision, by the integer's width in bits.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _SPARK_MAX_PRECISION = 38
 
@@ -91,7 +91,7 @@ def _is_exact_number(kind: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return the number of digits before and after the point in Spark's decimal for this type."""
+    """Return the digits before and after the decimal point in Spark's decimal for this type."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return _INTEGER_DIGITS[kind.bit_width], 0
@@ -119,9 +119,9 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Return a mask of the times that are the first of their day.
+    """Return a mask of the times at which a day begins.
 
-    The first time is midnight, or a later time if a clock change skips midnight.
+    A day begins at midnight, or later if a clock change skips midnight.
     """
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
@@ -141,7 +141,8 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:
-        # Clocks of UTC are never set back. In other zones, two instants may share a local time.
+        # In a zone where clocks are set back, two instants have the same local time. In UTC, each
+        # instant has its own local time.
         return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:
@@ -176,7 +177,7 @@ class Matcher(Protocol):
 
 
 def are_in(columns: Sequence[Any], rows: Sequence[pa.Array]) -> Any:
-    """Return a mask of the rows of ``columns`` that are among the tuples in ``rows``.
+    """Return a mask of the rows in ``columns`` that equal one of the tuples in ``rows``.
 
     Args:
         columns: Arrays, or Arrow expressions that are evaluated later.
@@ -248,8 +249,8 @@ class ValueMatcher:
     ) -> None:
         """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
 
-        A check of each column alone keeps such a file if its accepted values are from different
-        tuples.
+        If each column were checked alone, a file would be kept whose bounds fit only the values of
+        different tuples.
         """
         left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():
@@ -294,7 +295,7 @@ class RangeMatcher:
 
 
 class _Ranks(NamedTuple):
-    """One column's sorted distinct keys, and each tuple's key as a rank (an index into them)."""
+    """One column's sorted distinct keys, and the rank (index in this order) of each tuple's key."""
 
     values: pa.Array
     """The key of each tuple."""

@@ -1,9 +1,10 @@
 """Compute the names of the partitions that a predicate can keep, so that only these are requested.
 
-A metastore returns thirty partitions by name ten times as fast as it lists a million. It looks up
-partitions by the text of their values, so this is safe only if each value has one spelling. Plain
-strings have one. For an integer key, ``k=05`` and ``k=5`` have the same value. So for other types,
-the user or a table property must guarantee that there is one spelling.
+In a table with a million partitions, a metastore returns thirty of them by name ten times as fast
+as it lists all. It looks up partitions by the text of their values, so this is safe only if each
+value has one spelling. Plain strings have one spelling. Integers may have several: ``k=05`` and
+``k=5`` are the same value. So for other types, the user or a table property must guarantee that
+there is only one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield tables of the values that the predicate can keep, as text, for leading partition keys.
+    """Yield tables of the leading partition keys' values that the predicate can keep, as text.
 
     The first table has as many leading keys as possible. Each following table has one key less.
     Each table has distinct, sorted rows that cover every partition that the predicate can keep.
@@ -98,7 +99,7 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
-    """Return groups of matchers. A partition is kept only if it matches all matchers of a group."""
+    """Return groups of matchers. A kept partition matches all matchers of at least one group."""
     for condition in predicate.static:
         if isinstance(condition, AnyOf):
             return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
@@ -123,7 +124,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the values that the strictest matcher allows for ``key``, or None without matchers."""
+    """Return the fewest values that a matcher allows for ``key``, or None if none restricts it."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers

@@ -1,7 +1,7 @@
 """Combine all filters on one table, and decide which partitions and files match.
 
 No other module decides this. If a comparison is not exact, the partition or file is kept, so a
-match is never dropped by mistake. :attr:`Predicate.filters` has the reasons for unused filters.
+match is never dropped by mistake. :attr:`Predicate.filters` says why a filter is not used.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Predicate:
         self.static = tuple(static)
         """Conditions other than join keys."""
         self.filters: tuple[FilterUse, ...]
-        """How each filter is used, for reports: join keys as passed, then other conditions."""
+        """How each filter is used, for reports: the join keys in order, then other conditions."""
         applied = []
         empty = False
         for data in filters:
@@ -97,7 +97,7 @@ class Predicate:
         applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
         named = self._on_learnable(filters)
         self.of_learned: Predicate | None = None
-        """The filters on learnable columns only; None if there are no such filters."""
+        """The filters on ``learnable`` columns only; None if there are no such filters."""
         if named:
             self.of_learned = Predicate(self._learnable, list(named.values()))
             for place, used in zip(named, self.of_learned.filters, strict=True):
@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the parts of filters that concern learnable columns, by index of the filter."""
+        """Return each filter restricted to the learnable columns, by index of the filter."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
@@ -307,8 +307,9 @@ class Predicate:
 def _without_padding(lower: pa.Array) -> pa.Array:
     """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
-    A value without its padding can be less than the stored bound. This happens if the bound has a
-    space, or a character that sorts before it, after the value's end. So the bound is cut there.
+    Without its padding, a value may sort below the bound. This happens if the bound continues after
+    the value with spaces, or with a character that sorts before the space. So the bound is cut at
+    such a character.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
@@ -375,7 +376,7 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None
-    # The ends become included, because an excluded end may have the same result as a value inside.
+    # Include both ends, because an excluded end and a value inside may have the same result.
     return Ranges(lower, upper)
 
 
@@ -385,7 +386,7 @@ def _is_own(field: PartitionField) -> bool:
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
-    """Return ``rows``, plus the wrong transform results that some faulty writers have stored."""
+    """Return ``rows``, plus the wrong transform results that some buggy writers have stored."""
     for field in fields:
         if field.transform is None or field.name.lower() not in rows.column_names:
             continue

@@ -27,7 +27,7 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
-# Properties that the text SerDes read. Other properties, such as statistics, are dropped, because
+# Properties that the text SerDes use. Other properties, such as statistics, are dropped, because
 # they would give every partition a different read format.
 _TEXT_PROPERTIES = (
     "colelction.delim",  # Hive misspells this property
@@ -218,7 +218,7 @@ class PartitionFiles:
     def _refuse_below(
         self, files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat
     ) -> None:
-        """Reject files in subdirectories of a partition if Spark uses Hive's reader.
+        """Reject files in subdirectories of a partition if Spark reads them with Hive's reader.
 
         Hive's reader raises an error for subdirectories.
         """
@@ -307,7 +307,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
     """Return a table's metadata. Call this inside a :func:`readable_metadata` block.
 
     Raises:
-        UnsupportedTable: if splitlib might return other rows of the table than Spark.
+        UnsupportedTable: if splitlib might return different rows than Spark.
     """
     parameters, storage = table.storage.parameters, table.storage
     _refuse_unreadable(table)
@@ -391,7 +391,7 @@ def _is_source(parameters: Mapping[str, str]) -> bool:
 
 
 def _spark_schema(parameters: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return Spark's schema as parsed JSON, or None if the table has none.
+    """Return Spark's schema as parsed JSON, or None if the table has no Spark schema.
 
     Spark stores it in several parameters, because metastores limit the size of a value.
     """

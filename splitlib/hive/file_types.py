@@ -1,7 +1,7 @@
 """Infer the columns of Parquet and ORC files with the types that Spark infers.
 
 Spark uses the file format's own types, not the Arrow schema that Arrow's writers add to a file.
-Arrow does not have some of Spark's types: VARIANT, GEOMETRY, intervals, times. A field of such a
+Some of Spark's types do not exist in Arrow: VARIANT, GEOMETRY, intervals, times. A field of such a
 type gets another Arrow type, and its metadata contains the Spark type under :data:`SPARK_FIELD`.
 """
 
@@ -107,7 +107,7 @@ def _own_field(field: Mapping[str, Any]) -> pa.Field:
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
-    """Return whether the field's Spark type and properties follow from its Arrow type."""
+    """Return whether the field's Arrow type is enough to derive its Spark type and properties."""
     if field.get("metadata"):
         return False
     if isinstance(field["type"], str):
@@ -128,7 +128,10 @@ def _named(field: pa.Field, kind: str) -> pa.Field:
 
 
 class _Walk:
-    """Walks through a file's Arrow schema and its Parquet columns together, in the same order."""
+    """Walks through a file's Arrow schema and its Parquet columns at the same time.
+
+    Both have the columns in the same order.
+    """
 
     def __init__(self, stored: Any, settings: Mapping[str, str]) -> None:
         self._leaves: Iterator[Any] = (stored.column(i) for i in range(len(stored)))
@@ -212,7 +215,7 @@ def variant_groups(text: str) -> set[tuple[str, ...]]:
             continue
         variant = _VARIANT.fullmatch(group[3])
         name = variant[1] if variant else _ANNOTATION.sub("", group[3])
-        # A repeated group is part of its parent list or map, and has no name in Arrow's schema.
+        # A repeated group belongs to the list or map above it, and has no name in Arrow's schema.
         above[len(group[1]) // 2 :] = [None if group[2] == "repeated" else name]
         if variant:
             found.add(tuple(part for part in above[1:] if part is not None))

@@ -112,7 +112,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """Parse the type at token ``at``. Return it (None if invalid) and the next token's index."""
+    """Parse the type at token ``at``. Return the type, or None if invalid, and the next index."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
@@ -271,8 +271,8 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # ``slashes`` has ascending positions. So if the first and last slash of a row lie inside
-        # its name, all slashes of the row do.
+        # The positions in a row are ascending. So if the first and the last slash of a row lie
+        # inside its name, all slashes of the row do.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
@@ -291,7 +291,7 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
 
 
 def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
-    """Return ``v`` from each part ``k=v``, and whether every ``k`` is ``key``, ignoring case.
+    """Return the ``v`` of each part ``k=v``, and whether every ``k`` is ``key``, ignoring case.
 
     Usually all parts have the same prefix ``k=``. This prefix is then removed without a regular
     expression, which is faster.
@@ -330,15 +330,15 @@ class TypedValues(NamedTuple):
     values: pa.Array
     """The values; null for the null partition and for undecided values."""
     undecided: pa.BooleanArray | None
-    """True for text that Arrow and Spark might read as different values. Such a partition must
-    never be pruned. None means that no value is undecided."""
+    """Mask of texts that Arrow and Spark might parse to different values. Their partitions must
+    never be pruned. None means that there are no such texts."""
 
 
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """Parse a partition column's values to the type of ``key``.
 
-    A text value is undecided unless Arrow's parser and Spark's cast give the same value. Other
-    values are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
+    A text value is undecided unless Arrow's parser and Spark's cast give the same value. Values of
+    other types are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -352,7 +352,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
 
 
 def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Replace the values that Spark parses differently from the text in ``column`` by nulls."""
+    """Replace each value by null if Spark parses a different value from the text in ``column``."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
         plain = r"^(?i:nan)$"  # NaN without sign or payload

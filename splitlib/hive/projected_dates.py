@@ -56,8 +56,8 @@ class DateFormat:
         pattern: The pattern, such as ``yyyy/MM/dd``.
 
     Raises:
-        UnsupportedTable: if the pattern has other fields, or skips a field, such as the month
-            between year and day.
+        UnsupportedTable: if the pattern has other fields, or has a gap between its fields, such as
+            year and day without month.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -88,7 +88,7 @@ class DateFormat:
         self._text = re.compile("".join(texts), re.ASCII)
 
     def write(self, moment: datetime) -> str:
-        """Format ``moment`` with this pattern, and cut off units that the pattern does not have."""
+        """Format ``moment`` with this pattern. Units that the pattern does not have are cut off."""
         written = []
         for part in self._parts:
             if isinstance(part, str):

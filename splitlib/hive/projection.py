@@ -45,13 +45,14 @@ class Projected(ABC):
     def position(self) -> Callable[[Any], int | None] | None:
         """Function that maps a projected value to its number, and any other value to None.
 
-        This property is None if the number can only be found by comparing with every value.
+        This property is None if there is no such function. The number can then only be found by
+        comparing with every projected value.
         """
         return None
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function that maps a number to a value of the key's type.
+        """Function that maps a number to the projected value, in the key's type.
 
         This property is None unless greater numbers have greater values.
         """

@@ -20,8 +20,8 @@ from splitlib.model import FIELD_ID, INITIAL_DEFAULT
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
-# Old writers used the Julian calendar for early dates, but Spark does not. From these dates on,
-# both calendars agree in every time zone.
+# Old writers used the Julian calendar for early dates, but Spark uses the Gregorian calendar. From
+# these dates on, both kinds of writers store the same values in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
@@ -99,7 +99,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
     """Return whether Spark can read a column of type ``kind`` as ``target``.
 
-    If it can, converting a value that does not fit ``target`` may still raise an error.
+    Even if it can, a value that does not fit ``target`` may raise an error when it is converted.
     """
     of = pa.types
     if of.is_null(kind):

@@ -61,7 +61,9 @@ class RowGroupFilter:
         fit: Fit,
         find: Find = by_name,
     ) -> list[int]:
-        """Return the indexes of the row groups that may contain a join key, by their statistics.
+        """Return the indexes of the row groups that may contain a join key.
+
+        Row groups are checked by their statistics in the footer.
 
         Args:
             metadata: The footer of the file.
@@ -118,7 +120,7 @@ def _of_group(
 ) -> tuple[Any, Any, bool | None, bool | None]:
     """Return a column's statistics in a row group: (lower, upper, has_null, has_value).
 
-    Each of them is None if it is unknown.
+    An unknown value is None.
     """
     row_group = metadata.row_group(group)
     found = None if index is None else row_group.column(index).statistics

@@ -52,8 +52,8 @@ def read_split(
         storage: Storage client that opens the file; by default one without options.
         row_groups: Filter that skips Parquet row groups without join keys; None means no filter.
         batch_rows: Maximum number of rows in a batch.
-        verify: Whether to compare the file's modification time with the listing. The size is always
-            compared.
+        verify: Whether to also compare the file's modification time with the listing. Its size is
+            always compared.
         find: Function that finds the columns in the file.
         deleted: Positions of rows to leave out. Required for a split with delete files.
         pre_buffer: Whether Arrow's I/O threads may read ahead. Must be false if such a thread calls
@@ -94,7 +94,7 @@ def read_split(
 def _batch(
     schema: pa.Schema, columns: Mapping[str, pa.Array], constant: Mapping[str, pa.Array], rows: int
 ) -> pa.RecordBatch:
-    """Return a batch of the file's columns and the constant ones. Missing columns are null."""
+    """Return a batch of the file's columns and the constant columns. Missing columns are null."""
     fields = [field.remove_metadata() for field in schema]
     arrays = [
         columns[field.name]

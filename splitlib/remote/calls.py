@@ -47,7 +47,7 @@ class Limit:
     def throttled(self, began: float, now: float) -> None:
         """Record a throttled call, and halve the limit.
 
-        A call that began before the limit was last halved is ignored: it ran under the old limit.
+        A call that began before the last halving is ignored, because it ran under the old limit.
 
         Args:
             began: Time when the call began, in seconds.
@@ -116,7 +116,7 @@ class Pace:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Make waiting threads check whether their call was abandoned."""
+        """Wake the waiting threads, so that they check whether their call was abandoned."""
         with self._changed:
             self._changed.notify_all()
 
@@ -132,7 +132,7 @@ _current = threading.local()
 
 
 class UnforkedCondition(threading.Condition):
-    """A condition that raises in forked processes, where its lock might never be released."""
+    """A condition variable that raises an error in forks, where its lock might stay locked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ class Workers:
         return task
 
     def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
-        """Submit one task per argument at once, and return an iterator of the results in order."""
+        """Submit a task for every argument, and return an iterator of the results in order."""
         tasks = [self.submit(partial(work, one)) for one in arguments]
         return (task.outcome.result() for task in tasks)
 
@@ -380,7 +380,7 @@ class BoundedCalls:
 
 
 def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
-    """Run one call in its own thread, with the deadlines from ``config``.
+    """Run one call in its own thread, with the deadlines from ``config``, and return its result.
 
     Raises:
         SourceUnavailable: if the deadline has passed.

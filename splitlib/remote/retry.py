@@ -15,17 +15,17 @@ from splitlib.remote.calls import Call, current_call, working_on
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
-# The pause stops growing after this many doublings, because calls to a throttling source may be
+# Number of doublings after which the pause stops growing. Calls to a throttling source may be
 # retried many times.
 _DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
-    """Return the result of ``call``, retried while it raises :class:`SourceUnavailable`.
+    """Return the result of ``call``, and retry it while it raises :class:`SourceUnavailable`.
 
-    Each pause is random between zero and a bound that doubles ("full jitter"). This keeps the
-    clients of a restarted server from all retrying at the same moment. All attempts share the
-    deadline of the call that this thread runs, or of a new call if it runs none.
+    Each pause is random between zero and a bound that doubles ("full jitter"). Otherwise all
+    clients of a restarted server would retry at the same moment. All attempts share one deadline:
+    that of the thread's current call, or a new deadline outside of a call.
 
     A source that throttles is still available. So throttled calls do not count as attempts, as long
     as a call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.
@@ -62,7 +62,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 @contextmanager
 def _turn(call: Call) -> Iterator[None]:
-    """Wait until the pace allows the call. A nested call does not wait again."""
+    """Wait until the call's pace allows it to run. A nested call does not wait again."""
     pace = call.pace
     if pace is None:
         yield
