@@ -1,8 +1,8 @@
-"""An Arrow filesystem that converts files, and the conversion of filters to Arrow expressions.
+"""Convert files that Arrow would read differently from Spark, and convert filters to expressions.
 
 Arrow's own readers find columns by name, cast them by Arrow's rules, and do not apply delete files.
-A file that they would read differently from Spark is read by :mod:`splitlib.reading`, and appears
-to Arrow as a file in Arrow's IPC format.
+If this would give other rows than Spark's readers, :mod:`splitlib.reading` reads the file. Arrow
+then gets the rows as a file in Arrow's IPC format.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Converted:
 
 
 class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
-    """Serves the files of one dataset to Arrow, read-only. Thread-safe.
+    """A read-only filesystem from which Arrow reads the files of one dataset. Thread-safe.
 
     Args:
         storage: Storage client that opens the files.
@@ -106,7 +106,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return name
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for random access. A registered split is read and converted here."""
+        """Open a file for random access. A split that is to be converted is converted here."""
         with self._checked():
             part = self._converted.get(path)
             if part is None:
@@ -165,7 +165,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 verify=self._verify,
                 find=part.find,
                 deleted=deleted,
-                pre_buffer=False,  # Because one of Arrow's I/O threads calls this function.
+                pre_buffer=False,  # Required, because Arrow's I/O threads call this function.
             ):
                 writer.write_batch(batch)
         return sink.getvalue()
@@ -200,7 +200,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
 
 def _spelling(path: str) -> str:
-    """Normalize a path, so that paths that differ only in ``file:`` or the S3 scheme are equal."""
+    """Normalize a path: drop ``file:``, use one scheme for S3, and merge repeated slashes."""
     return re.sub("(?<!:)/{2,}", "/", located(path).path)
 
 
@@ -250,7 +250,7 @@ def _refuse_ambiguous(used: Iterable[str], names: Sequence[str]) -> None:
 def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, pa.Field]) -> None:
     """Reject ranges with an end that is not a value of the column's type.
 
-    Pruning treats such an end as open. A condition on rows would then match too many rows.
+    Pruning treats such an end as open. As a condition on rows, the range would match too many rows.
     """
     for domain in data.domains:
         if isinstance(domain, RangeDomain):
@@ -270,7 +270,7 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
 
 
 def _comparable(column: pa.Field) -> pc.Expression:
-    """Return an expression for a column's values, normalized as ``comparable`` does for keys."""
+    """Return an expression for a column's values, normalized like keys by ``comparable``."""
     field = pc.field(column.name)
     if pa.types.is_floating(column.type):
         # The sum turns -0.0 into 0.0. It also keeps Arrow from skipping row groups by the column's

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# A limit that keeps all rows. DuckDB pushes column selections below a limit, but no conditions.
+# A row limit that keeps all rows. Below a limit, DuckDB passes column selections to Arrow, but no
+# conditions.
 _ALL_ROWS = 2**63 - 1
 
 
@@ -104,7 +105,8 @@ class _ForDuckDB(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no typ
     """A dataset whose scans never block a thread that holds Python's global interpreter lock.
 
     DuckDB calls a scanner's ``to_reader``. PyArrow's own ``to_reader`` holds the lock when it
-    starts the scan (PyArrow 26). It may then wait for a thread that needs the lock to open a file.
+    starts the scan (PyArrow 26). Then it may wait forever for a thread that needs the lock to open
+    a file.
     """
 
     def __init__(self, source: ds.Dataset) -> None:
@@ -277,8 +279,8 @@ class DatasetMaker:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
         if columns != "name":
-            # Partition columns are read from the file if it has them. Files of a migrated table may
-            # lack them.
+            # Partition columns are read from the file, if the file has them. Files in a migrated
+            # table may not have them.
             own = find(stored, list(self._schema))
             constants = {n: value for n, value in constants.items() if n not in own}
         data = [field for field in self._schema if field.name not in constants]
@@ -341,7 +343,7 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
                 hint=NATIVE,
             )
         exact = typed.values
-        if pa.types.is_floating(source.type):  # Parsing has replaced -0.0 with 0.0.
+        if pa.types.is_floating(source.type):  # Parse again, because parsing replaced -0.0 by 0.0.
             exact = try_cast(column, source.type)
         found[source.name] = exact.cast(source.type)
     return found

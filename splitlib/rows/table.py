@@ -35,9 +35,9 @@ class ReadableTable(Table):
 
     Methods that take ``filters`` combine them with AND. :meth:`partitions` and :meth:`files` may
     return partitions and files without matching rows, because they check only partition values and
-    statistics. The other methods return exactly the matching rows: those whose values are among the
-    keys of every filter, or in its ranges. Null equals null; for a join by ``=``, pass
-    ``data.without_nulls()``.
+    statistics. The other methods return exactly the matching rows. A row matches if, for every
+    filter, its values are among the filter's keys or in its ranges. Null equals null; for a join by
+    ``=``, pass ``data.without_nulls()``.
     """
 
     def partitions(
@@ -131,7 +131,7 @@ class ReadableTable(Table):
         from splitlib.rows.dataset import DatasetMaker
 
         settings = self._settings(config)
-        given = [DynamicFilteringData.of(data) for data in filters]  # Dicts are accepted too.
+        given = [DynamicFilteringData.of(data) for data in filters]  # A filter may also be a dict.
         return DatasetMaker(self, given, settings, partial(self._checked, settings)).make()
 
     def to_polars(

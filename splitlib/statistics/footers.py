@@ -103,7 +103,7 @@ def can_learn(column: pa.Field) -> bool:
 def learnable(columns: Iterable[pa.Field]) -> pa.Schema:
     """Return a schema of the columns that :func:`can_learn` accepts.
 
-    Columns whose name is the same as another column's, ignoring case, are left out.
+    Columns whose names differ only in case are left out.
     """
     columns = list(columns)
     names = [column.name.lower() for column in columns]
@@ -178,8 +178,8 @@ def _known(
     if found is None:
         return None, None, None, None
     has_null = has_value = None
-    # In a case-sensitive session, a column whose name differs in case is missing from the file and
-    # reads as null. So the null count is used only if the name matches exactly.
+    # In a case-sensitive session, Spark does not find a column whose name differs in case, and
+    # returns nulls. So the null count is used only if the name matches exactly.
     if found.has_null_count and exact:
         has_null, has_value = found.null_count > 0, found.null_count < group.num_rows
     if not found.has_min_max:
@@ -246,8 +246,8 @@ def _integer(
     unsigned = not logical.get("isSigned", True)
     if unsigned and not ordered:
         return None
-    # Values wrap around if the table's type is narrower than the stored one, and unsigned values
-    # above the signed range become negative. Then neither bound holds.
+    # Values overflow if the table's type is narrower than the stored type. Unsigned values above
+    # the signed range become negative. In both cases, neither bound is valid.
     least = 0 if unsigned else -(1 << (kind.bit_width - 1))
     most = (1 << (kind.bit_width - 1)) - 1
 
@@ -262,9 +262,9 @@ def _date(low: int, high: int) -> tuple[Bound, Bound]:
 
 
 def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
-    """Return both bounds, with None for a bound below ``first``.
+    """Return both bounds, but None in place of a bound below ``first``.
 
-    Calendar conversion never moves a value across ``first``, so the other bound still holds.
+    Calendar conversion never moves a value across ``first``, so the other bound stays valid.
     """
     return low if low >= first else None, high if high >= first else None
 

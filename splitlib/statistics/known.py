@@ -186,9 +186,9 @@ def _latest(rows: pa.Table) -> pa.Table:
 class KnownStatistics:
     """Statistics of one table's files, in memory and in ``statistics_location``.
 
-    Errors from ``statistics_location`` are logged, and only make planning slower. An instance is
-    used for one plan. So it also keeps the statistics of files that are too young to be kept for
-    later plans.
+    Errors from ``statistics_location`` are logged, and only make planning slower. Each plan has its
+    own instance, which also keeps statistics of files that are too young to be kept for later
+    plans.
 
     Args:
         table: The table.

@@ -24,7 +24,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """Return the Arrow type in which a column's bounds are kept. Time zones become UTC."""
+    """Return the Arrow type in which a column's bounds are stored. Time zones become UTC."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind
@@ -119,7 +119,7 @@ class FileGroups:
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
             if not all(np.array_equal(other, parents) for other, _ in parts.values()):
-                continue  # a file has changed between the reads of two columns
+                continue  # a file changed after one column was read and before another was read
             mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]
             matched += np.bincount(inside[mask], minlength=files)
@@ -154,7 +154,7 @@ class MatchedGroups:
     """Byte range of each matching row group in its file: fields ``start`` and ``end``."""
 
     def places_of_each(self) -> pa.ListArray:
-        """Return one list per file: its matching row groups' byte ranges, or null if unknown."""
+        """Return a list per file: byte ranges of its matching row groups, or null if unknown."""
         ends = np.searchsorted(self.files, np.arange(len(self.keeps) + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(ends), self.places, mask=pa.array(~self.known))
 

@@ -20,8 +20,8 @@ from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all tables' statistics in memory, in bytes."""
-# Minimum age of files whose statistics are kept. Storage may round times to seconds, so a younger
-# file could be replaced unnoticed by another file with the same size and time.
+# Minimum age of files whose statistics are kept. Storage may round modification times to seconds,
+# so a younger file could be replaced unnoticed by another file with the same size and time.
 _YOUNG_MS: Final = 2_000
 
 Ints = npt.NDArray[np.int64]
@@ -78,8 +78,8 @@ class StatisticsStore:
     Args:
         most_bytes: Maximum size of the content, in bytes.
         clock: Function that returns the time in seconds since the epoch.
-        keeps_young: Whether to also keep statistics of files that are so young that another file
-            could replace them unnoticed.
+        keeps_young: Whether to also keep statistics of files so young that another file could
+            replace them unnoticed.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class StatisticsStore:
             return self._loaded.get(column, frozenset())
 
     def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
-        """Record that saved files were loaded. The record is dropped together with the column."""
+        """Record that a column's saved files were loaded, until its statistics are dropped."""
         with self.lock:
             self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from splitlib.errors import ConfigError
 
-# Options that several fsspec filesystems share, and that do not affect listings.
+# Options of several fsspec filesystems that do not affect listings.
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "default_block_size",
@@ -76,7 +76,7 @@ _renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKe
 
 
 class _NativeThreads:
-    """Whether this process has obstore's threads. obstore does not restart them after a fork."""
+    """State of obstore's threads in this process. obstore does not restart them after a fork."""
 
     started = False
     are_lost = False

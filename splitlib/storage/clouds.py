@@ -91,7 +91,10 @@ class AzureSettings:
 
     @classmethod
     def _from_abfs(cls, given: Mapping[str, str]) -> Self:
-        """Create settings with the first one set of account key, SAS token and client secret."""
+        """Create settings with the account key, the SAS token or the client secret.
+
+        If several of them are set, the first one is used.
+        """
         if key := given.get("account.key"):
             return cls(account_key=key)
         if signature := given.get("sas.fixed.token"):
@@ -117,7 +120,7 @@ class AzureSettings:
         return cls(**found)
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return the adlfs options for settings that come from Hadoop or PyIceberg."""
+        """Return adlfs options. Only settings that come from Hadoop or PyIceberg are included."""
         return {name: value for name in _NAMES if (value := getattr(self, name))}
 
     def to_hadoop(self, authority: str) -> dict[str, str]:
@@ -165,7 +168,7 @@ class AzureSettings:
         }
 
     def _connected(self) -> AzureSettings:
-        """Return the settings from the connection string, or ``self`` if there is none."""
+        """Convert the connection string to settings, or return ``self`` if there is none."""
         if not self.connection_string:
             return self
         pairs = (part.partition("=") for part in self.connection_string.rstrip(";").split(";"))
@@ -298,7 +301,7 @@ class GcsSettings:
         return {"gs": cls(token, given.get("fs.gs.project.id"))}
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return the gcsfs options for settings that come from Hadoop."""
+        """Return gcsfs options. Only settings that come from Hadoop are included."""
         options = {"token": self.token, "project": self.project}
         return {name: value for name, value in options.items() if value}
 

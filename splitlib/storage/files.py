@@ -34,7 +34,7 @@ class Level(NamedTuple):
     requests: int
     """Number of list requests (pages) that were sent."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored subdirectories, such as ``_delta_log``. They reveal the table format."""
+    """Names of ignored subdirectories, such as ``_delta_log``, which identify a table format."""
 
 
 def is_data(name: str) -> bool:
@@ -84,7 +84,7 @@ def of_directories(
 def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Return each file's directory, as an index into ``prefixes``, and its path below it.
+    """Return each file's directory, as an index into ``prefixes``, and its path in this directory.
 
     The index is null for files in other directories, and for files that Spark ignores.
     """

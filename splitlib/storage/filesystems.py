@@ -72,8 +72,8 @@ class Filesystems:
     def group_of(self, place: Location) -> str:
         """Return the key of the options that apply to a location.
 
-        This is the location's store, such as ``s3://bucket``, if the store has its own options.
-        Otherwise it is the protocol, such as ``s3``.
+        The key is the location's store, such as ``s3://bucket``, if this store has its own options.
+        Otherwise the key is the protocol, such as ``s3``.
         """
         has_own = isinstance(self._options, OptionsByProtocol) and place.store in self._options
         return place.store if has_own else place.protocol
@@ -136,7 +136,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
 
     Raises:
         MissingPartition: if the directory does not exist.
-        SourceUnavailable: if the storage listed another directory.
+        SourceUnavailable: if the storage returned another directory's listing.
     """
     base = local_path(location).rstrip("/")
     itself = fs._strip_protocol(path)

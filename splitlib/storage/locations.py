@@ -131,8 +131,8 @@ class AllowedLocations:
     Storage clients do not agree on the meaning of some locations: ``..`` may be the parent
     directory or a name, and ``?``, ``#`` and ``;`` may end the path. A location must be allowed in
     all of its possible meanings. Control characters and leading white space are rejected, because
-    some clients drop them. Symbolic links on the local disk are followed, both in allowed and in
-    checked locations.
+    some clients drop them. Symbolic links on the local disk are followed, in both the allowed and
+    the checked locations.
 
     Args:
         prefixes: Allowed locations, as absolute paths and URIs.
@@ -219,7 +219,7 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all possible meanings of a location. Allowed prefixes have only the first meaning."""
+    """Return all possible meanings of a location. For allowed prefixes, only the first is used."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:

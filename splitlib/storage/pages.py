@@ -97,7 +97,7 @@ FLAT: Final = StoreKind()
 
 
 class StoreOf(Protocol):
-    """Function that creates the object that lists a bucket: an obstore store or a `ShownPages`."""
+    """Function that creates the lister of a bucket: an obstore store or a `ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store for ``bucket``."""
@@ -119,7 +119,7 @@ class ShownPages(ABC):
 
 
 class Confirmation(Protocol):
-    """Checks with another client that obstore's listings are complete."""
+    """Checks with another storage client that obstore's listings are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
         """Check that a directory has no object after a key.
@@ -212,7 +212,7 @@ class PagedListing:
         """List pages until they cover at least the first directory. Often one page is enough.
 
         A page may contain objects from several directories, from their subdirectories, and from
-        directories in between. Where possible, the next page skips objects that were not requested.
+        directories in between. The next page skips a subdirectory that was not requested.
 
         Args:
             bucket: Bucket name.

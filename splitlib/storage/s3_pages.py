@@ -178,7 +178,7 @@ class _Keys:
 
 
 class _Page:
-    """One page of a listing. Its methods for the XML parser fill it from the response."""
+    """One page of a listing. An XML parser calls its methods to fill it from the response."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -273,7 +273,7 @@ def _named(name: str, is_encoded: bool) -> str:
 
 
 def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
-    """Parse a page of a listing while the pieces of its response are received."""
+    """Parse a page of a listing while its response is received in pieces."""
     page = _Page(where)
     parser = expat.ParserCreate()
     parser.buffer_text = True

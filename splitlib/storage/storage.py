@@ -32,7 +32,7 @@ from splitlib.storage.s3 import S3Settings
 _log = get_logger(__name__)
 # Name suffix of S3 directory buckets. S3 lists their keys unordered, and only from the first key.
 _UNORDERED_BUCKET = "--x-s3"
-# Maximum number of buckets in one call that lists several directories per page.
+# Maximum number of buckets in a call that lists several directories per page.
 _BUCKETS = 4
 CLOUDS: Final[Mapping[str, type[S3Settings | GcsSettings | AzureSettings]]] = {
     "s3": S3Settings,
@@ -174,7 +174,7 @@ class Storage:
             except MissingPartition:
                 if here == location or not located(here).is_on_object_store:
                     raise
-                continue  # all objects of this directory were deleted after its parent was listed
+                continue  # this directory's objects were deleted after its parent was listed
             yield level
             below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
             for directory in below:
@@ -285,7 +285,7 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return a listing that can list all directories, and their indexes by bucket and path.
+        """Return the lister for all locations, and each location's index by bucket and path.
 
         An example of the indexes is ``{"bucket": {"sales/day=1/": 0}}``.
         """
@@ -337,7 +337,7 @@ class Storage:
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        # This skips the check of allowed locations, because they may not include the whole bucket.
+        # Do not check allowed_locations here, because it may not include the whole bucket.
         fs, path = self._filesystems.of(bucket)
         try:
             fs.ls(path)

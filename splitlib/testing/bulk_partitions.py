@@ -98,7 +98,8 @@ def _message(error: BaseException) -> str:
     """Return the database's error message.
 
     For every Java error, PySpark requests details from its session's JVM, even if the error comes
-    from another JVM. This request raises a new error, whose causes lead to the original error.
+    from another JVM. Then this request raises a new error, and the original error is one of its
+    causes.
     """
     from py4j.protocol import Py4JJavaError
 

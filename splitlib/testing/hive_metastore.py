@@ -160,16 +160,16 @@ class HiveMetastore:
         Args:
             database: Name of the database.
             table: Name of the table.
-            values: One tuple per partition, with one text per partition key. None and the empty
-                text mean Hive's default partition.
+            values: One tuple per partition, with one string per partition key. None and the empty
+                string mean Hive's default partition.
             locations: One location per partition; by default subdirectories of the table's
                 location with Hive's partition names.
 
         Raises:
             RuntimeError: if the metastore is not running.
             LookupError: if the table does not exist.
-            ValueError: if the table is not partitioned, a tuple does not have one text per key, or
-                a partition already exists. In these cases, no partition is added.
+            ValueError: if the table is not partitioned, a tuple does not have one string per key,
+                or a partition already exists. In these cases, no partition is added.
         """
         if self._gateway is None:
             raise RuntimeError("the metastore is not running, call start() first")
@@ -245,7 +245,7 @@ class HiveMetastore:
         jvm.java.lang.Thread(runnable, self.uri).start()
 
     def _close_database(self) -> None:
-        """Stop the server and shut Derby down, so that the next start needs no recovery."""
+        """Stop the server and shut Derby down, so that the next start needs no crash recovery."""
         from py4j.protocol import Py4JError
 
         if self._server is None:

@@ -28,7 +28,7 @@ class QueryCounts:
         files_read: Number of files that the scans of partitioned tables opened.
         bytes_read: Total size of these files, in bytes. In columnar files, Spark reads only the
             columns that it uses.
-        seconds: Time to build and run the query until its last row, in seconds.
+        seconds: Time to build the query and fetch its last row, in seconds.
         result: Rows that the query returned.
     """
 
@@ -44,7 +44,7 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
     """Build and run a query, and return its counts and result.
 
     The counters belong to the JVM, so no other query may run at the same time. Spark caches
-    listings; to measure without them, call ``spark.catalog.refreshTable`` first.
+    listings. To measure without cached listings, call ``spark.catalog.refreshTable`` first.
 
     Args:
         spark: A classic session. Spark Connect provides neither counters nor plans.
