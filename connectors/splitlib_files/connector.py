@@ -233,7 +233,7 @@ def _storage(options: Mapping[str, Any]) -> Storage:
 
 
 def _merges(form: str, options: Mapping[str, Any]) -> bool:
-    """Return whether to merge the columns of all files, as the options or Spark's setting say.
+    """Return whether to merge the columns of all files, from the options or Spark's setting.
 
     Raises:
         ConfigError: if ``merge_schema`` is neither true nor false, or is true for a format other

@@ -39,7 +39,7 @@ DATE, STRING, NULL = pa.date32(), pa.string(), pa.null()
 
 
 def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
-    """Return the type of one value in a directory name, or Arrow's null type for a null partition.
+    """Return the type of a value in a directory name, or Arrow's null type for the null partition.
 
     Args:
         text: The value, still escaped.
@@ -120,7 +120,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return the precision of a decimal type that can hold all values of a type.
+    """Return the decimal precision that is enough for all values of a type.
 
     Return None for types other than int, long and decimal.
     """
@@ -130,7 +130,7 @@ def _digits(kind: pa.DataType) -> int | None:
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Return the number of digits if ``text`` is a whole number of up to 38 digits, or None."""
+    """Return the number of digits in ``text``, or None if it is not an integer or has over 38."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

@@ -31,7 +31,7 @@ _LOGS = {
 
 
 class Layout:
-    """The table's directories, as they are when the table is opened.
+    """The table's directories, at the time when the table is opened.
 
     Args:
         storage: Access to the directories.
@@ -58,9 +58,9 @@ class Layout:
     def first_file(self) -> str | None:
         """Return the relative path of the first data file, or None if there is no data file.
 
-        Spark, too, uses the columns of the first file in path order. In a partitioned table, files
-        next to the partition directories are ignored. In other tables, only files in the root
-        directory are data files.
+        "First" means first in path order, because Spark uses the columns of this file too. In a
+        partitioned table, files next to the partition directories are ignored. In other tables,
+        only files in the root directory are data files.
 
         Raises:
             UnsupportedTable: if all files lie in directories that are not partitions.

@@ -28,7 +28,7 @@ class Values(NamedTuple):
     columns: pa.RecordBatch
     """One column per key."""
     are_of_type: pa.BooleanArray
-    """For each directory, whether all its values could be converted to the types of their keys."""
+    """Mask of the directories whose values could all be converted to the types of their keys."""
 
 
 class DirectoryNames:
@@ -36,8 +36,8 @@ class DirectoryNames:
 
     Args:
         escapes: ``spark``: each escape is a character, as in Hive and Spark. ``utf-8``: each escape
-            is a byte of UTF-8, as written by pyarrow, Polars and DuckDB. None: unknown, so a name
-            with different values in the two encodings raises an error.
+            is a byte of UTF-8, as written by pyarrow, Polars and DuckDB. None: the encoding is
+            unknown, so a name with different values in the two encodings raises an error.
     """
 
     def __init__(self, escapes: Escapes | None) -> None:

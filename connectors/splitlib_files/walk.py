@@ -140,7 +140,7 @@ class Walk:
 
         Args:
             parents: The directories, relative to the root.
-            level: Number of the key in the names of their subdirectories, counted from 1.
+            level: Number of the key, from 1, that the names of their subdirectories contain.
         """
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
@@ -157,15 +157,15 @@ class Walk:
                 matching = directories.filter(self._predicate.match(values)).to_pylist()
                 yield from self._below(matching, level + 1)
             else:
-                # The last level is not filtered here, because the engine filters partitions, and
-                # counts those that it drops.
+                # Do not filter the last level here, because the engine filters partitions, and
+                # counts the partitions that it drops.
                 requests, self._requests = self._requests, 0
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
-        """Reject directories that contain files although their values do not fit the key types.
+        """Reject directories that have values of the wrong type, and contain files.
 
-        Directories without files are accepted, because type inference ignores them.
+        Such directories without files are accepted, because type inference ignores them.
 
         Raises:
             SourceError: if a directory has files; the message names the directory.
@@ -183,13 +183,13 @@ class Walk:
         if self._top is not None and parents == [""]:
             levels = [self._top]
         else:
-            # Start threads for this listing only, because the caller may never request another.
+            # Stop the threads after this listing, because the caller may never request another one.
             with Workers(_THREADS, "splitlib-walk") as pool:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
             # Spark ignores files next to the directories of the first partition key, but raises an
-            # error for files on the levels between them and the partitions.
+            # error for files in directories between this level and the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(
                     f"File {level.files[0].path!r} is in a directory above the partitions of "

@@ -98,16 +98,16 @@ class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typ
 class MetastoreClient:
     """The read-only metastore calls that splitlib needs. Thread-safe: one call at a time.
 
-    When a connection fails, the call is repeated once on each of the other addresses. This is safe
-    because all calls only read.
+    When a connection fails, the call is repeated once at each of the other addresses. This is safe,
+    because no call changes anything.
 
     Args:
         addresses: Addresses to try in turn. Each call starts with the address that worked last.
         security: How connections are secured.
         catalog: Catalog of the metastore, or None for the server's default catalog.
         connect_timeout_seconds: Time limit for opening a connection, in seconds.
-        timeout_seconds: Time limit for a complete response, in seconds. If the call has a
-            deadline, the time until then is divided among the remaining attempts.
+        timeout_seconds: Time limit for a complete response, in seconds. If the call has a deadline,
+            the remaining time is divided among the remaining attempts.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class MetastoreClient:
         ]
 
     def _in_catalog(self, database: str) -> str:
-        """Return a database's name, prefixed with the catalog as Hive 3 and later parse it."""
+        """Return a database's name with the catalog as a prefix, in the syntax of Hive 3."""
         return database if self._catalog is None else f"@{self._catalog}#{database}"
 
     def close(self) -> None:
@@ -263,7 +263,7 @@ class MetastoreClient:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
                 except BaseException:
-                    # After Ctrl-C the response still arrives, and the next call would read it.
+                    # After Ctrl-C the response may still arrive, and the next call would read it.
                     self._disconnect()
                     raise
         raise SourceUnavailable(
@@ -274,10 +274,10 @@ class MetastoreClient:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the lock, because a connection handles one call at a time."""
+        """Hold the lock in the ``with`` block, because a connection handles one call at a time."""
         if self._process != os.getpid():
-            # After a fork, the parent process still uses the connection. Sharing it would mix up
-            # the responses.
+            # After a fork, the parent process still uses the connection. If this process used it
+            # too, it could receive responses to the parent's calls.
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):

@@ -71,8 +71,8 @@ class Connection:
 
         Args:
             until: Deadline for complete responses, as a value of ``time.monotonic``.
-            given_up: Event that is set when the caller no longer waits for the responses. If it is
-                None, the caller waits until the deadline.
+            given_up: Event that is set when the caller no longer waits for the responses. None
+                means that the caller waits until the deadline.
         """
         self._socket.until, self._socket.given_up = until, given_up
         return self._client
@@ -194,8 +194,8 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
 
     def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
         super().readMessageEnd()
-        # There is only one call at a time. So any remaining bytes belong to this response, which
-        # means that it was decoded wrongly.
+        # There is only one call at a time. So any remaining bytes belong to this response, and it
+        # was decoded wrongly.
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,

@@ -41,8 +41,8 @@ _NUMBERS = {
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", "canonical_values", "catalog", *_NUMBERS, *SECURITY}
-# Maximum number of partition name prefixes to request, with one call each. Ten calls take no longer
-# than listing a few thousand names.
+# Maximum number of name prefixes for which partitions are requested, with one call each. Ten calls
+# take no longer than listing a few thousand names.
 _MOST_PREFIXES = 10
 
 
@@ -180,8 +180,8 @@ class HiveConnector(Connector):
 
         If the predicate determines the names of the matching partitions, or the prefixes of their
         names, only these partitions are requested. Otherwise one call lists all names. The
-        metastore's own filters are not used. They are slower than listing all names, and wrong on
-        newer servers, which compare strings and so do not find ``k=05`` for 5.
+        metastore's own filters are not used, because they are slower than listing all names. On
+        newer servers they are also wrong: these compare strings, and do not find ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -204,7 +204,7 @@ class HiveConnector(Connector):
         """Yield the existing partitions with the given key values, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        # Sort partitions in the order in which an object store lists their directories.
+        # Sort the partitions in the order in which object stores list their directories.
         ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
         names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())
@@ -294,7 +294,7 @@ class HiveConnector(Connector):
         return self._table.dbName, self._table.tableName
 
     def _request(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Make a call about the table. If it raises an error, check that the table still exists.
+        """Make a call about the table. If the call fails, check that the table still exists.
 
         Some metastores report an internal error if the table was dropped.
         """
@@ -312,7 +312,7 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value as partition names contain it. Null and the empty string look the same."""
+    """Return a value's text in partition names. Null and the empty string have the same text."""
     return value or NULL_PARTITION
 
 

@@ -133,7 +133,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return ``error`` if it is a TLS error, or the TLS error that it wraps, or None."""
+    """Return the TLS error that ``error`` is or wraps, or None if there is no TLS error."""
     for each in (error, getattr(error, "inner", None)):
         if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLWantReadError):
             return each
@@ -172,8 +172,8 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
     def __init__(self, socket: TSocket, address: Address, token: str | None) -> None:
         self._socket, self._path = socket, address.path
         self._connection = HTTPConnection(address.host, address.port)
-        # When the server closes the connection, HTTPConnection would open a new one by itself, and
-        # send the token over that one without TLS.
+        # When the server closes the connection, HTTPConnection would open a new connection by
+        # itself, and send the token without TLS.
         self._connection.auto_open = 0
         self._response: HTTPResponse | None = None
         self._headers = {"Content-Type": "application/x-thrift", "Accept": "application/x-thrift"}
@@ -322,7 +322,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
                 self._send(_OK, self._context.step(body) or b"")
 
     def _choose_layer(self, offer: bytes) -> bytes:
-        """Choose the first layer of ``_LAYERS`` that the server offers, and return the response."""
+        """Choose the first of ``_LAYERS`` that the server offers, and return the message to send."""
         offered = self._context.unwrap(offer).message
         for layer in _LAYERS:
             if len(offered) == 4 and offered[0] & layer:

@@ -1,9 +1,9 @@
 """Read a list of strings in a Thrift response into Arrow, without a Python object per string.
 
-In the binary protocol each string follows its length, so the start of a string is known only after
-the previous length was read. But nearly all lengths begin with two zero bytes, which text does not
-contain. So this module guesses the starts of many strings at once. Then it verifies the guess: each
-length must lead to the next start.
+In the binary protocol, each string follows its length. So the start of a string can only be
+computed from the previous length. But nearly all lengths begin with two zero bytes, which text does
+not contain. So this module guesses the starts of many strings at once. Then it verifies the guess:
+each length must lead to the next start.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Return the offset of each complete string's length prefix, and the end of the last string.
+    """Return the offset of each complete string's length, and the end offset of the last string.
 
     Args:
         data: Bytes that start with a string's length. They contain at least this whole string.
@@ -97,7 +97,7 @@ def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
 
 
 def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
-    """Guess the offsets of all strings and the end of the last, which may lie beyond ``data``.
+    """Guess the offsets of all strings and the end of the last one, which may lie beyond ``data``.
 
     Return None if the guess is wrong.
     """

@@ -1,7 +1,7 @@
 """Decode untrusted Avro files, and raise an error for every damaged file.
 
-PyIceberg's compiled decoder is fast, but does not check that a length stays within the data. One
-changed byte can make it read other memory and crash the process. So this module passes a decoder
+PyIceberg's compiled decoder is fast, but does not check lengths against the size of the data. One
+changed byte can make it read beyond the data and crash the process. So this module passes a decoder
 with bounds checks to PyIceberg's readers, and reads the file's blocks itself.
 """
 
@@ -24,13 +24,12 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
-# Maximum number of integers read in one call. Each takes at least one byte, and a truncated integer
-# ends at the first zero byte. At least as many zero bytes follow the data, so one call cannot read
-# beyond them.
+# Maximum number of integers that one call decodes. At least as many zero bytes follow the data, and
+# a zero byte ends an integer. So even for truncated data, a call never reads beyond these bytes.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Real records are larger, because each contains a
-# unique path. Files that claim more records are rejected, since a record takes a kilobyte of
-# memory.
+# unique path. Files that claim to have more records are rejected, because each decoded record takes
+# a kilobyte of memory.
 _BYTES_PER_RECORD: Final = 2
 _FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
@@ -67,7 +66,7 @@ class AvroContainer:
         for count, block in self._blocks():
             decoder = _Decoder(block)
             left -= count
-            # A record of a manifest takes at least one byte.
+            # A record in a manifest takes at least one byte.
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
             if left < 0:
@@ -105,12 +104,13 @@ class _Decoder(BinaryDecoder):
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
-        # These methods are assigned to the instance, because wrapper methods would cost a call per
-        # field of every record. mypy reports such assignments as errors.
+        # These methods are assigned to the instance, because a wrapper method would add a call for
+        # each field of each record. mypy reports such assignments as errors.
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 
-    # Required by the abstract base class, but never called: the instance attribute hides it.
+    # The abstract base class requires this method. It is never called, because the instance
+    # attribute of the same name hides it.
     def tell(self) -> int:  # type: ignore[empty-body]
         """Return the current position."""
 
@@ -153,7 +153,7 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Reject lists and maps whose elements take no bytes, since they could claim any length.
+    """Reject lists and maps whose elements take no bytes, because they could claim any length.
 
     Raises:
         ValueError: if there is such a list or map.

@@ -53,12 +53,12 @@ class Chosen(NamedTuple):
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
-    """Return whether the predicate uses columns that are not partition values."""
+    """Return whether the predicate uses columns that are not untransformed partition keys."""
     return not predicate.keys <= spec.identities.keys()
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """Return a batch without partitions, which reports the requests and the skipped manifests."""
+    """Return a batch without partitions, which only reports requests and manifest counts."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
@@ -125,7 +125,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
         UnsupportedTable: for a file that is encrypted or not Parquet.
     """
     files = pa.Table.from_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
-    # This does the same as pa.concat_batches, which requires pyarrow 19.
+    # Concatenate the batches without pa.concat_batches, which requires pyarrow 19.
     arrays = [column.combine_chunks() for column in files.columns]
     found = pa.RecordBatch.from_arrays(arrays, schema=files.schema)
     refused = found["refused"]
@@ -170,8 +170,8 @@ def apply_deletes(
     """Find the delete files of each data file.
 
     Returns:
-        For each file, the index of its set of delete files, or null if it has no deletes; and the
-        sets. If no file has deletes, the result is None and an empty tuple.
+        An array with the index of each file's set of delete files, or null for a file without
+        deletes; and the sets. If no file has deletes, the result is None and an empty tuple.
     """
     if not index:
         return None, ()

@@ -35,7 +35,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
 
     A column's type may have been widened since a file was written. So a ``long`` column may have
     ``int`` bounds, a ``double`` column ``float`` bounds, and a decimal column bounds with fewer
-    digits. Bounds of strings and bytes may be truncated, but they are still valid.
+    digits. Truncated bounds of strings and bytes are still valid.
 
     Args:
         values: Bounds as stored in a manifest, or None for a missing bound.

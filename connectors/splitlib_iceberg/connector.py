@@ -82,7 +82,7 @@ class IcebergConnector(Connector):
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
         # In a file without field ids, columns are matched by their current names. But the file's
-        # statistics belong to the columns that had these names when the file was written. So
+        # statistics belong to the columns that had these names when the file was written. So the
         # statistics of renamed columns cannot be used.
         self._ambiguous = (
             frozenset()
@@ -179,7 +179,7 @@ class IcebergConnector(Connector):
             yield from self._with_mapped_names(batch, predicate)
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """Open every file to read its column names, and yield one batch per set of names."""
+        """Open every file to read its column names, and yield a batch per distinct set of names."""
         found = in_parallel(self._names.of, files.files["path"].to_pylist())
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
@@ -215,7 +215,7 @@ class IcebergConnector(Connector):
         return {}
 
     def close(self) -> None:
-        """Close the catalog, and release the manifest contents that this object keeps."""
+        """Close the catalog, and release the manifest contents in memory."""
         self._files.close()
         if self._catalog is not None:
             self._catalog.close()

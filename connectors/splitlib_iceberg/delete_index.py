@@ -79,7 +79,7 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # it includes the data file's older position deletes
+            found.append(vector.file)  # a vector includes the file's older position deletes
         else:
             found += [
                 delete.file

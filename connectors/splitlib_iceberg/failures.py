@@ -69,8 +69,8 @@ _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalc
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
     """Convert exceptions that catalog calls raise in the ``with`` block to splitlib's errors.
 
-    The values of secret options are masked in the messages. An exception of an unexpected class may
-    be a bug, so it is logged with its traceback.
+    Messages mask the values of secret options. An exception of an unexpected class may be a bug, so
+    it is logged with its traceback.
     """
     try:
         yield
@@ -142,7 +142,7 @@ class _Censor:
 
 
 def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
-    # PyIceberg's messages may contain options. So secrets are masked, and no exception is chained.
+    # PyIceberg's messages may contain options. So mask secrets, and do not chain the exception.
     text = censor(error)
     if _NO_CATALOG.search(text):
         return TableNotFound("There is no catalog in this database.", hint="check its uri.")

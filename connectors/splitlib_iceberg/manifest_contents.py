@@ -1,4 +1,4 @@
-"""Convert the data file entries of one manifest to Arrow columns, to match them with filters."""
+"""Convert the data file entries of a manifest to Arrow columns, which filters are matched with."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Statistics:
 
 
 class _Numbers:
-    """Counts of one kind, such as null counts, with one row per file and column."""
+    """Counts of one kind, such as null counts, as arrays with one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -116,7 +116,7 @@ class _Numbers:
 
 
 class _Bounds:
-    """Lower or upper bounds, with one row per file and column."""
+    """Lower or upper bounds, as arrays with one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, bytes] | None]) -> None:
         self._file, self._column = _pairs(maps)

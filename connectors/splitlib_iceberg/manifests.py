@@ -1,7 +1,7 @@
 """Read manifest lists and manifests through a table's FileIO, with PyIceberg's decoders.
 
-Every entry is decoded once, into columns. The number of entries is compared with the counts in the
-manifest list, because a truncated file may decode to fewer entries without an error.
+Every entry is decoded once, into columns. The number of entries is checked against the counts in
+the manifest list, because a truncated file may decode to fewer entries without an error.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 # Field ids from Iceberg's specification: the partition summary in a manifest list, and the data
 # file and its partition in a manifest entry.
 _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
-_ROOT = -1  # PyIceberg's field id for the record itself
+_ROOT = -1  # PyIceberg's field id for the top-level record
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
-# Positions of the fields in a manifest entry and in its data file, by name. The names are from
-# Iceberg's specification.
+# Positions of the fields in a manifest entry and in its data file, by the names that Iceberg's
+# specification gives them.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _FEW = 1000
@@ -100,12 +100,12 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
 
 def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
-    """Return a manifest list's entries. Each entry is checked before the next one is decoded."""
+    """Return the entries of a manifest list. Each is checked before the next one is decoded."""
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
-        # A damaged path may equal the path of another manifest. The counts may still match, but one
-        # manifest would be read twice and the other not at all.
+        # A damaged path may equal another manifest's path. Even if the counts match, one manifest
+        # would be read twice and the other not at all.
         if manifest.manifest_path in listed:
             raise CorruptMetadata(
                 f"The manifest {manifest.manifest_path} is listed twice in {path}."
@@ -177,7 +177,7 @@ def live_rows(manifest: ManifestFile) -> int | None:
 def may_have_files(manifest: ManifestFile) -> bool:
     """Return whether a manifest may have live files, according to the manifest list.
 
-    The result is also true if the file count is missing, or is 0 although the row count is not.
+    The result is also true if the file count is missing, or if it is 0 but the row count is not.
     """
     return live_files(manifest) != 0 or bool(live_rows(manifest))
 

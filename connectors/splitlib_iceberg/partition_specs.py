@@ -41,7 +41,7 @@ _UNITS: dict[type[Transform[Any, Any]], Literal["Y", "M", "D", "h"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """Transform from a date or timestamp to whole years, months, days or hours since 1970 (UTC)."""
+    """Transform of a date or timestamp to whole years, months, days or hours since 1970 (UTC)."""
 
     unit: Literal["Y", "M", "D", "h"]
     """NumPy's name for the unit."""
@@ -62,7 +62,7 @@ class Temporal:
     def mistaken(self, results: pa.Array) -> pa.Array | None:
         """Return the partition values that Iceberg before 0.11 wrote, or None if they were correct.
 
-        These versions rounded times before 1970 up, not down.
+        These versions rounded times before 1970 up instead of down.
 
         Args:
             results: The correct partition values.
@@ -79,7 +79,7 @@ class Truncate:
     """Transform that rounds numbers down to multiples of a width, or cuts strings to a length."""
 
     width: int
-    """Divisor of the resulting numbers, or the maximum length in characters or bytes."""
+    """Width for numbers; maximum length of strings in characters, and of binary values in bytes."""
 
     preserves_order = True
 
@@ -140,7 +140,8 @@ class Bucket:
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
     """Convert an Iceberg transform to one for Arrow arrays, or return None if it is unknown.
 
-    An unknown transform cannot prune. The caller must handle the transforms identity and void.
+    An unknown transform cannot prune. The caller must handle the transforms ``identity`` and
+    ``void``.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -153,7 +154,7 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """Return the Arrow type of a transform's partition values, where None is the identity."""
+    """Return the Arrow type of a transform's partition values. None is the identity transform."""
     match transform:
         case None:
             return source

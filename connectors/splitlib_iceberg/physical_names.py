@@ -40,7 +40,7 @@ class PhysicalNames:
         )
 
     def of(self, path: str) -> tuple[bool, dict[int, str]]:
-        """Return whether a file has field ids, and the names of its columns by field id.
+        """Return whether a file has field ids, and a dict of its column names by field id.
 
         Raises:
             UnsupportedTable: if the file has no field ids, and the table has no name mapping.

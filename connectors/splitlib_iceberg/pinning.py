@@ -38,7 +38,10 @@ _UNNAMED = "default"
 
 
 def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
-    """Load a catalog like ``pyiceberg.catalog.load_catalog``, with limits for REST catalogs."""
+    """Load a catalog like ``pyiceberg.catalog.load_catalog``.
+
+    The size of a REST catalog's responses is limited.
+    """
     config = getattr(pyiceberg.catalog, "_ENV_CONFIG", None) or Config()
     name_or_default = name or config.get_default_catalog_name()
     known = config.get_catalog_config(name_or_default)
@@ -61,8 +64,8 @@ class LimitedRestCatalog(RestCatalog):
     """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # This is the first method that PyIceberg calls with a new session. PyIceberg may request a
-        # token right afterwards, so the limit must be set here.
+        # PyIceberg calls this method first for a new session. It may request a token right
+        # afterwards, so the limit must be set here.
         _limit(session)
         super()._config_headers(session)
 
@@ -116,7 +119,7 @@ def _limit(session: Session) -> None:
 
 
 def name_in_database(catalog: Catalog, table: str) -> str | None:
-    """Return the catalog name under which a SQL catalog's database lists a table.
+    """Return the catalog name under which a SQL catalog's database stores a table.
 
     Return None if the table is not in the database, or the catalog is not a SQL catalog.
 
@@ -278,7 +281,7 @@ def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
     """Load a table from a catalog.
 
     If the user has not named the catalog (``by_default``), and a SQL catalog does not have the
-    table, loading is repeated with the catalog name under which the database lists the table.
+    table, loading is repeated with the catalog name under which the database stores the table.
     """
     try:
         return catalog.load_table(name)

@@ -95,9 +95,9 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Return the columns that were renamed, or whose name once belonged to another column.
+    """Return the names of columns that were renamed, or whose name once belonged to another column.
 
-    The result contains column names in lower case.
+    The names are in lower case.
     """
     schemas = list(history)
     found = set()
@@ -124,7 +124,7 @@ def filter_columns(schema: Schema) -> tuple[Column, ...]:
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Reject a column whose type changed between date and another type, such as timestamp.
+    """Reject a column whose type changed from or to date, such as from date to timestamp.
 
     Such a column may have partition values of both types.
 

@@ -1,10 +1,11 @@
 """Select the manifests of a snapshot that may have matching files, and read their contents.
 
 A manifest list that was truncated between two blocks decodes without an error. So this module
-compares each list with the counts in the snapshot's summary. The summary may contain the number of
+checks each list against the counts in the snapshot's summary. The summary may contain the number of
 manifests, and totals of files and rows. Writers compute each total from the previous snapshot's
 total, so one wrong total makes all later totals wrong. Therefore a list with more files than the
-total is accepted, and so is a list that lacks as many files as the previous snapshot's list.
+total is accepted. A list with fewer files is accepted if the previous snapshot's list lacks the
+same number of files.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from splitlib_iceberg.partition_specs import Spec
 
 _DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
 ManifestFiles = Sequence[ManifestFile]
-# Number of threads. Decoding holds Python's global lock, so threads only hide storage latency.
+# Number of threads. They only hide storage latency, because decoding holds Python's global lock.
 _THREADS = 8
 # Approximate memory use of the decoded entry of a delete file, in bytes.
 _DELETE_BYTES = 2000
@@ -95,7 +96,7 @@ def check_whole(
 
 
 def _missing(manifests: ManifestFiles, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return a dict of the summary's totals that exceed the list's counts, and by how much."""
+    """Return how far each total in the summary exceeds the list's count, by name of the total."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),
@@ -163,8 +164,8 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Contents of selected manifests are kept here even if the shared cache evicts them. A
-        # listing call needs only a part of the files, so later calls use the contents again.
+        # Contents of selected manifests are kept here even if the shared cache evicts them. Each
+        # listing call uses only a part of the files, so later calls use the same contents.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 
@@ -219,7 +220,7 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """Return an index of matching partitions' delete files, and the number of metadata reads.
+        """Return an index of the delete files of matching partitions, and the number of files read.
 
         Raises:
             UnsupportedTable: for a delete file that cannot be applied.
@@ -227,8 +228,8 @@ class SnapshotFiles:
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # The predicate can select delete files like data files, because a delete file has the same
-        # partition as the data files that it applies to, or no partition.
+        # The predicate selects delete files in the same way as data files: a delete file has the
+        # same partition as the data files that it applies to, or no partition.
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
         with self._lock:
@@ -246,7 +247,7 @@ class SnapshotFiles:
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
-        """Release the manifest contents that this object keeps."""
+        """Release the manifest contents in memory."""
         with self._lock:
             self._held = {}
             self._deletes = _Deletes((), DeleteIndex([]))

@@ -23,8 +23,8 @@ from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import decoding, reading
 
 _PIECE: Final = 1 << 20
-# Maximum ratio of decompressed to compressed size. Metadata files of Iceberg and PyIceberg compress
-# to about a twentieth. Small files may compress better, so ``_LEAST`` bytes are added.
+# Maximum ratio of decompressed to compressed size. Iceberg's and PyIceberg's metadata files have a
+# ratio of about 20. Small files may compress better, so ``_LEAST`` bytes are added.
 _RATIO: Final = 100
 _LEAST: Final = 4 << 20
 # Maximum number of bytes read at once.
@@ -109,7 +109,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
         raise ValueError(f"{size} bytes exceed the limit of one read.")
     if size <= _PIECE:
         return stream.read(size)
-    # Read in pieces, so that memory is allocated only for bytes that exist. ``size`` may be wrong.
+    # ``size`` may be wrong, so read in pieces. Then memory is allocated only for bytes that exist.
     found = bytearray()
     while len(found) < size and (piece := stream.read(min(size - len(found), _PIECE * 16))):
         found += piece
@@ -217,7 +217,7 @@ class GuardedFileIO(FileIO):
 
 
 class _Unpackable(InputFile):
-    """A compressed file with a limit for its decompressed size, because PyIceberg has no limit."""
+    """A compressed file whose decompressed size is limited. PyIceberg itself has no limit."""
 
     def __init__(self, behind: InputFile) -> None:
         super().__init__(behind.location)
