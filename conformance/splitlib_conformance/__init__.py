@@ -1,8 +1,8 @@
 """The test kit for splitlib connectors.
 
-A connector passes if it lists all files of a table and no others, loses no matching file under any
-filter, sends no request too early, and raises clear errors. To adopt the kit, write two classes: a
-harness, which creates tables without using your connector, and a subclass of
+A connector passes if it lists all files of a table and no others, returns all matching files for
+every filter, sends no request too early, and raises clear errors. To adopt the kit, write two
+classes: a harness, which creates tables without using your connector, and a subclass of
 :class:`ConnectorConformance`. This is the complete code for a connector of local directories::
 
     import shutil
@@ -61,10 +61,9 @@ name makes a test fail::
     capabilities = frozenset({SupportsPartitionDetails})
 
 A harness that overrides more methods of :class:`Harness` enables more tests. With these methods,
-tests make the source fail, count calls and connections, or drop tables. A test is skipped with the
-reason "not tried: the harness has no way to ..." if a method that it uses is missing.
-``pytest -rs`` lists the skipped tests. If your connector cannot pass a test, declare the failure
-with its reason::
+tests make the source fail, count calls and connections, or drop tables. A test that uses a missing
+method is skipped with the reason "not tried: the harness has no way to ...". ``pytest -rs`` lists
+the skipped tests. If your connector cannot pass a test, declare the failure with its reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):

@@ -165,7 +165,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_hosts(self, simple: Subject) -> None:
-        """``hosts`` returns a list of hosts for each file, in the order of the given files."""
+        """``hosts`` returns a sequence of host names for each file, in the order of the paths."""
         with self._able(simple, SupportsHosts) as table:
             paths = [file.path for file in simple.files]
             found = table.hosts(paths) or []
@@ -191,7 +191,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_names_of_columns_in_files(self, simple: Subject) -> None:
-        """If ``read_format.columns`` has names by field id, the files use the same names."""
+        """If ``read_format.columns`` has names by field id, the files have these column names."""
         with self.open(simple.address) as table:
             found = [
                 batch
@@ -244,7 +244,7 @@ class AbilitiesTests(KitBase):
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)
-            # This is not a vector, but the bytes of a data file, or some other text.
+            # This refers to the bytes of a data file, or has invalid text in place of a vector.
             other = replace(vector, path=path, inline="~" if vector.inline else "")
             with expect_error(CorruptMetadata, "by read_vector for bytes that are not a vector"):
                 table.read_vector(other)
@@ -305,7 +305,7 @@ class AbilitiesTests(KitBase):
 
 
 def _expect_names(subject: Subject, table: Table, batch: FileBatch) -> None:
-    """Fail unless the batch has the names of the columns in its files, by field id."""
+    """Fail unless ``read_format.columns`` of a batch has the columns' names in its files, by id."""
     given = batch.read_format.columns
     ids = {
         int(field.metadata[FIELD_ID]): field.name

@@ -32,13 +32,13 @@ _ids = itertools.count()
 
 
 def some_rows(number: int = 3) -> pa.Table:
-    """Return new rows with ids that no other rows have."""
+    """Return a table of new rows with unique ids."""
     ids = list(itertools.islice(_ids, number))
     return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
 
 
 def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
-    """Return a partition with some small files."""
+    """Return a partition that has some small files."""
     return NewPartition(values, [some_rows() for _ in range(files)])
 
 
@@ -109,7 +109,7 @@ class KitBase:
 
     @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return one case of partition keys. Tests with this fixture run once for each case."""
+        """Return a case of partition keys. A test with this fixture runs once for each case."""
         case: KeyCase = request.param
         return case
 
@@ -149,7 +149,7 @@ class KitBase:
     def open(
         self, address: TableAddress, *, config: SplitConfig | None = None, **options: Any
     ) -> Table:
-        """Open the table as a user does, but without settings from environment variables."""
+        """Open a table as a user does, but ignore settings from environment variables."""
         config = config or SplitConfig()
         return load_table(address.name, self.connector, config=config, **address.options, **options)
 
@@ -195,7 +195,7 @@ def everything(table: Table) -> Predicate:
 def enumerator(
     table: Table, *filters: DynamicFilteringData, **settings: Any
 ) -> DynamicFileEnumerator:
-    """Return an enumerator with filters. It ignores settings from environment variables."""
+    """Return an enumerator of the table with filters. It ignores environment variables."""
     made = DynamicFileEnumerator(table, SplitConfig(**settings))
     for data in filters:
         made.set_dynamic_filtering_data(data)

@@ -59,7 +59,7 @@ class ContentTests(KitBase):
         expect_files(self.splits(subject), subject.files)
 
     def test_partition_values_are_those_written(self, subject: Subject, key_case: KeyCase) -> None:
-        """Partition values equal the written values, including null, however they are stored."""
+        """Partition values, including null, equal the values that were written."""
         with self.open(subject.address) as table:
             listed = set(listed_values(table, table.list_partitions(everything(table))))
         expect_partitions(list(listed), key_case.partitions, "list_partitions")
@@ -89,7 +89,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Files belong to the right partition, no matter in which order partitions are passed."""
+        """Each file belongs to the right partition, in whatever order partitions are passed."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):
@@ -168,7 +168,7 @@ class ContentTests(KitBase):
 
 
 def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Return a timestamp type with time zone UTC, because the zone does not affect the values."""
+    """Replace a timestamp type's time zone by UTC, because the zone does not affect the values."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind

@@ -136,6 +136,6 @@ def _names_place(error: SplitlibError, connector: str, table: str) -> None:
 
 
 def _parts(split: FileSplit) -> tuple[object, ...]:
-    """Return all fields of a split. NaN is replaced by a text, so that splits can be compared."""
+    """Return all fields of a split. A string replaces NaN, so that splits can be compared."""
     values = frozen(split.partition_values)
     return (values, *(getattr(split, f.name) for f in fields(split) if f.name != _VALUES))

@@ -23,9 +23,9 @@ _MANY = 32
 class EconomyTests(KitBase):
     """Tests of lazy listing, of request counts, and of tables that change.
 
-    To test whether listing is lazy, some tests add a file after a call. If the connector finds the
-    file, it has listed the partition later than the call. If the table has a snapshot, the
-    connector must not find the file.
+    To test whether listing is lazy, some tests add a file after a call. If the connector returns
+    the file, it listed the partition after that call. If the table has a snapshot, the connector
+    must not return the file.
     """
 
     def test_opening_lists_no_files(self, simple: Subject) -> None:
@@ -109,7 +109,7 @@ class EconomyTests(KitBase):
         calls = SourceCalls()
         with self.open(simple.address) as table, harness.watch(calls):
             whole = enumerator(table)
-            for _ in whole.select_files():  # Splits may request hosts too, which is not counted.
+            for _ in whole.select_files():  # Splits may also request hosts, which are not counted.
                 pass
             metrics = whole.metrics
         _expect_requests(
@@ -128,7 +128,7 @@ class EconomyTests(KitBase):
         _expect_requests(found, calls, "opening the table")
 
     def test_opening_again_shows_what_is_new(self, simple: Subject) -> None:
-        """A table that is opened again has the new files, so no old listing was cached."""
+        """A table that is opened again contains new files, so no old listing was cached."""
         expect_files(self.splits(simple), simple.files)
         simple.add(partition({"k": 0}), partition({"k": 99}))
         when = "after files were added and the table was opened again"

@@ -47,7 +47,7 @@ def expect_partitions(
 
     Args:
         found: Values of the partitions that the connector returned.
-        expected: Values of the partitions that the harness has written.
+        expected: Values of the partitions that the harness wrote.
         by: Name of the method that returned the partitions.
     """
     __tracebackhide__ = True
@@ -67,7 +67,7 @@ def expect_files(
 
     Args:
         splits: The splits to check. Each file is so small that it is one split.
-        expected: Files that the harness has written.
+        expected: Files that the harness wrote.
         when: Circumstances of the test for the message, such as "without a filter".
     """
     __tracebackhide__ = True

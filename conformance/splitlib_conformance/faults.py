@@ -33,7 +33,7 @@ _WAIT_SECONDS = 20
 
 
 def unavailable(harness: Harness) -> Callable[[Call], Any]:
-    """Return a replacement for a call, which raises the error of an unavailable source."""
+    """Return a replacement for a call. It raises the error of an unavailable source."""
 
     def fail(call: Call) -> NoReturn:
         raise harness.failure("unavailable")
@@ -77,7 +77,7 @@ class Outcome:
     Attributes:
         at: Number of the failing call, from 1.
         subject: The table.
-        calls: Object that counted the calls to the source, and replaced one of them.
+        calls: Counter of the calls to the source, which also replaced one of them.
         splits: The splits; None if there was an error.
         error: The error; None if there was no error.
         begun: Whether some partitions were listed before the error.
@@ -106,7 +106,7 @@ class FaultTests(KitBase):
             )
 
     def test_source_that_stays_unavailable(self, harness: Harness) -> None:
-        """If the source stays unavailable, the connector raises an error and loses no files."""
+        """If the source stays unavailable, the connector raises an error or returns all files."""
         for outcome in self._each_call(
             harness, unavailable(harness), from_then_on=True, attempts=1
         ):
@@ -118,7 +118,7 @@ class FaultTests(KitBase):
             _expect_whole_or(outcome, AccessDenied, "and all after it were refused")
 
     def test_garbage_is_an_error(self, harness: Harness) -> None:
-        """If a response is malformed, the connector raises an error and loses no files."""
+        """For a malformed response, the connector raises an error, or still returns all files."""
         for outcome in self._each_call(harness, _broken(harness)):
             _expect_whole_or(outcome, SplitlibError, "returned garbage")
 

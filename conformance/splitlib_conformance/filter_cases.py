@@ -1,4 +1,4 @@
-"""Filters for tests. Each one also decides by itself, without splitlib, which partitions match."""
+"""Filters for tests. Each filter also has its own rule, without splitlib, for what matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Filter(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """A filter by tuples of key values. Without tuples, no partition matches."""
+    """A filter by tuples of key values. If there are no tuples, no partition matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -56,7 +56,7 @@ class Range:
         return DynamicFilteringData.from_range({self.field: (self.low, self.high)})
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a partition with these values matches. Null is outside of any bound."""
+        """Return whether a partition with these values matches. Null is outside of every range."""
         if self.low is None and self.high is None:
             return True
         value = values[self.field]
@@ -67,7 +67,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Marker:
-    """The filter that is used instead of too many join keys. Every partition matches."""
+    """The marker for too many join keys, as a filter. Every partition matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """Return the filter for a table with the partition keys ``schema``."""

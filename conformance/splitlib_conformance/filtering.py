@@ -1,4 +1,4 @@
-"""Tests that filters keep all matching files, and that other partitions take no requests."""
+"""Tests that filters keep all matching files, and that other partitions cause no requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class FilteringTests(KitBase):
     """Tests that read tables with filters."""
 
     def test_no_match_is_lost(self, subject: Subject, key_case: KeyCase) -> None:
-        """Whatever the filters, every matching file is read once, with its partition's values."""
+        """With any filters, every matching file is read once, with its partition's values."""
         truth = {file.path: file for file in subject.files}
         # A Hypothesis profile may set a lower number of examples.
         examples = min(_EXAMPLES, settings().max_examples)
         with self.open(subject.address) as table:
-            # Hypothesis rejects test methods that several subclasses share, but not this function.
+            # Use a function, because Hypothesis rejects test methods that subclasses share.
             @settings(max_examples=examples, deadline=None, database=None, derandomize=True)
             @given(filters_on(key_case))
             def check(filters: list[Filter]) -> None:
@@ -77,13 +77,13 @@ class FilteringTests(KitBase):
         expect_files(splits, subject.files_where(wanted), "for values of the last of three keys")
 
     def test_marker_reads_everything(self, simple: Subject) -> None:
-        """The filter that is sent instead of too many join keys prunes no partition."""
+        """The marker that replaces too many join keys prunes no partition."""
         marker = DynamicFilteringData.exceeded(simple.partition_schema)
         splits = self.splits(simple, marker)
         expect_files(splits, simple.files, "with the marker of too many keys, which prunes nothing")
 
     def test_pruned_partitions_are_not_listed(self, harness: Harness) -> None:
-        """Reading one partition takes no requests for the files of other partitions."""
+        """Reading one partition causes no requests for the files of other partitions."""
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
             named = enumerator(table)

@@ -48,11 +48,11 @@ class NewPartition:
     """Files to add to one partition, which may exist already.
 
     Attributes:
-        values: Python values by key, in the table's order. None is the null partition. Empty for a
-            table without partition keys.
-        tables: Data columns, one table per Parquet file. Without tables the partition is empty.
+        values: Python values by key, in the table's order. None means the null partition. Empty for
+            a table without partition keys.
+        tables: Data columns, as one table per Parquet file. Without tables, the partition is empty.
         hidden: Names of additional files that readers must skip, relative to the partition's
-            directory. A harness skips them if its storage does not support such files.
+            directory. A harness does not write them if its storage does not support such files.
     """
 
     values: Mapping[str, Any]
@@ -78,8 +78,8 @@ class WrittenFile:
 class Harness(ABC):
     """Creates tables for one connector, without using the connector or sharing code with it.
 
-    Only the four abstract methods are required. Each other method enables more tests. A test is
-    skipped with the reason "not tried: the harness has no way to ..." if its method is missing.
+    Only the four abstract methods are required. Each other method enables more tests. A test that
+    uses a missing method is skipped with the reason "not tried: the harness has no way to ...".
     """
 
     @abstractmethod
@@ -111,9 +111,9 @@ class Harness(ABC):
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
         """Route every call to the source through ``calls`` until the ``with`` block ends.
 
-        Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and
-        those in ``open``, but no others. The following implementation is nearly always enough, with
-        your clients' methods::
+        Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and the
+        calls in ``open``, but no others. This implementation, with your clients' methods, is nearly
+        always enough::
 
             return calls.patched(
                 catalog=[(MyClient, "list_partitions")], storage=[(LocalFileSystem, "ls")]
@@ -138,8 +138,8 @@ class Harness(ABC):
     def open_connections(self) -> int:
         """Return the number of open connections to the source.
 
-        By default, this is the number of open files and sockets in this process. Override it if
-        your connections are neither.
+        By default, this is the number of open files and sockets in this process. Override this
+        method if your connections are neither files nor sockets.
         """
         try:
             return len(os.listdir("/dev/fd"))
@@ -149,8 +149,8 @@ class Harness(ABC):
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
         """Return an address of the same table that lists at most ``partitions`` per request.
 
-        Tests without this method list a table of some thousand partitions. Override it if your
-        pages are larger.
+        Other tests list a table of some thousand partitions. Override this method if your pages are
+        larger than that.
         """
         not_tried("list partitions in small pages (in_pages)")
 

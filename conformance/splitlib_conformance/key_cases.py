@@ -22,7 +22,7 @@ class KeyCase:
         name: Name of the case.
         schema: Schema of the keys.
         partitions: Values of each partition, by key.
-        absent: Values that no partition has, by key. Filters in tests use them too.
+        absent: Values that no partition has, by key. Filters in tests also contain these.
     """
 
     name: str

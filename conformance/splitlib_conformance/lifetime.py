@@ -43,7 +43,7 @@ class LifetimeTests(KitBase):
                     expect_files(splits, expected, f"for k={k} while others read other k")
 
     def test_half_read_listing_can_be_left(self, simple: Subject) -> None:
-        """After a caller stops a listing early, the table can be used again and closed."""
+        """After a caller stops reading a listing, the table can be used again and closed."""
         with self.open(simple.address) as table:
             listing = enumerator(table, listing_threads=1).select_files()
             next(listing)
@@ -72,7 +72,7 @@ class LifetimeTests(KitBase):
             with self.open(simple.address) as table:
                 of(table)
 
-        for of in uses.values():  # Let connection pools reach their size before counting.
+        for of in uses.values():  # Let connection pools grow to their full size before counting.
             open_and_close(of)
         before = harness.open_connections()
         for use, of in uses.items():
@@ -87,7 +87,7 @@ class LifetimeTests(KitBase):
         _expect_given_back(harness, before, "failing to open a table that does not exist")
 
     def test_broken_opening_gives_connections_back(self, harness: Harness) -> None:
-        """If any call to the source fails in ``open``, then ``open`` closes its connections."""
+        """If any call to the source fails in ``open``, ``open`` closes its connections."""
         subject, calls = self.create_numbered(harness, 1), SourceCalls()
         with harness.watch(calls):
             self.open(subject.address).close()

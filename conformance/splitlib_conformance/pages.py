@@ -17,12 +17,12 @@ from splitlib_conformance.expectations import expect, expect_files, expect_parti
 from splitlib_conformance.harness import Harness
 
 _MANY = 64
-# Real pages are far larger. With one request per partition, even pruned partitions would take
-# requests.
+# Real pages are far larger. A source with one request per partition would need requests even for
+# pruned partitions.
 _LEAST_PARTITIONS_PER_PAGE = 4
 _SMALL_PAGE = 3
-# In many sources, a page has 1,000 partitions, so these are a full page and a part of another. The
-# last partition is added later, so the test also covers a table whose last page is full.
+# Partitions in a full page and in the next page. Many sources have pages of 1,000 partitions.
+# The last partition is added later, so the test also covers a full last page.
 _SEVERAL_PAGES = (1000, 1)
 
 

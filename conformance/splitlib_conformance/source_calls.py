@@ -25,8 +25,8 @@ class SourceCalls:
         struck: Number of calls that were replaced.
 
     Args:
-        instead: Function that replaces a call. It receives the original call. If None, no call is
-            replaced.
+        instead: Function that replaces a call. It receives the original call as its argument. None
+            means that no call is replaced.
         at: Number of the call to replace, counted from 1.
         from_then_on: Whether to replace all later calls too.
     """
@@ -55,11 +55,11 @@ class SourceCalls:
         return sum(self.requests)
 
     def catalog(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """Make a call to the catalog and return its result, or the result of its replacement."""
+        """Make a call to the catalog, or its replacement, and return the result."""
         return self._through("catalog", partial(call, *args, **named))
 
     def storage(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """Make a call to the storage and return its result, or the result of its replacement."""
+        """Make a call to the storage, or its replacement, and return the result."""
         return self._through("storage", partial(call, *args, **named))
 
     @contextmanager
@@ -71,7 +71,7 @@ class SourceCalls:
     ) -> Iterator[None]:
         """Route functions of the source's clients through this object until the block ends.
 
-        Each pair is a class or module and the name of a function in it. If one of these functions
+        A function is given as a pair: its class or module, and its name. If one of these functions
         calls another one of them, that call is counted twice.
 
         Args:

@@ -70,7 +70,7 @@ class StatisticsTests(KitBase):
 
     @pytest.fixture(params=ONE_KEY_CASES, ids=lambda case: case.name)
     def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return one column type. Tests with this fixture run once for each type."""
+        """Return a column type with values. A test with this fixture runs once for each type."""
         case: KeyCase = request.param
         return case
 
@@ -214,7 +214,7 @@ def _expect_a_row_each(known: ColumnStatistics, name: str, batch: FileBatch) -> 
 
 
 def _plain(values: pa.Array) -> list[pa.Scalar]:
-    """Return the values that are neither null nor NaN."""
+    """Return a list of the values that are neither null nor NaN."""
     return [value for value in values if value.is_valid and value.as_py() == value.as_py()]
 
 

@@ -1,4 +1,4 @@
-"""A time limit for tests, so that a connector that loops fails a test instead of blocking it."""
+"""A time limit for tests. If a connector loops endlessly, the test fails instead of blocking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 
 
 class TimeLimitExceeded(BaseException):
-    """A test took too long. Not an ``Exception``, so that neither engine nor kit catches it."""
+    """A test took too long. Not an ``Exception``, so that splitlib and the kit do not catch it."""
 
 
 @contextmanager
@@ -54,5 +54,5 @@ def time_limit(seconds: float, test: str) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)  # Restore another plugin's timer.
+        signal.setitimer(signal.ITIMER_REAL, left, interval)  # Restore the timer of another plugin.
         signal.signal(signal.SIGALRM, before)
