@@ -1,8 +1,9 @@
 """Check each batch that a connector returns, and check each filter for common mistakes.
 
-A wrong batch can lose rows. Impossible statistics raise an error and are not just ignored, because
-other statistics from the same source may be wrong too, but look possible. A partition or file that
-is listed twice is kept only once, so that its rows are not read twice.
+A wrong batch can make a query lose rows. Impossible statistics raise an error and are not just
+ignored, because other statistics from the same source may be wrong too, although they look
+possible. A partition or file that is listed twice is kept only once, so that its rows are not read
+twice.
 """
 
 from __future__ import annotations

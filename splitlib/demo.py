@@ -133,7 +133,7 @@ def _quoted(path: Path) -> str:
 
 
 class Steps:
-    """Announces each step on stderr and records its duration in seconds."""
+    """Prints each step to stderr, and records its duration in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -348,7 +348,7 @@ def _create(
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """Return the report: a table of the runs, and a strip of the partitions that splitlib kept."""
+    """Return the report as text: a table of the runs, and the partitions that splitlib kept."""
     head = ("", "partitions", "listed", "files", "bytes", "seconds")
     rows = [
         (

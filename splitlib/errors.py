@@ -114,7 +114,7 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str 
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "available:") -> str:
-    """Return a hint for an unknown name: the nearest known name, or a list of all known names."""
+    """Return a hint for an unknown name: the most similar known name, or all known names."""
     known = list(known)
     close = nearest(name, known)
     return f"did you mean {close!r}?" if close else f"{otherwise} {', '.join(known)}."
@@ -252,7 +252,7 @@ class FileChanged(SourceError):
 def error_context(
     *, connector: str, table: str | None = None, partition: str | None = None
 ) -> Iterator[None]:
-    """Turn any exception raised in the block into a :class:`SplitlibError` with this context."""
+    """Turn exceptions from the block into a :class:`SplitlibError` that names the connector."""
     try:
         yield
     except BaseException as error:
@@ -265,7 +265,7 @@ def error_context(
 def in_context(
     error: BaseException, connector: str, table: str | None = None, partition: str | None = None
 ) -> BaseException:
-    """Return ``error`` as a :class:`SplitlibError` with this context.
+    """Return ``error`` as a :class:`SplitlibError` that names the connector, table and partition.
 
     KeyboardInterrupt and SystemExit are returned unchanged.
     """

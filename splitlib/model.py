@@ -231,8 +231,8 @@ class TableMetadata:
             column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
             and :attr:`filter_schema` contains only those. By default true if
             :attr:`filter_schema` is given.
-        requests: Number of requests that loaded the snapshot when the table was opened, if listings
-            then need no requests. Zero if listings send requests themselves.
+        requests: Number of requests that loaded the snapshot when the table was opened, so that
+            listings need no requests. Zero if listings send requests themselves.
     """
 
     schema: pa.Schema

@@ -141,7 +141,7 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
 
 
 def register(name: str, connector: type[Connector]) -> None:
-    """Register ``connector`` as ``name`` in this process, replacing any earlier one."""
+    """Register ``connector`` as ``name`` in this process. It replaces any earlier connector."""
     _registered[name] = connector
 
 

@@ -170,7 +170,7 @@ class Connector(ABC):
         Sizes must be exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
         columns whose statistics are useful. The engine checks each batch as far as it can (see
         :class:`splitlib.model.ColumnStatistics`), and names the connector in its errors. Wrong
-        data that the engine cannot detect loses rows.
+        data that the engine cannot detect causes lost rows.
 
         Raises:
             MissingPartition: if a partition's directory does not exist. Do not treat it as empty.

@@ -55,14 +55,14 @@ _MOST_FOOTER: Final = 32 << 20
 
 @runtime_checkable
 class ReadsFooters(Protocol):
-    """A connector that reads footers itself, because no storage options give access to files."""
+    """A connector that reads footers itself, because storage options cannot give file access."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""
 
 
 class Table:
-    """An open table, with the metadata from when it was opened.
+    """An open table, with its metadata at the time of opening.
 
     All calls to a connector go through this class. Calls are retried while the source is
     unavailable, until the call's deadline. Errors name the connector and the table. Results are

@@ -77,8 +77,8 @@ def read_batch(data: bytes) -> pa.RecordBatch:
     """Deserialize and validate a batch that :func:`write_batch` serialized.
 
     Raises:
-        Unreadable: if the bytes are not such a stream, or if the batch is invalid or declares more
-            rows than the bytes can contain.
+        Unreadable: if the bytes are not an Arrow IPC stream, or if the batch is invalid or declares
+            more rows than the bytes can contain.
     """
     try:
         with pa.ipc.open_stream(data) as reader:

@@ -38,7 +38,7 @@ _BLOCK: Final = 1 << 18
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast ``values`` to ``kind``. Values that cannot be cast without loss become null.
 
-    The run time is about linear in the number of values, however many cannot be cast. If a regular
+    The run time is about linear in the number of values, even if many cannot be cast. If a regular
     expression cannot detect the invalid texts, and there are very many of them, some valid texts
     become null too. Hexadecimal numbers always become null: Arrow parses them, but Spark does not.
     """
@@ -201,14 +201,14 @@ def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
 
 
 def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
-    """Return the byte positions of an ASCII character in the buffer that the texts share."""
+    """Return the byte positions of an ASCII character in the array's data buffer."""
     [code] = character
     found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Return the byte offset of each text in the shared buffer, and the end of the last text."""
+    """Return each text's byte offset in the array's data buffer, and the end of the last text."""
     offsets = texts.buffers()[1]
     if not len(texts) or offsets is None:
         return np.zeros(1, np.int32)
@@ -218,7 +218,7 @@ def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 def between(
     texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
 ) -> pa.StringArray:
-    """Return an array of substrings of the buffer that ``texts`` share.
+    """Return an array of substrings of the data buffer of ``texts``.
 
     Args:
         texts: Texts without nulls.

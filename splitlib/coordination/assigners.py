@@ -1,7 +1,7 @@
 """Choose which split a reader gets next, and group splits into tasks.
 
-An assigner is a queue that may consider the reader's host. It contains only splits that are
-enumerated and not yet handed out, never all splits of the table.
+An assigner is a queue that may consider the reader's host. It contains the splits that have been
+listed but not handed out, so it is small even for a large table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from splitlib.model import FileSplit
 
 
 class SplitAssigner(Protocol):
-    """A queue of splits. Need not be thread-safe, because the coordinator holds a lock."""
+    """A queue of splits. It need not be thread-safe, because the coordinator holds a lock."""
 
     def add(self, splits: Iterable[FileSplit]) -> None:
         """Add splits, in the table's order."""
@@ -37,7 +37,7 @@ class SplitAssigner(Protocol):
 
 
 class FifoAssigner:
-    """Hands out splits in the table's order. Splits that came back from a reader go first.
+    """Hands out splits in the table's order. Splits of failed readers are handed out first.
 
     The order does not depend on how fast the files are listed.
     """

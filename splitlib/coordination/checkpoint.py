@@ -2,8 +2,8 @@
 
 The bytes consist of sections, each preceded by its length in 8 bytes (little-endian). After the
 sections come the format's name and a CRC-32 of all sections. The first section is JSON, and the
-second contains the ids of known files. Then there is an Arrow stream for each layout of partition
-values, with one row per split. The last sections are the filters.
+second contains the ids of the listed files. Then there is an Arrow stream for each schema of
+partition values, with one row per split. The last sections are the filters.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split, and the file entry that is checked against filters that arrive later."""
+    """A split with its file's entry, which is matched with filters that arrive later."""
 
     split: FileSplit
     origin: SelectedFiles

@@ -60,7 +60,7 @@ class NoMoreSplits:
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """Response to an ignored request, which does not mean that all splits are handed out.
+    """Response to an ignored request. It does not mean that all splits are handed out.
 
     The reader is not registered or was replaced, or the coordinator is closed.
 

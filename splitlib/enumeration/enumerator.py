@@ -217,9 +217,9 @@ class DynamicFileEnumerator:
     def cancel(self) -> None:
         """Stop all enumerations of this object permanently. May be called from any thread.
 
-        No further call to the catalog or the storage starts. Calls that are running are not
-        interrupted, but in a thread that waits for such a call, a :class:`SplitlibError` is raised
-        at once, because the enumeration is incomplete.
+        No further call to the catalog or the storage starts. Running calls are not interrupted. A
+        thread that waits for such a call raises a :class:`SplitlibError` at once, because the
+        enumeration is incomplete.
         """
         self._filters.cancel()
 
@@ -250,7 +250,8 @@ class DynamicFileEnumerator:
             MissingPartition: if a directory does not exist and ``missing_partition`` is ``error``.
             SourceUnavailable: if ``call_deadline_seconds`` or ``enumeration_deadline_seconds`` has
                 passed.
-            SplitlibError: for any error of the connector. An incomplete enumeration always raises.
+            SplitlibError: for any error of the connector. An incomplete enumeration always raises
+                an error.
         """
         maker = self.split_maker()
         for selected in self.select_files(hosts=True):
@@ -291,8 +292,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics of sampled files, if they have shown that reading footers pays off.
-                With None, this method reads a sample itself.
+            sample: Statistics of sampled files, which have already shown that reading footers pays
+                off. If it is None, this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.

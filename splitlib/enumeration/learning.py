@@ -116,7 +116,7 @@ def learn(
 ) -> Learned:
     """Return the statistics of files. Footers are read for files that have no statistics yet.
 
-    Files with unreadable footers stay without statistics.
+    Files whose footers cannot be read get no statistics.
 
     Args:
         table: The table.
@@ -204,8 +204,8 @@ class FooterStage:
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
-        sample: Statistics of sampled files, if they have shown that reading footers pays off. With
-            None, this stage reads a sample itself.
+        sample: Statistics of sampled files, which have already shown that reading footers pays off.
+            If it is None, this stage reads a sample itself.
     """
 
     def __init__(
@@ -232,8 +232,8 @@ class FooterStage:
         self._done = 0
         """Number of footers read for finished files."""
         self._saved = 0.0
-        """Number of files dropped after their footers were read. A file of which some row groups
-        were dropped counts as the dropped fraction."""
+        """Number of files dropped after their footers were read. If only some row groups of a file
+        were dropped, the file counts as a fraction."""
 
     def apply(
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
@@ -314,7 +314,7 @@ class FooterStage:
             self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
     def _begin(self, calls: BoundedCalls) -> None:
-        """Start to read missing footers, unless the footers read so far have dropped few files."""
+        """Start reading missing footers, unless the footers so far have dropped too few files."""
         while self._waiting and self._in_progress < IN_PROGRESS:
             pending = self._waiting[0]
             if pending.missing and self._reads is None:

@@ -272,7 +272,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # empty if all of them were dropped since the listing
+                    if len(ready):  # empty if all of them were dropped after they were listed
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -369,7 +369,8 @@ class ScanPipeline:
     ) -> Iterator[SelectedFiles]:
         """Wait for a listing, and yield its files that match all filters.
 
-        Partitions that the listing did not cover are put back into ``others``, or listed now.
+        Partitions that the listing did not cover are put back into ``others``. Without ``others``,
+        they are listed now.
         """
         found = calls.result(listing.task)
         more: list[_Listing] = []

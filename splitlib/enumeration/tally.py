@@ -342,7 +342,7 @@ class ScanTally:
         return dropped if helped else None
 
     def _with_footers(self, used: FilterUse, predicate: Predicate) -> FilterUse:
-        """Return a copy of ``used`` that includes the columns whose footers were checked."""
+        """Return a copy of ``used`` that includes the columns whose footer statistics were used."""
         learned = predicate.of_learned
         names = [f for f in used.fields if learned is not None and f.lower() in learned.keys]
         if not names:
