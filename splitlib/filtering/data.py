@@ -189,7 +189,7 @@ class DynamicFilteringData:
         return None
 
     def contains(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a tuple, by field name, may be among the keys. Null equals null.
+        """Return whether a tuple, as a dict by field name, may be among the keys. Null equals null.
 
         Raises:
             InvalidFilter: if ``row`` has other fields or a value of another type.

@@ -55,7 +55,7 @@ def values_nbytes(rows: pa.Table) -> int:
 def distinct(rows: pa.Table) -> pa.Table:
     """Return the distinct rows, sorted if the types have an order.
 
-    Types that Arrow cannot group by (struct, list) are returned unchanged.
+    Rows with a type that Arrow cannot group by (struct, list) are returned unchanged.
     """
     return in_order(unique(rows))
 
@@ -63,7 +63,7 @@ def distinct(rows: pa.Table) -> pa.Table:
 def unique(rows: pa.Table) -> pa.Table:
     """Return the distinct rows in any order, with normalized floats.
 
-    Types that Arrow cannot group by (struct, list) are returned unchanged.
+    Rows with a type that Arrow cannot group by (struct, list) are returned unchanged.
     """
     columns = [normal_floats(column) for column in rows.columns]
     rows = pa.table(columns, schema=rows.schema)
@@ -75,7 +75,7 @@ def unique(rows: pa.Table) -> pa.Table:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Return the rows sorted, or in their present order if Arrow cannot sort the types."""
+    """Return the rows sorted, or unchanged if Arrow cannot sort the types."""
     try:
         return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
     except _UNGROUPABLE:

@@ -42,7 +42,7 @@ class Coerced(NamedTuple):
 
     values: pa.Array
     matchable: pa.BooleanArray
-    """False for keys that do not equal any value of the partition key's type."""
+    """Mask that is false for keys that equal no value of the partition key's type."""
 
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:

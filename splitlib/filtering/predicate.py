@@ -52,7 +52,7 @@ class Matches(NamedTuple):
     together: pa.BooleanArray
     """A mask of the partitions that all filters keep."""
     each: tuple[pa.BooleanArray, ...]
-    """For each filter, a mask of the partitions it keeps. Ordered as :attr:`Predicate.filters`."""
+    """For each filter, in the order of :attr:`Predicate.filters`, a mask of what it keeps."""
     undecided: Mapping[str, int]
     """Number of invalid values by partition key. Partitions with an invalid value are kept."""
 
@@ -122,7 +122,7 @@ class Predicate:
 
         Args:
             values: One column per partition key. A connector that lists directories key by key
-                passes only the keys read so far. Filters on other keys then keep everything.
+                passes only the keys read so far. Filters on other keys then keep all partitions.
             fields: How ``values`` derive from the table's columns, as in
                 :attr:`splitlib.model.PartitionBatch.fields`. By default, ``values`` are values of
                 the table's columns.

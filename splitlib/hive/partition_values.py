@@ -112,7 +112,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """Parse the type at token ``at``. Return the type, or None if invalid, and the next index."""
+    """Parse the type at token ``at``. Return it, or None if invalid, and the next token's index."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
@@ -214,7 +214,10 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Replace ``%`` and two hexadecimal digits by that character. Any other ``%`` is kept."""
+    """Replace ``%`` and two hexadecimal digits by the character with this code.
+
+    Any other ``%`` is kept.
+    """
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 

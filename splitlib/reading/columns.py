@@ -27,17 +27,17 @@ _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
-"""Function that finds columns in a file. It takes the file's schema and the wanted columns, and
-returns a dict that maps each wanted column in the file to its name there."""
+"""Function that finds columns in a file. It takes the file's schema and the wanted columns. It
+returns a dict from the names of those that the file has to their names in the file."""
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-    """Find columns by name, ignoring case. See :func:`found_columns`."""
+    """Find columns by name, ignoring case. The result is as in :func:`found_columns`."""
     return found_columns(stored.names, [field.name for field in wanted])
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """Map each wanted column that the file has to its name in the file.
+    """Return a dict from the wanted names that the file has to the names in the file.
 
     Names are compared ignoring case.
 
@@ -209,7 +209,7 @@ def _refuse_ancient(array: pa.Array) -> None:
 
 
 class ByFieldId:
-    """Finds columns by field id. An instance is a :data:`splitlib.reading.columns.Find`.
+    """Finds columns by field id. An instance is a :data:`splitlib.reading.columns.Find` function.
 
     Args:
         names: Column names in the file, by field id, for files without field ids; None if the file
@@ -220,7 +220,7 @@ class ByFieldId:
         self._names = names
 
     def __call__(self, stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-        """Map each wanted column that the file has to its name in the file.
+        """Return a dict from the wanted names that the file has to the names in the file.
 
         Raises:
             UnsupportedTable: if the file has no field ids, or if fields inside a column have

@@ -21,7 +21,7 @@ _DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
-    """Return the result of ``call``, and retry it while it raises :class:`SourceUnavailable`.
+    """Return the result of ``call``, which is retried while it raises :class:`SourceUnavailable`.
 
     Each pause is random between zero and a bound that doubles ("full jitter"). Otherwise all
     clients of a restarted server would retry at the same moment. All attempts share one deadline:

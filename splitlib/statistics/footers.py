@@ -1,8 +1,8 @@
 """Decode column bounds from the footer of a Parquet file.
 
-A bound is returned only if it holds for the values that Spark reads. It is unknown for unsupported
-types, for sort orders that the file does not declare, and for dates that readers may convert from
-the Julian calendar.
+A bound is returned only if it is valid for the values that Spark reads. It is unknown for
+unsupported types, for sort orders that the file does not declare, and for dates that readers may
+convert from the Julian calendar.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
 
 
 def _after(text: str) -> str | None:
-    """Return a string above all strings that start with ``text``, or None if there is none."""
+    """Return a string greater than all that start with ``text``, or None if there is none."""
     for end in range(len(text), 0, -1):
         code = ord(text[end - 1])
         if code < 0x10FFFF:

@@ -168,7 +168,7 @@ def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArr
     Args:
         files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
         groups: One column's row groups, a list per file; null means unknown.
-        old: For each file, whether it can be kept, as returned by :meth:`StatisticsStore.add`.
+        old: Mask of the files whose statistics can be kept, from :meth:`StatisticsStore.add`.
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
     return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))

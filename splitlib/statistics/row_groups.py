@@ -119,7 +119,7 @@ class FileGroups:
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
             if not all(np.array_equal(other, parents) for other, _ in parts.values()):
-                continue  # a file changed after one column was read and before another was read
+                continue  # a file changed between the reads of two columns
             mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]
             matched += np.bincount(inside[mask], minlength=files)
@@ -178,7 +178,7 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return the :func:`overlap_of` of the column whose bounds overlap least.
+    """Return how much the bounds overlap, for the column with the least :func:`overlap_of`.
 
     Row groups without values are ignored.
     """

@@ -31,7 +31,7 @@ class ColumnKey(NamedTuple):
     """Name and type of a column. The case of the name matters.
 
     In a case-sensitive session, ``Item`` and ``item`` are different columns. So statistics of
-    ``Item`` do not hold for ``item``.
+    ``Item`` are not valid for ``item``.
     """
 
     name: str
@@ -179,7 +179,7 @@ class StatisticsStore:
             chunks = self._columns.setdefault(key, [])
             chunks.append(chunk)
             self._columns.move_to_end(key)
-            # Chunks grow by powers of two, so each row is copied only a few times.
+            # The sizes of chunks grow exponentially, so each row is copied only a few times.
             while len(chunks) > 1 and len(chunks[-2].hashes) <= 2 * len(chunks[-1].hashes):
                 newer, older = chunks.pop(), chunks.pop()
                 chunks.append(_merged(older, newer))

@@ -57,7 +57,7 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """Listings by :meth:`Filesystems.group_of`; None means that fsspec lists directories."""
+        """obstore listers by :meth:`Filesystems.group_of`. None means that fsspec is used."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Buckets that earlier requests have shown to exist."""
@@ -123,7 +123,7 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the first directory, and those that follow it on the same pages.
+        """List the first directory, and the following ones that are on the same pages.
 
         One page of an object store's listing can contain several directories.
 
