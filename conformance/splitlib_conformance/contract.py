@@ -95,7 +95,7 @@ class ContractTests(KitBase):
         _names_place(caught[0], self.connector, address.name)
 
     def test_unknown_option(self, simple: Subject) -> None:
-        """Opening with a misspelled option raises an error that names the option."""
+        """Opening a table with a misspelled option raises an error that names the option."""
         with expect_error(
             ConfigError, "when opened with the unknown option no_such_option"
         ) as caught:

@@ -132,7 +132,7 @@ class FilesConnector(Connector):
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield one batch with the data files of one or more leading partitions.
+        """Yield one batch with the data files of the first one or more partitions.
 
         The batch reports how many of ``partitions`` it covers. The engine requests the rest later.
         ``predicate`` is unused, because this connector has no file statistics.

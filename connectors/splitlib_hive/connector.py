@@ -50,7 +50,7 @@ def table_metadata(table: Any) -> TableMetadata:
     """Convert a Thrift ``Table`` to splitlib's table metadata.
 
     Raises:
-        UnsupportedTable: for a table in which splitlib may not find the same rows as Spark.
+        UnsupportedTable: for a table of which splitlib might return different rows than Spark.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     with readable_metadata("the table"):
@@ -99,7 +99,7 @@ class HiveConnector(Connector):
             separated by commas and tried in turn. For a metastore in HTTP mode, the address has the
             form ``https://host/metastore``.
         catalog: Catalog of the metastore, for Hive 3 and newer. The default is the server's.
-        tls: ``true`` to connect by TLS. The other TLS options imply it.
+        tls: ``true`` to connect with TLS. The other TLS options imply this option.
         tls_ca: PEM file with the authorities that sign the metastore's certificate. The default is
             the system's authorities.
         tls_certificate: PEM file with the client's own certificate.
@@ -113,7 +113,7 @@ class HiveConnector(Connector):
         timeout_seconds: Time limit for a complete response (300).
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
             writes them (``5``, never ``05``). Then partitions with such keys can be requested by
-            name. String keys do not need this option. If it is set wrongly, partitions are missed.
+            name. String keys do not need this option. If it is wrong, partitions are missed.
             The table property ``splitlib.canonical_values`` has the same meaning; the option takes
             precedence.
         storage_options: Options of the fsspec filesystem.

@@ -34,7 +34,7 @@ class Refs(NamedTuple):
     """The files of some partitions, decoded from the partitions' handles. One row is one file."""
 
     partition: Integers
-    """Row of the file's partition in its batch."""
+    """Row of the file's partition in the batch of partitions."""
     manifest: Integers
     """Number of the manifest that lists the file."""
     row: Integers
@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
-    """Return whether the predicate uses columns that are not untransformed partition keys."""
+    """Return whether the predicate uses columns other than partition keys without a transform."""
     return not predicate.keys <= spec.identities.keys()
 
 
@@ -148,7 +148,7 @@ def statistics_of(
 ) -> dict[str, ColumnStatistics]:
     """Return the statistics of some columns by column name, with one row per file.
 
-    The statistics of a partition key are derived from the partition values. Those of other columns
+    Statistics of a partition key are derived from the partition values. Statistics of other columns
     come from the manifests.
     """
     found = {}

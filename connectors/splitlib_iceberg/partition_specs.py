@@ -138,7 +138,7 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """Convert an Iceberg transform to one for Arrow arrays, or return None if it is unknown.
+    """Convert an Iceberg transform to a transform of Arrow arrays, or None if it is unknown.
 
     An unknown transform cannot prune. The caller must handle the transforms ``identity`` and
     ``void``.
@@ -221,7 +221,7 @@ class Spec:
         }
         """Names of partition columns without a transform, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
-        """Part of cache keys. With equal signatures, a manifest decodes to the same columns."""
+        """Part of cache keys. Equal signatures mean that a manifest decodes to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
         """Return the files' partition values, as one array per key.

@@ -150,8 +150,8 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
 def only_name_in_database(catalog: Catalog) -> str | None:
     """Return the name of the only catalog in a SQL catalog's database.
 
-    Return None if ``catalog`` is not a SQL catalog, or if its database has no catalog or has one
-    with the name of ``catalog``.
+    Return None if ``catalog`` is not a SQL catalog, if its database contains no catalog, or if the
+    database contains a catalog with the name of ``catalog``.
 
     Raises:
         ConfigError: if the database has several catalogs, and none has the name of ``catalog``.
