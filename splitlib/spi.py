@@ -117,7 +117,7 @@ class Connector(ABC):
             in between are unknown, a call gets more partitions. A call may always stop after the
             first page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
         spi_version: The :data:`VERSION` for which the connector was written. Write it as a number
-            in your class. A splitlib with another version then rejects the connector with an error.
+            in your class. A splitlib with another version then refuses the connector with an error.
     """
 
     partitions_per_listing: int = 1
@@ -206,10 +206,10 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def deleted_positions(vector: bytes, expected: int | None = None) -> pa.Int64Array:
-    """Decode a deletion vector of Iceberg or Delta to an array of row positions, ascending.
+    """Return the positions in a 64-bit roaring bitmap of Iceberg or Delta, in ascending order.
 
-    The vector consists of magic bytes and a 64-bit roaring bitmap. A length and a checksum may
-    frame it, as in files. Needs the package ``pyroaring``.
+    The bitmap follows its magic bytes, and may be framed by a length and a checksum, as in files.
+    Needs the package ``pyroaring``.
 
     Args:
         vector: The bytes of the deletion vector.
