@@ -82,7 +82,7 @@ def checked_files(
             _refuse(f"Column {name!r} of a batch of files contains nulls.")
     within = pc.min_max(files["partition"])
     if len(files) and not 0 <= within["min"].as_py() <= within["max"].as_py() < len(partitions):
-        _refuse(f"Files belong to other partitions than the {len(partitions)} requested ones.")
+        _refuse(f"Files belong to partitions other than the {len(partitions)} requested ones.")
     if batch.partitions_listed is not None:
         _check_listed(batch, partitions)
     if batch.deletes is not None:
@@ -102,7 +102,7 @@ def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
         CorruptMetadata: if there are several batches and one has ``partitions_listed``.
     """
     if len(batches) > 1 and any(batch.partitions_listed is not None for batch in batches):
-        _refuse("A partial listing comes in more than one batch.")
+        _refuse("A partial listing has more than one batch.")
 
 
 class PartitionsOnce:
@@ -192,9 +192,9 @@ def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:
     listed = batch.partitions_listed
     assert listed is not None
     if not 0 < listed <= len(partitions):
-        _refuse(f"For {len(partitions)} partitions, partitions_listed is {listed}.")
+        _refuse(f"partitions_listed is {listed}, but {len(partitions)} partitions were requested.")
     if pc.any(pc.greater_equal(batch.files["partition"], listed)).as_py():
-        _refuse(f"Files belong to other partitions than the first {listed}, the listed ones.")
+        _refuse(f"partitions_listed is {listed}, but files belong to later partitions.")
 
 
 def _check_deletes(batch: FileBatch) -> None:

@@ -403,7 +403,7 @@ def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
     """Raise an error unless ``found`` has the same files as ``files``, so that no rows are lost."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
-        raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")
+        raise CorruptMetadata(f"The column names are not those of the {len(files)} given files.")
 
 
 def _places(files: FileBatch) -> Iterator[tuple[str, int]]:

@@ -299,7 +299,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
             self._negotiate()
         except gssapi.exceptions.GSSError as error:
             raise AccessDenied(
-                f"Kerberos fails for {self._principal}: {error}",
+                f"Kerberos authentication failed for {self._principal}: {error}",
                 hint="run kinit, and check the option kerberos_principal.",
             ) from None
 

@@ -49,7 +49,7 @@ class AvroContainer:
         self._size = len(data)
         self._decoder = decoder = _Decoder(data)
         if decoder.read(len(_MAGIC)) != _MAGIC:
-            raise ValueError("It is not an Avro file.")
+            raise ValueError("The data is not an Avro file.")
         self.metadata = dict(_metadata(decoder))
         self._sync = decoder.read(_SYNC_SIZE)
         stored = json.loads(self.metadata[b"avro.schema"])

@@ -136,7 +136,7 @@ class _FlatBuffer:
 
     def _number(self, form: struct.Struct, place: int) -> int:
         if not 0 <= place <= len(self._data) - form.size:
-            raise Unreadable("a message points beyond its end")
+            raise Unreadable("a message contains an offset beyond its end")
         (found,) = form.unpack_from(self._data, place)
         return int(found)
 

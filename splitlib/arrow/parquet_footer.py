@@ -99,7 +99,7 @@ def footer(size: int, last: Callable[[int], bytes], most_bytes: int | None = Non
     if len(end) >= wanted or wanted > size:
         return end
     if most_bytes is not None and wanted > most_bytes:
-        raise pa.ArrowInvalid(f"The footer has {wanted} bytes.")
+        raise pa.ArrowInvalid(f"The footer has {wanted} bytes, above the limit of {most_bytes}.")
     return last(wanted)
 
 

@@ -345,8 +345,8 @@ def arrow_zone(zone: str) -> str:
         return known
     raise ConfigError(
         f"Time zone {zone!r} is unknown.",
-        hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say. "
-        "Offsets with minutes need pyarrow 22 or newer.",
+        hint="set spark.sql.session.timeZone (timeZone), for example to 'Europe/Berlin' or "
+        "'+08:00'. Offsets with minutes need pyarrow 22 or newer.",
     )
 
 

@@ -80,7 +80,7 @@ class DynamicFilteringData:
         """
         if isinstance(fields, str):
             raise InvalidFilter(
-                f"fields={fields!r} is a text, not a list of names.",
+                f"fields={fields!r} is a string, not a list of names.",
                 hint=f"pass fields=[{fields!r}].",
             )
         table = pa.table(data) if isinstance(data, pa.RecordBatch) else data

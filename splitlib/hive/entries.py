@@ -91,7 +91,7 @@ def refuse_unreadable(
             "The table is a Hudi table.", hint="read it with Spark's hudi source."
         )
     if parameters.get("storage_handler"):
-        raise UnsupportedTable("A storage handler keeps the table's rows, not files.")
+        raise UnsupportedTable("The table's rows are kept by a storage handler, not in files.")
     if "symlinktextinputformat" in input_format:
         raise UnsupportedTable(
             "The table consists of symlinks.", hint="read the tables that it links to."

@@ -396,7 +396,7 @@ class Projection:
 
 def _no_location(message: str) -> UnsupportedTable:
     return UnsupportedTable(
-        f"The locations of projected partitions are not certain. {message}",
+        f"The locations of projected partitions cannot be determined. {message}",
         hint="correct the table's properties, or pass partition_projection=False to read the "
         "registered partitions.",
     )

@@ -146,8 +146,8 @@ class UnforkedCondition(threading.Condition):
     def __enter__(self) -> bool:
         if self.is_of_another_process:
             raise SplitlibError(
-                "This object was made before a fork; its threads do not exist in this process.",
-                hint="make the object in this process, or start the process with 'spawn'.",
+                "This object was made before a fork, so its threads do not exist in this process.",
+                hint="make it in this process, or start the process with 'spawn'.",
             )
         return super().__enter__()
 

@@ -244,7 +244,7 @@ def _refuse_ambiguous(used: Iterable[str], names: Sequence[str]) -> None:
     lower = [name.lower() for name in names]
     for name in used:
         if lower.count(name.lower()) > 1:
-            raise InvalidFilter(f"Several columns are named {name!r}, in different case.")
+            raise InvalidFilter(f"Several columns are named {name!r}, ignoring case.")
 
 
 def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, pa.Field]) -> None:
@@ -258,7 +258,7 @@ def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, 
             if try_cast(ends, kind).null_count > ends.null_count:
                 raise InvalidFilter(
                     f"The range {domain.describe()} has an end that is not a value of {kind}.",
-                    hint=f"give a range within the values of {kind}.",
+                    hint=f"use ends that are values of {kind}.",
                 )
 
 

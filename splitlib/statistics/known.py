@@ -128,7 +128,7 @@ class SavedColumn:
         except OSError as error:  # Arrow's error for damaged pages
             raise pa.ArrowInvalid(str(error)) from error
         if table.schema.remove_metadata() != self._schema:
-            raise pa.ArrowInvalid("the file has other columns")
+            raise pa.ArrowInvalid("the file has unexpected columns")
         table.validate(full=True)
         places = pc.list_flatten(table["groups"].combine_chunks())
         required = [table[name] for name in _IDENTITY.names]

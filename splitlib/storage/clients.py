@@ -52,7 +52,7 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
         for part in outer:
             inside = inside.setdefault(part, {})
             if not isinstance(inside, dict):
-                raise ConfigError(f"Storage option {part!r} has a value and nested options.")
+                raise ConfigError(f"Storage option {part!r} has both a value and nested options.")
         if last in inside:
             raise ConfigError(f"Storage option {name!r} is given twice.")
         inside[last] = value

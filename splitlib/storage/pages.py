@@ -159,7 +159,7 @@ class PagedListing:
 
         # Users may have installed obstore without the splitlib extra that requires this version.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
-            raise NotFollowed(f"obstore {obstore.__version__} misses keys that contain '%'.")
+            raise NotFollowed(f"obstore {obstore.__version__} leaves out keys that contain '%'.")
         self.kind = kind
         self._obstore = obstore
         self._protocol = protocol
@@ -239,7 +239,7 @@ class PagedListing:
             if entries < FILES_PER_PAGE:
                 return found, len(prefixes)
             if last is None:
-                raise NotInOrder("A page without files does not show where the next one begins.")
+                raise NotInOrder("A page without files does not show where the next page begins.")
             begun = bisect_left(prefixes, last)
             if begun and not last.startswith(prefixes[begun - 1]):
                 return found, begun
