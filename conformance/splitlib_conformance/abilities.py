@@ -134,12 +134,12 @@ class AbilitiesTests(KitBase):
             )
             expect(
                 names == sorted(set(names)),
-                f"returned from table_names({which}) {names[:5]} …",
+                f"returned {names[:5]} … from table_names({which})",
                 "each table once, in order",
             )
         expect(
             some == [each for each in every if each[0] == database],
-            f"returned from table_names({database!r}) {some[:5]} …",
+            f"returned {some[:5]} … from table_names({database!r})",
             "the tables of table_names(None) that are in this database",
         )
 
@@ -155,12 +155,12 @@ class AbilitiesTests(KitBase):
             found = table.storage_options("s3")
             expect(
                 isinstance(found, Mapping) and all(isinstance(name, str) for name in found),
-                f"returned as storage options of s3 a {type(found).__name__}",
+                f"returned a {type(found).__name__} as the storage options of s3",
                 "a mapping from the names of fsspec's options",
             )
             expect(
                 table.storage_options("s3") == found,
-                "returned different storage options of s3 in a second call",
+                "returned different storage options of s3 in the second call",
                 "the options as of when the table was opened",
             )
 
@@ -178,7 +178,7 @@ class AbilitiesTests(KitBase):
             backwards = table.hosts(paths[::-1]) or []
             expect(
                 [list(hosts) for hosts in backwards[::-1]] == [list(hosts) for hosts in found],
-                f"returned the hosts {found}, and for the same files in reverse {backwards}",
+                f"returned the hosts {found}, and {backwards} for the same files in reverse",
                 "the hosts of each file, in the order of the given paths",
             )
             splits = list(enumerator(table).enumerate_splits())
@@ -186,7 +186,7 @@ class AbilitiesTests(KitBase):
         for split in splits:
             expect(
                 split.hosts == known.get(split.path, split.hosts),
-                f"returned for {split.path} the hosts {split.hosts} in an enumeration",
+                f"returned the hosts {split.hosts} for {split.path} in an enumeration",
                 f"{known.get(split.path)}, as in the call for all files",
             )
 
@@ -232,8 +232,8 @@ class AbilitiesTests(KitBase):
                 expected = [positions] if split.path == path else []
                 expect(
                     found == expected,
-                    f"returned for {split.path} deletion vectors with the positions {found}",
-                    f"{expected}, the rows of this file that the harness has deleted",
+                    f"returned deletion vectors with the positions {found} for {split.path}",
+                    f"{expected}, the rows that the harness deleted from this file",
                 )
 
     def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
@@ -317,7 +317,7 @@ def _expect_names(subject: Subject, table: Table, batch: FileBatch) -> None:
         real = {(i, name) for i, name in ids.items() if name in there}
         expect(
             not isinstance(given, str) and set(given) == real,
-            f"returned as names of the columns in {path} {given}",
+            f"returned {given} as the column names in {path}",
             f"pairs of field id and name in the file: {sorted(real)}",
         )
 

@@ -101,8 +101,8 @@ class ContentTests(KitBase):
                         expect(
                             real.get(file["path"], given) == given,
                             f"returned {file['path']} as a file of partition {dict(given)}",
-                            f"in column 'partition' the row of {real.get(file['path'])} in the "
-                            "batch that list_files or load_details was given, in any order",
+                            f"in column 'partition', the row of {real.get(file['path'])} in the "
+                            "batch that was passed to list_files or load_details, in any order",
                         )
 
     def test_rows_come_back(self, harness: Harness) -> None:
@@ -122,7 +122,7 @@ class ContentTests(KitBase):
         ]
         expect(
             rows == expected,
-            f"led, for the partitions k=1 and k=3, to {len(rows)} rows: {rows[:3]} …",
+            f"led to {len(rows)} rows in the partitions k=1 and k=3: {rows[:3]} …",
             f"the {len(expected)} rows that were written into them: {expected[:3]} …",
         )
 
@@ -134,8 +134,8 @@ class ContentTests(KitBase):
             shape = [(len(batch), batch.values.num_columns) for batch in batches]
             expect(
                 shape == [(1, 0)],
-                "listed for a table without partition keys batches of (partitions, value columns) "
-                f"{shape}",
+                f"listed a table without partition keys as batches of {shape} (partitions, value "
+                "columns)",
                 "one batch of one partition, without value columns",
             )
             expect_files(enumerator(table).enumerate_splits(), subject.files)

@@ -179,7 +179,7 @@ def _expect_requests(reported: Requests, calls: SourceCalls, what: str) -> None:
     expect(
         reported == calls.requests,
         f"reports {_counts(reported)} for {what}",
-        f"{_counts(calls.requests)}, the calls that the harness has watched",
+        f"{_counts(calls.requests)}, as the harness counted",
     )
 
 

@@ -55,7 +55,7 @@ def expect_partitions(
     right = Counter(frozen(values) for values in expected)
     expect(
         there == right,
-        f"returned from {by} {there.total()} partitions: {_differences(there, right)}",
+        f"returned {there.total()} partitions from {by}: {_differences(there, right)}",
         f"the {right.total()} partitions that the harness wrote, each once",
     )
 

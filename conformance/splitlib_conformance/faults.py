@@ -102,7 +102,7 @@ class FaultTests(KitBase):
                 outcome.error is None or outcome.begun,
                 f"raised {_described(outcome.error)} when call {outcome.at} of its source was "
                 "unavailable once, and failed again when the engine retried",
-                "success at the retry, because the source works again",
+                "success of the retry, because the source works again",
             )
 
     def test_source_that_stays_unavailable(self, harness: Harness) -> None:
@@ -226,7 +226,7 @@ class FaultTests(KitBase):
         expect_files(outcome.splits or [], subject.files)
         expect(
             calls.made or pinned,
-            "read a table, but the harness has watched no call of its source",
+            "read a table, but the harness counted no call to the source",
             "every call to pass through the object given to Harness.watch",
         )
         return min(calls.made, _MOST_CALLS)

@@ -40,20 +40,20 @@ class FilteringTests(KitBase):
                 ]
                 expect(
                     not lost,
-                    f"listed, for the filters {filters}, no file of {[f.values for f in lost][:3]}",
+                    f"listed no file of {[f.values for f in lost][:3]} for the filters {filters}",
                     "every matching partition; a connector that uses the predicate may list too "
                     "much, never too little",
                 )
                 expect(
                     len(paths) == len(set(paths)),
-                    f"listed, for the filters {filters}, some files twice",
+                    f"listed some files twice for the filters {filters}",
                     "each file once",
                 )
                 for split in splits:
                     values = truth[split.path].values
                     expect(
                         frozen(split.partition_values) == frozen(values),
-                        f"returned for {split.path} the partition values {split.partition_values}",
+                        f"returned the partition values {split.partition_values} for {split.path}",
                         f"{values}",
                     )
 

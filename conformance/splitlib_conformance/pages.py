@@ -44,15 +44,15 @@ class PagesTests(KitBase):
         for order in orders[1:]:
             expect(
                 order == orders[0],
-                f"listed the same partitions in another order: {order[:3]} …, at first "
-                f"{orders[0][:3]} …",
+                f"listed the same partitions in different orders: first {orders[0][:3]} …, then "
+                f"{order[:3]} …",
                 "the same order every time; sort them if the source has no order",
             )
         within = [values for values in orders[0] if values in set(narrower)]
         expect(
             narrower == within,
-            f"listed partitions, given a filter, in the order {narrower[:3]} …, and without it "
-            f"{within[:3]} …",
+            f"listed partitions in the order {narrower[:3]} … with a filter, and in the order "
+            f"{within[:3]} … without it",
             "the same order, without the filtered partitions",
         )
 
@@ -126,7 +126,7 @@ class PagesTests(KitBase):
         for run in runs[1:]:
             expect(
                 run == runs[0],
-                f"led to other splits, or another order, in another run: {len(runs[0])} splits, "
+                f"led to other splits, or another order, in a second run: {len(runs[0])} splits, "
                 f"then {len(run)}",
                 "the same splits in the same order every time",
             )

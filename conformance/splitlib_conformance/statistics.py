@@ -169,8 +169,8 @@ class StatisticsTests(KitBase):
             read = {split.path for split in enumerator(table, wanted).enumerate_splits()}
         expect(
             elsewhere - read,
-            f"has column {_COLUMN} in its filter_schema, but for its value {highest} all files "
-            f"with only lower values were read: {sorted(elsewhere)}",
+            f"has column {_COLUMN} in its filter_schema, but a filter for value {highest} reads "
+            f"all files that have only lower values: {sorted(elsewhere)}",
             "bounds that exclude some of them, or no such column in filter_schema",
         )
 
