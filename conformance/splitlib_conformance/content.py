@@ -89,7 +89,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Each file belongs to the right partition, even if partitions are passed in any order."""
+        """Each file belongs to the right partition, even if partitions are passed in reverse."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):

@@ -233,7 +233,7 @@ def _storage(options: Mapping[str, Any]) -> Storage:
 
 
 def _merges(form: str, options: Mapping[str, Any]) -> bool:
-    """Return whether to merge the columns of all files, from the options or Spark's setting.
+    """Return whether to merge the columns of all files, as set in the options or in Spark.
 
     Raises:
         ConfigError: if ``merge_schema`` is neither true nor false, or is true for a format other

@@ -140,7 +140,7 @@ class Walk:
 
         Args:
             parents: The directories, relative to the root.
-            level: Number of the key, from 1, that the names of their subdirectories contain.
+            level: Number of the key in the names of their subdirectories, counted from 1.
         """
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
@@ -163,9 +163,9 @@ class Walk:
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
-        """Reject directories that have values of the wrong type, and contain files.
+        """Reject directories whose values have the wrong type, if they contain files.
 
-        Such directories without files are accepted, because type inference ignores them.
+        Directories without files are accepted, because type inference ignores them.
 
         Raises:
             SourceError: if a directory has files; the message names the directory.

@@ -181,7 +181,7 @@ class HiveConnector(Connector):
         If the predicate determines the names of the matching partitions, or the prefixes of their
         names, only these partitions are requested. Otherwise one call lists all names. The
         metastore's own filters are not used, because they are slower than listing all names. On
-        newer servers they are also wrong: these compare strings, and do not find ``k=05`` for 5.
+        newer servers, they also compare strings, and so do not find ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])

@@ -322,7 +322,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
                 self._send(_OK, self._context.step(body) or b"")
 
     def _choose_layer(self, offer: bytes) -> bytes:
-        """Choose the first of ``_LAYERS`` that the server offers, and return the reply to it."""
+        """Choose the first of ``_LAYERS`` that the server offers, and return the client's reply."""
         offered = self._context.unwrap(offer).message
         for layer in _LAYERS:
             if len(offered) == 4 and offered[0] & layer:

@@ -1,4 +1,4 @@
-"""Convert the data file entries of a manifest to Arrow columns, which filters are matched with."""
+"""Convert the data file entries of one manifest to Arrow columns, to match them with filters."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class LimitedRestCatalog(RestCatalog):
     """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # PyIceberg calls this method first for a new session. It may request a token right
-        # afterwards, so the limit must be set here.
+        # PyIceberg calls this method first for a new session, and may request a token right
+        # afterwards. So the limit must be set here.
         _limit(session)
         super()._config_headers(session)
 

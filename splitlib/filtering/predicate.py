@@ -52,7 +52,7 @@ class Matches(NamedTuple):
     together: pa.BooleanArray
     """A mask of the partitions that all filters keep."""
     each: tuple[pa.BooleanArray, ...]
-    """For each filter, in the order of :attr:`Predicate.filters`, a mask of what it keeps."""
+    """A mask of the kept partitions for each filter, in the order of :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
     """Number of invalid values by partition key. Partitions with an invalid value are kept."""
 

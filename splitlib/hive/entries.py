@@ -179,7 +179,7 @@ class PartitionFiles:
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:
-        """Return the number that stands for a read format in handles. It is added if it is new."""
+        """Return the number that stands for a read format in handles. A new format is added."""
         with self._lock:
             if form not in self._formats:
                 self._formats.append(form)

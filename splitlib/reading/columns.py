@@ -28,7 +28,7 @@ _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
 """Function that finds columns in a file. It takes the file's schema and the wanted columns. It
-returns a dict from the names of those that the file has to their names in the file."""
+returns a dict from each wanted name that the file has to the column's name in the file."""
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:

@@ -23,9 +23,9 @@ _DOUBLED_AT_MOST = 6
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     """Return the result of ``call``, which is retried while it raises :class:`SourceUnavailable`.
 
-    Each pause is random between zero and a bound that doubles ("full jitter"). Otherwise all
-    clients of a restarted server would retry at the same moment. All attempts share one deadline:
-    that of the thread's current call, or a new deadline outside of a call.
+    Each pause is random between zero and a bound that doubles ("full jitter"), so that the clients
+    of a restarted server do not all retry at the same moment. All attempts share one deadline: that
+    of the thread's current call, or a new deadline outside of a call.
 
     A source that throttles is still available. So throttled calls do not count as attempts, as long
     as a call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.

@@ -106,7 +106,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return name
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for random access. A split that is to be converted is converted here."""
+        """Open a file for random access. A file from :meth:`add_converted` is converted here."""
         with self._checked():
             part = self._converted.get(path)
             if part is None:

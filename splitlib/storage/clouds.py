@@ -120,7 +120,7 @@ class AzureSettings:
         return cls(**found)
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return adlfs options. Only settings that come from Hadoop or PyIceberg are included."""
+        """Return the settings as adlfs options. They must come from Hadoop or PyIceberg."""
         return {name: value for name in _NAMES if (value := getattr(self, name))}
 
     def to_hadoop(self, authority: str) -> dict[str, str]:
@@ -301,7 +301,7 @@ class GcsSettings:
         return {"gs": cls(token, given.get("fs.gs.project.id"))}
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return gcsfs options. Only settings that come from Hadoop are included."""
+        """Return the settings as gcsfs options. They must come from Hadoop."""
         options = {"token": self.token, "project": self.project}
         return {name: value for name, value in options.items() if value}
 

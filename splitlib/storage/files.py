@@ -34,7 +34,7 @@ class Level(NamedTuple):
     requests: int
     """Number of list requests (pages) that were sent."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored subdirectories, such as ``_delta_log``, which identify a table format."""
+    """Names of ignored subdirectories. Some identify a table format, such as ``_delta_log``."""
 
 
 def is_data(name: str) -> bool:
