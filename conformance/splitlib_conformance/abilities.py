@@ -52,7 +52,7 @@ class AbilitiesTests(KitBase):
         with self.open(simple.address) as table:
             found = {each for each in _ABILITIES if isinstance(table.connector, each)}
         if issubclass(connector_class(self.connector), SupportsTableNames):
-            found.add(SupportsTableNames)  # Its method is a class method.
+            found.add(SupportsTableNames)  # Its method is a class method, so check the class.
         missing = sorted(each.__name__ for each in self.capabilities - found)
         expect(
             not missing,

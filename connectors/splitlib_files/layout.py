@@ -195,7 +195,7 @@ class Layout:
             try:
                 level = self._storage.level(location, retries=True)
             except MissingPartition:
-                continue  # deleted since it was listed
+                continue  # the directory was deleted after it was listed
             found = [_name(file.path) for file in level.files]
             found += (f"{name}/" for name in level.directories)
             pending += (here + name for name in sorted(found, reverse=True))

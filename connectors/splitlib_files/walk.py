@@ -222,4 +222,4 @@ def has_files(storage: Storage, location: str) -> bool:
     try:
         return any(level.files for level in storage.levels_below(location, retries=True))
     except MissingPartition:
-        return False  # deleted since it was listed
+        return False  # the directory was deleted after it was listed

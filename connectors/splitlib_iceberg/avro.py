@@ -135,7 +135,7 @@ class _Decoder(BinaryDecoder):
         if n > _AT_ONCE:
             return tuple(self.read_int() for _ in range(n))
         found: Any = self._read_ints(n)
-        # The compiled decoder returns unsigned integers.
+        # The compiled decoder returns unsigned integers, so reinterpret their bits as signed.
         return tuple(array("q", found.tobytes())) if isinstance(found, array) else found
 
     def read_bytes(self) -> bytes:

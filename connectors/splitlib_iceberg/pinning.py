@@ -53,7 +53,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
     if not isinstance(properties.get("uri"), str):
-        return False  # PyIceberg raises the error
+        return False  # PyIceberg raises an error for it
     kind = properties.get("type")
     if not kind:
         return infer_catalog_type(name, dict(properties)) is CatalogType.REST
@@ -205,7 +205,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=by_default)
-        # A catalog object that the user passed reads metadata files without this check.
+        # Check this here too, because a catalog object from the user reads metadata unchecked.
         refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
     except BaseException:
@@ -239,7 +239,7 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
             with of_catalog(options):
                 found = sorted({identifier[-1] for identifier in catalog.list_tables(namespace)})
                 if not found and database is not None:
-                    catalog.load_namespace_properties(namespace)  # raises if it does not exist
+                    catalog.load_namespace_properties(namespace)  # error if missing
             for name in found:
                 yield ".".join(namespace), name
     finally:

@@ -396,7 +396,7 @@ class ScanPipeline:
 
     def _pieces(self, uncovered: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
         """Divide partitions that a listing did not cover into parts for further listings."""
-        step = before  # the next page probably covers as many partitions
+        step = before  # the next page probably covers as many partitions as this one
         groups: Iterable[MatchedPartitions] = [uncovered]
         known = None if uncovered.partitions.has_gaps else self._neighbours(iter([uncovered]))
         if known is not None:

@@ -290,7 +290,7 @@ class Predicate:
             reasons.append(f"{key.name} {_COLLATED}")
             return None
         if (
-            not is_char(key)  # padding changes the order
+            not is_char(key)  # padding changes the sort order
             and same_order(domain.field.type, key.type)
         ):
             # An end that does not fit the column's type becomes open. This never drops a match.
@@ -307,9 +307,8 @@ class Predicate:
 def _without_padding(lower: pa.Array) -> pa.Array:
     """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
-    Without its padding, a value may sort below the bound. This happens if the bound continues after
-    the value with spaces, or with a character that sorts before the space. So the bound is cut at
-    such a character.
+    Without its padding, a value may sort below a bound that continues after the value with spaces,
+    or with a character that sorts before the space. So the bound is cut at such a character.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
@@ -336,7 +335,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
     fields = tuple(field for field in fields if field.source.lower() in matcher.keys)
     own = {field.name.lower() for field in fields if _is_own(field)}
     if len(own) == len(fields) == len(matcher.keys):
-        yield matcher  # unchanged, so that its cached ranks are reused
+        yield matcher  # the same object, so that its cached ranks are reused
         return
     if isinstance(matcher, ValueMatcher):
         columns: dict[str, pa.Array] = {}

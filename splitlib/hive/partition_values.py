@@ -146,7 +146,7 @@ def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, 
     while at < len(tokens):
         if name == "struct":
             names.append(tokens[at].strip().strip("`"))
-            at += 2  # the name and its colon
+            at += 2  # skip the name and its colon
         kind, at = _type(tokens, at)
         kinds.append(kind)
         if at >= len(tokens) or tokens[at] not in ",>" or kind is None:

@@ -124,7 +124,7 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls at the end: enough for most listings, too short to be noticed.
+# Time to wait for running calls when an enumeration ends: enough for most listings, yet unnoticed.
 TIDY_SECONDS = 0.2
 # Timeout that means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2

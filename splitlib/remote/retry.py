@@ -93,6 +93,6 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
 
     try:
         return retrying(attempt, config)
-    except SplitlibError as error:  # the retry loop itself raises if the deadline has passed
+    except SplitlibError as error:  # the retry loop raises its own error after the deadline
         in_context(error, connector, table)
         raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ColumnSchema, FileMetaData, RowGroupMetaData
 
 # Maximum length of string bounds in characters, and of binary bounds in bytes. Longer bounds are
-# replaced by shorter ones that are less tight.
+# shortened, which makes them less tight.
 _LONGEST: Final = 64
 
 # Spark may convert dates and timestamps before these from the Julian calendar, depending on session

@@ -78,7 +78,7 @@ class SavedColumn:
                 rows = self.read(path)
             except FileNotFoundError:
                 continue  # another process has just merged this file into a new one
-            except Exception as error:  # not written by splitlib, or a storage error
+            except Exception as error:  # another program wrote the file, or the storage failed
                 _log.warning("Statistics in %s are ignored: %s", path, error)
                 if not isinstance(error, pa.ArrowException):
                     continue

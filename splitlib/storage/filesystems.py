@@ -114,7 +114,7 @@ class Filesystems:
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise
             scheme = local_path(location).partition(":")[0]
-            reason = (str(error).splitlines() or [""])[0]  # an error about libjvm lists many paths
+            reason = (str(error).splitlines() or [""])[0]  # libjvm errors list many paths
             raise ConnectorNotInstalled(
                 f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
             ) from error
@@ -146,7 +146,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     except FileNotFoundError as error:
         confirm_end(fs, bucket, directory)
         raise MissingPartition(f"There is no directory {location!r}.") from error
-    except KeyError as error:  # s3fs raises it if the token for the next page is missing
+    except KeyError as error:  # s3fs raises this if the token for the next page is missing
         if error.args != ("NextContinuationToken",):
             raise
         raise no_next_page(location) from error

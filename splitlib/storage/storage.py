@@ -30,7 +30,7 @@ from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
-# Name suffix of S3 directory buckets. S3 lists their keys unordered, and only from the first key.
+# Name suffix of S3 directory buckets. S3 lists their keys in no order, and always from the start.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in a call that lists several directories per page.
 _BUCKETS = 4
