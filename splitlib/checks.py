@@ -108,9 +108,9 @@ def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
 class PartitionsOnce:
     """Removes repeated partitions from the batches of one listing.
 
-    Two partitions are the same if their handles and values are equal. Handles that are not text are
-    numbers that the connector assigned while listing. They do not identify a partition, so batches
-    with such handles stay unchanged.
+    Two partitions are the same if their handles (:attr:`PartitionBatch.refs`) and values are equal.
+    Handles that are not text are numbers that the connector assigned while listing. They do not
+    identify a partition, so batches with such handles stay unchanged.
     """
 
     def __init__(self) -> None:

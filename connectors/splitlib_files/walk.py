@@ -188,7 +188,7 @@ class Walk:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
-            # Spark ignores files next to the directories of the first partition key, but raises an
+            # Spark ignores files next to the directories of the first partition key. It raises an
             # error for files in directories between this level and the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(

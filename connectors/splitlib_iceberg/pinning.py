@@ -150,8 +150,8 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
 def only_name_in_database(catalog: Catalog) -> str | None:
     """Return the name of the only catalog in a SQL catalog's database.
 
-    Return None if ``catalog`` is not a SQL catalog, if its database contains no catalog, or if the
-    database contains a catalog with the name of ``catalog``.
+    Return None if ``catalog`` is not a SQL catalog, or if its database contains no catalog. Also
+    return None if the database contains a catalog with the name of ``catalog``.
 
     Raises:
         ConfigError: if the database has several catalogs, and none has the name of ``catalog``.
@@ -280,8 +280,8 @@ def _opened(
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
     """Load a table from a catalog.
 
-    If the user has not named the catalog (``by_default``), and a SQL catalog does not have the
-    table, loading is repeated with the catalog name under which the database stores the table.
+    ``by_default`` means that the user has not named the catalog. If a SQL catalog then does not
+    have the table, loading is repeated with the catalog name that the database has for the table.
     """
     try:
         return catalog.load_table(name)

@@ -125,9 +125,9 @@ class DynamicFileEnumerator:
         config: Settings. By default, they are taken from environment variables.
         static: Conditions that every row must meet, such as those of a ``WHERE`` clause: either
             conditions on partition values, or allowed values and ranges of columns.
-        strict: Whether to raise an error for a filter that can never prune this table, because the
-            table does not have its column or the types cannot be compared. If false, each
-            enumeration logs a warning, and :meth:`explain` reports the filter.
+        strict: Whether to raise an error for a filter that can never prune this table: the table
+            does not have its column, or the types cannot be compared. If false, each enumeration
+            logs a warning, and :meth:`explain` reports the filter.
     """
 
     def __init__(

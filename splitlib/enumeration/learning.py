@@ -40,8 +40,8 @@ _log = get_logger(__name__)
 SAMPLED_FILES: Final = 16
 """Maximum number of files in the sample that shows whether reading footers pays off."""
 MOST_KEPT: Final = 0.5
-"""More footers are read if filters keep at most this share of the sample's row groups, or if the
-row groups' :func:`~splitlib.statistics.row_groups.overlap` is at most this share."""
+"""Maximum share of the sample's row groups that filters may keep so that more footers are read.
+They are also read if the :func:`~splitlib.statistics.row_groups.overlap` is at most this value."""
 # Reading stops after FIRST_FOOTERS footers, plus FOOTERS_PER_FILE for each file that was dropped.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8

@@ -153,7 +153,7 @@ class DynamicFilteringData:
 
     @classmethod
     def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
-        """Make the marker for too many keys. It matches every tuple, so it prunes nothing."""
+        """Make the filter that stands for too many keys. It matches all tuples."""
         return cls(plain_schema(schema), [], exceeds_threshold=True)
 
     @property
@@ -163,7 +163,7 @@ class DynamicFilteringData:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the filter has all distinct keys, not only ranges or the marker."""
+        """Whether the filter contains all distinct keys, not only their ranges or nothing."""
         return self._rows is not None
 
     @property
@@ -173,7 +173,7 @@ class DynamicFilteringData:
 
     @property
     def num_values(self) -> int:
-        """Number of distinct keys; 0 if only ranges or the marker are kept."""
+        """Number of distinct keys; 0 if there were too many keys, or the filter has only ranges."""
         return 0 if self._rows is None else int(self._rows.num_rows)
 
     @property

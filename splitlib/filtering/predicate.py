@@ -29,7 +29,7 @@ _COLLATED: Final = (
 
 
 class PartitionFilter(Protocol):
-    """A condition on partition values other than join keys, such as a static predicate."""
+    """A condition on partition values other than join keys, such as that of a WHERE clause."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return each filter restricted to the learnable columns, by index of the filter."""
+        """Return filters restricted to the ``learnable`` columns, by the index of each filter."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}

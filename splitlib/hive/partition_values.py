@@ -1,7 +1,7 @@
 """Hive's types, partition names and partition values.
 
-The functions convert type strings to Arrow types, escape and parse partition names, and parse the
-text of partition values to the type of the partition key.
+The functions convert type strings to Arrow types, and escape and parse partition names. They also
+parse the text of partition values to the type of the partition key.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ _DOUBLED_AT_MOST = 6
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     """Return the result of ``call``, which is retried while it raises :class:`SourceUnavailable`.
 
-    Each pause is random between zero and a bound that doubles ("full jitter"), so that the clients
-    of a restarted server do not all retry at the same moment. All attempts share one deadline: that
-    of the thread's current call, or a new deadline outside of a call.
+    Each pause is random between zero and a bound that doubles ("full jitter"). So the clients of a
+    restarted server do not all retry at the same moment. All attempts share one deadline: that of
+    the thread's current call, or a new deadline outside of a call.
 
     A source that throttles is still available. So throttled calls do not count as attempts, as long
     as a call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.
@@ -62,7 +62,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 @contextmanager
 def _turn(call: Call) -> Iterator[None]:
-    """Wait until the call's pace allows it to run. A nested call does not wait again."""
+    """Wait until the limit on parallel calls allows ``call`` to run. Nested calls do not wait."""
     pace = call.pace
     if pace is None:
         yield

@@ -78,9 +78,9 @@ def parse_footer(end: bytes) -> Footer:
 def can_learn(column: pa.Field) -> bool:
     """Return whether the bounds in Parquet footers can be trusted for a table column.
 
-    They cannot be trusted for unsupported types, for columns with a default value, for columns that
-    readers may look up by field id, and for collated columns, whose equal values may have different
-    bytes.
+    They cannot be trusted for unsupported types, for columns with a default value, and for columns
+    that readers may look up by field id. Nor can they be trusted for collated columns, whose equal
+    values may have different bytes.
     """
     known, of = column.metadata or {}, pa.types
     if any(key in known for key in (FIELD_ID, INITIAL_DEFAULT, SPARK_FIELD)):

@@ -152,8 +152,8 @@ class SavedColumn:
         if not getattr(self._fs, "local_file", False):
             self._fs.pipe_file(path, data)  # object stores never show an incomplete object
         else:
-            # Only the owner may read these files, because bounds contain values from the table, and
-            # only the owner may write them, because other processes trust them.
+            # Only the owner may read these files, because bounds contain values from the table.
+            # Only the owner may write them, because other processes trust them.
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             hidden = f"{self._directory}/.{uuid.uuid4().hex}"
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

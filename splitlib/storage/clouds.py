@@ -137,8 +137,8 @@ class AzureSettings:
         account = host.partition(".")[0]
         if not host or (own.account_name or account) != account:
             return {}
-        # Set each value for both the account and the container, because ABFS prefers the more
-        # specific name, and the session may have set either of them.
+        # Set each value for both the account and the container. The session may have set either of
+        # them, and ABFS prefers the more specific name.
         return {
             f"{_ABFS}{name}.{place}": str(value)
             for name, value in own._abfs_identity().items()
