@@ -1,7 +1,7 @@
 """Infer types of partition keys from directory names, as Spark does.
 
-The rules are those of Spark's ``PartitioningUtils``. A value has the first type in this list that
-it can be parsed as: int, long, decimal with scale 0, double, timestamp, date, string. A key has the
+The rules are those of Spark's ``PartitioningUtils``. A value has the first of these types to which
+it can be parsed: int, long, decimal with scale 0, double, timestamp, date, string. A key has the
 common type of its values. Numbers are parsed as in Java, so ``7d`` is a double.
 """
 

@@ -1,4 +1,4 @@
-"""Find a table's columns: the declared columns, or those of its first file or of all files."""
+"""Find a table's columns: declared by the user, or read from the first file or from all files."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # also for some maps and lists that Spark can read
+        except pa.ArrowException as error:  # also raised for some maps and lists Spark can read
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())
