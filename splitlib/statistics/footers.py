@@ -19,7 +19,7 @@ from splitlib.arrow.parquet_footer import parse_metadata
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ColumnSchema, FileMetaData, RowGroupMetaData
+    from pyarrow.parquet import ColumnChunkMetaData, ColumnSchema, FileMetaData, RowGroupMetaData
 
 # Maximum length of string bounds in characters, and of binary bounds in bytes. Longer bounds are
 # shortened, which makes them less tight.
@@ -48,6 +48,8 @@ class GroupRow(NamedTuple):
     upper: Bound
     has_null: bool | None
     has_value: bool | None
+    has_bloom_filter: bool
+    """Whether the file has a Bloom filter of the column's values in the row group."""
     start: int
     """Start offset of the row group in the file, in bytes."""
     end: int
@@ -127,13 +129,17 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
     for column in columns:
         place = _place_of(metadata, column.name)
         if place is None:
-            rows = [GroupRow(None, None, None, None, *at) for at in places]
+            rows = [GroupRow(None, None, None, None, False, *at) for at in places]
         else:
             stored = metadata.schema.column(place)
             decode = _decoder(stored, column.type, ordered=footer.declares_order)
             exact = stored.path == column.name
             rows = [
-                GroupRow(*_known(group, place, decode, exact=exact), *at)
+                GroupRow(
+                    *_known(group, place, decode, exact=exact),
+                    _has_bloom_filter(group.column(place)),
+                    *at,
+                )
                 for group, at in zip(groups, places, strict=True)
             ]
         found.append(rows)
@@ -194,6 +200,11 @@ def _known(
     ):
         return None, None, has_null, has_value
     return lower, upper, has_null, has_value
+
+
+def _has_bloom_filter(chunk: ColumnChunkMetaData) -> bool:
+    # Older versions of PyArrow do not have the attribute.
+    return getattr(chunk, "bloom_filter_offset", None) is not None
 
 
 def _decoder(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> Decode | None:

@@ -26,7 +26,7 @@ from splitlib.statistics.store import LEARNED, ColumnKey, StatisticsStore
 from splitlib.table import Table
 
 _log = get_logger(__name__)
-_FORMAT: Final = "v1"
+_FORMAT: Final = "v2"
 _SUFFIX: Final = ".parquet"
 # Maximum size of one saved file, and of all saved files of a column, in bytes. Files that exceed a
 # limit are ignored.

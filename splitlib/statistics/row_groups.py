@@ -16,7 +16,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.model import ColumnStatistics
 from splitlib.statistics.footers import GroupRow
 
-_PARTS: Final = ("lower", "upper", "has_null", "has_value", "start", "end")
+_PARTS: Final = ("lower", "upper", "has_null", "has_value", "has_bloom_filter", "start", "end")
 
 _PLACE: Final = ("start", "end")
 
@@ -33,7 +33,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 def group_type(kind: pa.DataType) -> pa.ListType:
     """Return the type of the :attr:`FileGroups.columns` array for a column of type ``kind``."""
     bound = stored_type(kind)
-    types = (bound, bound, pa.bool_(), pa.bool_(), pa.int64(), pa.int64())
+    types = (bound, bound, *[pa.bool_()] * 3, pa.int64(), pa.int64())
     return pa.list_(pa.struct(list(zip(_PARTS, types, strict=True))))
 
 
@@ -185,6 +185,13 @@ def overlap(files: FileGroups) -> float:
     of_columns = (lists.flatten() for lists in files.columns.values())
     groups = [one.filter(pc.fill_null(one.field("has_value"), True)) for one in of_columns]
     return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)
+
+
+def has_bloom_filters(files: FileGroups) -> bool:
+    """Return whether a column has a Bloom filter in each row group, and there are row groups."""
+    of_columns = (lists.flatten() for lists in files.columns.values())
+    flags = [one.field("has_bloom_filter") for one in of_columns if len(one)]
+    return any(pc.all(flag).as_py() for flag in flags)
 
 
 def overlap_of(lower: pa.Array, upper: pa.Array) -> float:

@@ -47,13 +47,14 @@ from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, Sessio
 from splitlib.spark.predicates.row_filters import (
     FEW_RANGES,
     MANY_RANGES,
+    PUSHED_VALUES,
     row_conditions,
     settings_in_the_way,
 )
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
 from splitlib.statistics.known import KnownStatistics
-from splitlib.statistics.row_groups import FileGroups, overlap
+from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overlap
 
 _log = get_logger(__name__)
 
@@ -252,12 +253,13 @@ class _DataKeys:
         submitted = []
         for join_filter, names in zip(filters, tested, strict=True):
             groups = found.groups.only(names.values())
-            if files.has_footers and (not groups.columns or overlap(groups) > MOST_KEPT):
+            is_clustered = groups.columns and overlap(groups) <= MOST_KEPT
+            if files.has_footers and not is_clustered and not has_bloom_filters(groups):
                 report = _with_note(report, names, _why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
                 submitted.append((names, groups, future))
-        uses, conditions, used = [], [], []
+        uses, conditions, of_footers = [], [], []
         for names, groups, future in submitted:
             try:
                 keys = future.result()
@@ -269,16 +271,18 @@ class _DataKeys:
             use, of_data = self._use_of(files, groups, data, keys.seconds)
             uses.append(use)
             if use.is_used:
-                used.append(data)
+                of_footers += [data] if use.row_groups.total else []
                 conditions += of_data
-                report = replace(report, notes=(*report.notes, *self._notes(files, data, of_data)))
+                notes = self._notes(files, use, data, of_data)
+                report = replace(report, notes=(*report.notes, *notes))
         report = replace(report, filters=(*report.filters, *uses))
-        if not used:
+        if not any(use.is_used for use in uses):
             found.statistics.save()
             return replace(files.outcome, report=report)
         node = files.node
         if files.has_footers:
-            node, report = self._without_other_files(files, used, found, report)
+            if of_footers:
+                node, report = self._without_other_files(files, of_footers, found, report)
             leaf = next(iter(catalyst.plans.leaves(node)))
             bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
             node = catalyst.plans.with_leaves(node, [(leaf, bounded)])
@@ -302,23 +306,35 @@ class _DataKeys:
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))
             unused = None if predicate.keys else _TOO_MANY
             if predicate.keys and (count.matched or 0) > MOST_KEPT * (count.total or 0):
-                unused = "most row groups have such values."
+                # Spark's Parquet reader looks up only short lists of values in Bloom filters.
+                is_short = data.is_exact and data.num_values <= PUSHED_VALUES
+                if conditions and is_short and has_bloom_filters(groups):
+                    count = Count()
+                else:
+                    unused = "most row groups have such values."
         fields = () if unused else data.fields
         about = data.describe(), data.nbytes, seconds
         why = with_remedy(unused) if unused else None
         return FilterUse(data.fields, *about, fields, why, row_groups=count), conditions
 
     def _notes(
-        self, files: _Files, data: DynamicFilteringData, conditions: Sequence[Column]
+        self,
+        files: _Files,
+        use: FilterUse,
+        data: DynamicFilteringData,
+        conditions: Sequence[Column],
     ) -> tuple[str, ...]:
         """Return report notes on how the file reader uses the keys."""
+        fields = ", ".join(data.fields)
         if not conditions:
-            return (f"only whole files are dropped by {', '.join(data.fields)}",)
+            return (f"only whole files are dropped by {fields}",)
         columns = files.columns_of(data)
         notes = settings_in_the_way(self._query.catalyst.spark, files.form, columns)
+        if files.has_footers and not use.row_groups.total:
+            notes = (*notes, f"the Parquet reader looks up keys of {fields} in Bloom filters")
         if notes or files.has_footers:
             return notes
-        return (f"the {files.form.upper()} reader gets the keys of {', '.join(data.fields)}",)
+        return (f"the {files.form.upper()} reader gets the keys of {fields}",)
 
     def _sample(self, files: _Files, names: Collection[str]) -> Sample:
         """Read column statistics from the footers of a few files, spread over the whole scan."""

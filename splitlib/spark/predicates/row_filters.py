@@ -80,7 +80,7 @@ MANY_RANGES = 64
 # Default of spark.sql.parquet.pushdown.inFilterThreshold. For a longer list, the Parquet reader
 # compares only the list's minimum and maximum with a row group's statistics. A dictionary would
 # decide exactly, but not every row group has one.
-_PUSHED_VALUES = 10
+PUSHED_VALUES = 10
 # File formats that have statistics for each part of a file, and the setting that lets Spark push
 # conditions down to the format's reader.
 _WITH_STATISTICS: Final = {
@@ -410,7 +410,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
     found = []
     if 0 < len(plain) <= _MANY:  # test the list first, so few rows remain for the slower ranges
         found.append(_equal_to(column, kind, plain))
-    if len(plain) > _PUSHED_VALUES:
+    if len(plain) > PUSHED_VALUES:
         ordered = plain.take(pc.sort_indices(plain))
         found.append(_in_ranges(column, kind, Ranges.covering(ordered, most_ranges)))
     is_null = [f"{column} IS NULL"] if values.null_count else []

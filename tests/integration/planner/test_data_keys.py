@@ -91,6 +91,51 @@ def test_row_groups_with_nearly_all_values_are_not_tested(spark, facts):
     assert sorted(df.collect()) == sorted(spark.sql(query).collect())
 
 
+@pytest.fixture
+def unsorted_with_bloom_filters(spark, facts, tmp_path):
+    """Even items in random order, each row group with a Bloom filter of them."""
+    items = random.Random(8).sample(range(0, 2 * ROWS, 2), ROWS)
+    table = pa.table({"item": items, "amount": [i % 7 for i in items]})
+    options = {"item": {"ndv": GROUP, "fpp": 0.001}}
+    pq.write_table(
+        table, tmp_path / "f.parquet", row_group_size=GROUP, bloom_filter_options=options
+    )
+    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_bloom")
+    yield items
+    spark.catalog.dropTempView("data_keys_bloom")
+
+
+@pytest.mark.parametrize(("keys", "is_used"), [(3, True), (30, False)])
+def test_few_keys_are_looked_up_in_bloom_filters(spark, unsorted_with_bloom_filters, keys, is_used):
+    items = unsorted_with_bloom_filters
+    chosen = [*items[: keys - 1], 7]  # in the first row group, and a key that no row has
+    values = ", ".join(f"({item})" for item in chosen)
+    query = f"""
+        SELECT f.item, f.amount FROM data_keys_bloom f
+        JOIN (SELECT * FROM VALUES {values} AS v(id) WHERE id >= 0) d ON f.item = d.id
+    """
+    df = splitlib.sql(spark, query)
+    read = rows_scanned(df)
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+    assert df.count() == keys - 1
+    # A Bloom filter may keep a row group without the keys.
+    assert (read <= 3 * GROUP) == is_used
+    assert ("looks up keys of item in Bloom filters" in str(splitlib.explain(df))) == is_used
+
+
+def test_pages_without_keys_are_skipped(spark, facts, tmp_path):
+    """Spark's reader skips pages of a row group by their index, if the row groups differ."""
+    table = pa.table({"item": range(ROWS), "amount": [i % 7 for i in range(ROWS)]})
+    of_pages = {"write_page_index": True, "max_rows_per_page": 10}
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=GROUP, **of_pages)
+    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_pages")
+    query = QUERY.format(fact="pages", brands="3")
+    df = splitlib.sql(spark, query)
+    assert rows_scanned(df) == 50  # the brand's items, in five pages of a row group
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
+    spark.catalog.dropTempView("data_keys_pages")
+
+
 def test_partitions_and_row_groups_are_pruned_together(spark, facts):
     query = QUERY.format(fact="sorted", brands="3").replace(
         "WHERE", "JOIN (SELECT * FROM VALUES (2), (4) AS v(day)) v ON f.day = v.day WHERE"

@@ -397,7 +397,7 @@ def test_a_character_that_was_cut() -> None:
 
 def test_columns_of_different_versions_of_files_are_not_compared() -> None:
     def of(*files: list[int]) -> pa.ListArray:
-        rows = [[GroupRow(n, n, False, True, 0, 1) for n in numbers] for numbers in files]
+        rows = [[GroupRow(n, n, False, True, False, 0, 1) for n in numbers] for numbers in files]
         return groups_array(rows, pa.int64())
 
     groups = FileGroups({"a": of([1, 5], [1]), "b": of([1], [5, 1])})
@@ -408,7 +408,7 @@ def test_columns_of_different_versions_of_files_are_not_compared() -> None:
 
 def test_overlap() -> None:
     def of(*bounds: tuple[int, int]) -> float:
-        rows = [GroupRow(low, high, False, True, 0, 1) for low, high in bounds]
+        rows = [GroupRow(low, high, False, True, False, 0, 1) for low, high in bounds]
         return overlap(FileGroups({"c": groups_array([rows], pa.int64())}))
 
     assert of((0, 9), (0, 9), (0, 9)) == 1

@@ -37,10 +37,10 @@ def test_overlap_is_the_counted_average() -> None:
 
 
 def of_groups(pairs: Any, *others: GroupRow) -> FileGroups:
-    rows = [GroupRow(low, high, False, None, 0, 1) for low, high in pairs]
+    rows = [GroupRow(low, high, False, None, False, 0, 1) for low, high in pairs]
     return FileGroups({"item": groups_array([[*rows, *others]], pa.int64())})
 
 
 def test_row_groups_without_values_do_not_overlap() -> None:
-    nulls = GroupRow(None, None, True, False, 0, 1)
+    nulls = GroupRow(None, None, True, False, False, 0, 1)
     assert overlap(of_groups([(0, 9), (10, 19)], nulls, nulls)) == 1 / 2

@@ -35,7 +35,7 @@ def store_of(most_bytes: int = 1 << 20) -> StatisticsStore:
 def add(
     store: StatisticsStore, files: list[File], values: list[int], columns: pa.Schema = ITEM
 ) -> None:
-    rows = [[GroupRow(value, value, False, True, 0, 9)] for value in values]
+    rows = [[GroupRow(value, value, False, True, False, 0, 9)] for value in values]
     names = [name.lower() for name in columns.names]
     store.add(columns, batch(files), {name: groups_array(rows, pa.int64()) for name in names})
 
@@ -98,7 +98,7 @@ def test_columns_of_other_types_or_names_in_other_case_are_apart(
 def test_instants_are_the_same_in_every_time_zone() -> None:
     store, kinds = store_of(), [pa.timestamp("us", zone) for zone in ("Asia/Tokyo", "UTC")]
     columns = [pa.schema([pa.field("t", kind)]) for kind in kinds]
-    rows = [[GroupRow(5, 6, False, True, 0, 9)]]
+    rows = [[GroupRow(5, 6, False, True, False, 0, 9)]]
     store.add(columns[0], batch([("a", 1, 1)]), {"t": groups_array(rows, kinds[0])})
     (lists,) = store.get(columns[1], batch([("a", 1, 1)])).columns.values()
     assert lists.flatten().field("lower").cast(pa.int64()).to_pylist() == [5]
