@@ -31,6 +31,7 @@ from splitlib.rows.table import ReadableTable as Table
 from splitlib.telemetry import on_report
 
 if TYPE_CHECKING:
+    from splitlib.diagnosis.doctor import doctor
     from splitlib.spark.audit import audit
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.dimension import condition, freeze, merge_condition
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from splitlib.spark.sql import explain, optimize, replan, sql
 
 ScanReport = Report  # the former name of Report, kept for existing code
-_SPARK = {
+# Names that are imported on first use. All except ``doctor`` need PySpark.
+_LATE = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
     "TableReader": "splitlib.spark.read.reader",
     "analyze": "splitlib.spark.read.reader",
     "audit": "splitlib.spark.audit",
     "condition": "splitlib.spark.dimension",
+    "doctor": "splitlib.diagnosis.doctor",
     "explain": "splitlib.spark.sql",
     "freeze": "splitlib.spark.dimension",
     "merge_condition": "splitlib.spark.dimension",
@@ -70,6 +73,7 @@ __all__ = [
     "audit",
     "condition",
     "connector_names",
+    "doctor",
     "explain",
     "freeze",
     "load_table",
@@ -88,10 +92,10 @@ def __getattr__(name: str) -> Any:
     for module in (errors, coordination):
         if name in module.__all__:
             return getattr(module, name)
-    if name not in _SPARK:
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(_SPARK[name]), name)
+        return getattr(importlib.import_module(_LATE[name]), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyspark":
             raise

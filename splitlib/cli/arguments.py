@@ -10,24 +10,29 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.checks import column_named
 from splitlib.config import SplitConfig
+from splitlib.diagnosis.session import spark_session
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import NULL_PARTITION, parse
-from splitlib.registry import is_path, named_catalogs, open_table
+from splitlib.registry import SESSION, is_path, named_catalogs, open_table
 from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
 from splitlib.telemetry import Progress, on_terminal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -278,14 +283,21 @@ def output_options() -> argparse.ArgumentParser:
 def setting_options() -> argparse.ArgumentParser:
     """Return a parent parser with the option ``--set``, for commands that use settings."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting, see 'splitlib config'; repeatable",
-    )
+    repeatable(parser, "--set", "NAME=VALUE", "a setting, see 'splitlib config'")
     return parser
+
+
+def repeatable(parser: Any, name: str, metavar: str, text: str, *, short: str = "") -> None:
+    """Add an option that may be given several times to a parser or a group of options."""
+    names = [short, name] if short else [name]
+    parser.add_argument(
+        *names, action="append", default=[], metavar=metavar, help=f"{text}; repeatable"
+    )
+
+
+def conf_option(parser: Any) -> None:
+    """Add the option ``--conf``, for commands that start a Spark session."""
+    repeatable(parser, "--conf", "KEY=VALUE", "a setting of the Spark session")
 
 
 def table_options() -> argparse.ArgumentParser:
@@ -297,41 +309,18 @@ def table_options() -> argparse.ArgumentParser:
         help="a path or URI, catalog.db.table, or db.table of the catalog of --uri",
     )
     where = parser.add_argument_group("location of the table")
-    where.add_argument("-c", "--connector", metavar="NAME", help="files, hive, ...")
+    where.add_argument("-c", "--connector", metavar="NAME", help="files, hive, session, ...")
     where.add_argument("--uri", help="URI of the catalog; the default connector is then hive")
-    where.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the connector, such as format=orc or storage_options.key=...; "
-        "repeatable",
-    )
+    option = "an option of the connector, such as format=orc or storage_options.key=..."
+    repeatable(where, "--option", "KEY=VALUE", option, short="-o")
+    conf_option(where)
     filters = parser.add_argument_group("filters, combined with AND")
-    filters.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="KEY=V1,V2",
-        help="allowed values, quoted as in CSV; __HIVE_DEFAULT_PARTITION__ is null",
-    )
-    filters.add_argument(
-        "--range",
-        action="append",
-        default=[],
-        metavar="KEY=LOW..HIGH",
-        help="range with both ends included; either may be omitted; an end with dots is "
-        "quoted as in CSV",
-    )
-    filters.add_argument(
-        "--keys",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="allowed values from a file, or from standard input if FILE is -: CSV with a header "
-        "of column names, JSON lines, Parquet or Arrow; repeatable",
-    )
+    values = "allowed values, quoted as in CSV; __HIVE_DEFAULT_PARTITION__ is null"
+    repeatable(filters, "--filter", "KEY=V1,V2", values)
+    ends = "range with both ends included; either may be omitted; an end with dots is quoted as in "
+    repeatable(filters, "--range", "KEY=LOW..HIGH", f"{ends}CSV")
+    keys = "allowed values from a file, or from standard input if FILE is -: CSV with a header of "
+    repeatable(filters, "--keys", "FILE", f"{keys}column names, JSON lines, Parquet or Arrow")
     return parser
 
 
@@ -387,21 +376,34 @@ def config_of(args: argparse.Namespace) -> SplitConfig:
 def catalog_of(args: argparse.Namespace) -> tuple[str | None, dict[str, Any]]:
     """Return the connector that the arguments name, or None, and the connector's options."""
     options = nested(pairs("option", args.option))
+    if args.conf and args.connector != SESSION and getattr(args, "where", None) is None:
+        raise ConfigError(
+            "--conf is for a Spark session.", hint=f"add -c {SESSION}, or leave it out."
+        )
     if args.uri is None:
         return args.connector, options
     return args.connector or "hive", {**options, "uri": args.uri}
 
 
-def table_of(args: argparse.Namespace, config: SplitConfig) -> ReadableTable:
-    """Open the table that the arguments name.
+@contextmanager
+def table_of(args: argparse.Namespace, config: SplitConfig) -> Iterator[ReadableTable]:
+    """Open the table that the arguments name, and close it after the ``with`` block.
 
     A path, a URI or the name of a directory is opened with the connector ``files``, unless the
-    arguments name another connector.
+    arguments name another connector. The connector ``session`` starts a Spark session.
     """
     connector, options = catalog_of(args)
     if connector is None and is_directory(args.table):
         connector = "files"
-    return open_table(args.table, connector, config=config, **options)
+    with ExitStack() as stack:
+        if connector == SESSION:
+            options["spark"] = stack.enter_context(session_of(args))
+        yield stack.enter_context(open_table(args.table, connector, config=config, **options))
+
+
+def session_of(args: argparse.Namespace) -> AbstractContextManager[SparkSession]:
+    """Return a context that starts a Spark session, with the settings in the arguments."""
+    return spark_session("splitlib", pairs("conf", args.conf))
 
 
 def is_directory(name: str) -> bool:

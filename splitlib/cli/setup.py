@@ -8,19 +8,28 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from splitlib._version import __version__
-from splitlib.cli.arguments import dump, nested, output_options, pairs, setting_options
+from splitlib.cli.arguments import (
+    conf_option,
+    dump,
+    nested,
+    output_options,
+    pairs,
+    repeatable,
+    setting_options,
+)
 from splitlib.config import resolve_settings
 from splitlib.demo import QUERY, DemoData, Run, Steps, generate, report, run_all, session, wrong
-from splitlib.doctor.machine import PROBLEM, Finding
+from splitlib.diagnosis.machine import PROBLEM
+from splitlib.diagnosis.session import spark_session
 from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
 from splitlib.registry import connector_names
 from splitlib.testing import HiveMetastore
@@ -62,39 +71,19 @@ def add_doctor(commands: Any) -> None:
     parser.add_argument(
         "location", nargs="*", metavar="LOCATION", help="a directory to list, as a path or URI"
     )
-    parser.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="storage_options.key=value, for the locations; repeatable",
-    )
+    storage = "storage_options.key=value, for the locations"
+    repeatable(parser, "--option", "KEY=VALUE", storage, short="-o")
     parser.add_argument(
         "--spark",
         action="store_true",
-        help="start a Spark session, and check in it which path splitlib takes",
+        help="start a Spark session, and check which path splitlib takes in it, and its catalogs",
     )
+    conf_option(parser)
     parser.set_defaults(run=_run_doctor)
 
 
 def _run_doctor(args: argparse.Namespace) -> int:
-    failed = False
-    for finding in _findings(args):
-        print(dump(finding.to_dict()) if args.json else finding, flush=True)
-        failed = failed or finding.status == PROBLEM
-    return int(failed)
-
-
-def _findings(args: argparse.Namespace) -> Iterator[Finding]:
-    # Imported here, because other commands do not need these modules.
-    from splitlib.doctor.machine import (
-        Machine,
-        machine_findings,
-        own_requirements,
-        package_findings,
-    )
-    from splitlib.doctor.sources import path_findings, session_findings, source_findings
+    from splitlib.diagnosis.doctor import findings  # Other commands do not need it.
 
     options = nested(pairs("option", args.option))
     storage = options.pop("storage_options", {})
@@ -103,16 +92,18 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
             f"Option {', '.join(sorted(options))} is not an option of a storage.",
             hint="write -o storage_options.KEY=VALUE.",
         )
-    machine = Machine()
-    yield from machine_findings(machine)
-    yield from package_findings(own_requirements())
-    arguments = pairs("set", args.set)
-    yield from source_findings(arguments, dict.fromkeys(args.location, storage))
-    if not args.spark:
-        yield from path_findings(machine)
-    elif machine.pysparks:
-        print("starting a Spark session", file=sys.stderr)
-        yield from session_findings()
+    conf = pairs("conf", args.conf)
+    if conf and not args.spark:
+        raise ConfigError("--conf is for a Spark session.", hint="add --spark to start one.")
+    failed = False
+    with ExitStack() as stack:
+        start = partial(stack.enter_context, spark_session("splitlib doctor", conf))
+        locations = dict.fromkeys(args.location, storage)
+        arguments = pairs("set", args.set)
+        for finding in findings(arguments, locations, start if args.spark else None):
+            print(dump(finding.to_dict()) if args.json else finding, flush=True)
+            failed = failed or finding.status == PROBLEM
+    return int(failed)
 
 
 _NAME = re.compile("[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -10,13 +10,14 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from splitlib.cli.arguments import (
     catalog_of,
+    conf_option,
     config_of,
     dump,
     filters_of,
@@ -24,14 +25,16 @@ from splitlib.cli.arguments import (
     is_directory,
     output_options,
     pairs,
+    repeatable,
+    session_of,
     table_of,
 )
 from splitlib.cli.plan import options
 from splitlib.config import SplitConfig
+from splitlib.diagnosis.session import spark_session
 from splitlib.enumeration.analyze import Analysis, analyze_table
 from splitlib.errors import (
     ConfigError,
-    ConnectorNotInstalled,
     MissingPartition,
     TableNotFound,
     did_you_mean,
@@ -40,20 +43,22 @@ from splitlib.errors import (
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact, remember
-from splitlib.registry import connector_class, named_catalogs
+from splitlib.registry import SESSION, connector_class, named_catalogs
 from splitlib.spi import SupportsTableNames
-from splitlib.storage import Storage, only_within
+from splitlib.storage import Level, Storage, only_within
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from splitlib.spark.audit import Audit
 
 # Matches an SQL comment, a quoted text or name, a semicolon, or other characters.
 _TOKEN: Final = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;|[^;'\"`/-]+|.", re.DOTALL
 )
-_CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+
+_DELTA: Final = "delta"
+_OF_DIRECTORIES: Final = ("files", _DELTA)
+_MOST_LEVELS: Final = 3
+"""Number of levels below a directory that are searched for Delta tables."""
 
 
 class _Table(NamedTuple):
@@ -81,26 +86,29 @@ def add_tables(commands: Any) -> None:
         help="CATALOG or CATALOG.DATABASE of a named catalog; a directory whose sub-directories "
         "are tables; or, with --uri or -c, a database",
     )
-    parser.add_argument("-c", "--connector", metavar="NAME", help="hive, iceberg, ...")
+    parser.add_argument(
+        "-c",
+        "--connector",
+        metavar="NAME",
+        help="hive, iceberg, ...; session: the catalog of a Spark session; delta: Delta tables "
+        "in a directory, up to three levels below it",
+    )
     parser.add_argument(
         "--uri",
         help="URI of the catalog, such as thrift://host:9083; the default connector is hive",
     )
-    parser.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the connector; repeatable",
-    )
+    repeatable(parser, "--option", "KEY=VALUE", "an option of the connector", short="-o")
+    conf_option(parser)
     parser.set_defaults(run=_run_tables)
 
 
 def _run_tables(args: argparse.Namespace) -> int:
     config = SplitConfig.resolve()
-    with for_command(lambda: "listing the tables", config, json=args.json) as out:
-        for found in _tables(args):
+    with (
+        ExitStack() as stack,
+        for_command(lambda: "listing the tables", config, json=args.json) as out,
+    ):
+        for found in _tables(args, stack):
             row = {"database": found.database, "table": found.table}
             if found.catalog is not None:
                 row["catalog"] = found.catalog
@@ -108,11 +116,15 @@ def _run_tables(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tables(args: argparse.Namespace) -> Iterator[_Table]:
+def _tables(args: argparse.Namespace, stack: ExitStack) -> Iterator[_Table]:
     connector, options = catalog_of(args)
-    if connector == "files" or (connector is None and args.name and is_directory(args.name)):
-        yield from _below(args.name or ".", options)
+    if connector in _OF_DIRECTORIES or (
+        connector is None and args.name and is_directory(args.name)
+    ):
+        yield from _below(args.name or ".", connector, options)
     elif connector is not None:
+        if connector == SESSION:
+            options["spark"] = stack.enter_context(session_of(args))
         for database, table in _names(connector, args.name, options):
             yield _Table(f"{database}.{table}", database, table)
     else:
@@ -161,23 +173,47 @@ def _names(
         yield from catalog.table_names(database, options)
 
 
-def _below(directory: str, options: Mapping[str, Any]) -> Iterator[_Table]:
-    """Yield a directory's subdirectories as tables, or the directory itself if it is a table."""
+def _below(directory: str, connector: str | None, options: Mapping[str, Any]) -> Iterator[_Table]:
+    """Yield a directory's subdirectories as tables, or the directory itself if it is a table.
+
+    With the connector ``delta``, only directories with a log are tables. Three levels of
+    subdirectories are searched for them, except in directories with data.
+    """
     root = directory.rstrip("/") or "/"
     remember(root, options)
     storage = Storage(options.get("storage_options"))
     allowed = SplitConfig.resolve().allowed_locations
-    with error_context(connector="files", table=root), only_within(allowed):
+    with error_context(connector=connector or "files", table=root), only_within(allowed):
         try:
             level = storage.level(root, retries=True)
         except MissingPartition as error:
             raise TableNotFound(f"There is no directory {root!r}.") from error
-    above, _, own = root.rpartition("/")
-    if level.files or any("=" in name for name in level.directories):
-        yield _Table(redact(root), redact(above), own)
-        return
-    for name in level.directories:
-        yield _Table(redact(f"{root.rstrip('/')}/{name}"), redact(root), name)
+        if connector == _DELTA:
+            yield from _delta_tables(storage, root, level)
+        elif _has_data(level):
+            yield _table_at(root)
+        else:
+            yield from (_table_at(f"{root.rstrip('/')}/{name}") for name in level.directories)
+
+
+def _delta_tables(
+    storage: Storage, location: str, level: Level, depth: int = 0
+) -> Iterator[_Table]:
+    if "_delta_log" in level.hidden:
+        yield _table_at(location)
+    elif depth < _MOST_LEVELS and not _has_data(level):
+        for name in level.directories:
+            below = f"{location.rstrip('/')}/{name}"
+            yield from _delta_tables(storage, below, storage.level(below, retries=True), depth + 1)
+
+
+def _has_data(level: Level) -> bool:
+    return bool(level.files) or any("=" in name for name in level.directories)
+
+
+def _table_at(location: str) -> _Table:
+    above, _, own = location.rpartition("/")
+    return _Table(redact(location), redact(above), own)
 
 
 def add_analyze(commands: Any) -> None:
@@ -206,7 +242,7 @@ def _run_analyze(args: argparse.Namespace) -> int:
     names = None if args.columns is None else [n.strip() for n in args.columns.split(",")]
     with ExitStack() as stack:
         if args.where is not None:
-            spark = stack.enter_context(spark_session("splitlib analyze --where", {}))
+            spark = stack.enter_context(session_of(args))
         table = stack.enter_context(table_of(args, config))
         shown = for_command(lambda: f"{so_far[0].files:,} files", config, json=args.json)
         out = stack.enter_context(shown)
@@ -242,13 +278,7 @@ def add_audit(commands: Any) -> None:
         metavar="QUERY.sql",
         help="a file with queries, separated by semicolons; - is standard input",
     )
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the Spark session; repeatable",
-    )
+    conf_option(parser)
     parser.add_argument(
         "--files",
         action="store_true",
@@ -313,40 +343,9 @@ def audited(queries: Mapping[str, str], conf: Mapping[str, str], *, files: bool)
     """Audit queries in a new Spark session. The tables' files are listed only if ``files`` is true.
 
     Raises:
-        SplitlibError: see :func:`spark_session`.
+        SplitlibError: see :func:`splitlib.diagnosis.session.spark_session`.
     """
     with spark_session("splitlib audit", conf) as spark:
         from splitlib.spark.audit import audit
 
         return audit(spark, queries, files=files)
-
-
-@contextmanager
-def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a new Spark session with the settings ``conf``, and stop it after the ``with`` block.
-
-    Raises:
-        ConnectorNotInstalled: if PySpark is not installed.
-        ConfigError: if the session cannot be started.
-    """
-    try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise ConnectorNotInstalled(
-            f"{command} needs PySpark.", hint="pip install 'splitlib[spark]'"
-        ) from error
-    builder = SparkSession.builder.appName(command)
-    for name, value in {**_CONF, **conf}.items():
-        builder = builder.config(name, value)
-    print("starting a Spark session", file=sys.stderr)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # Spark raises errors of many classes here.
-        message = str(error).strip().partition("\n")[0]
-        raise ConfigError(
-            f"No Spark session can be started: {message}", hint="run: splitlib doctor"
-        ) from error
-    try:
-        yield spark
-    finally:
-        spark.stop()

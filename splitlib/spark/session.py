@@ -73,6 +73,12 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
     return {name: str(spark.conf.get(name)) for name in names}
 
 
+def every_setting(spark: SparkSession) -> dict[str, str]:
+    """Return all settings of the session, including those of Spark, with unredacted values."""
+    inside = internals_unavailable(spark) is None
+    return all_settings(spark) if inside else compat.all_settings(spark)
+
+
 def settings_of_directories(spark: SparkSession) -> dict[str, str]:
     """Return the session settings that affect how Spark infers a directory's columns and keys."""
     found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
@@ -105,7 +111,7 @@ class SessionState:
                 included if their names occur in it.
         """
         inside = internals_unavailable(spark) is None
-        settings = all_settings(spark) if inside else compat.all_settings(spark)
+        settings = every_setting(spark)
         return cls(
             spark.catalog.currentCatalog(),
             spark.catalog.currentDatabase(),

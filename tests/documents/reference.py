@@ -39,6 +39,7 @@ _GROUPS: Final = {
         "analyze",
         "enumeration.analyze.Analysis",
     ),
+    "The installation": ("doctor", "diagnosis.doctor.Diagnosis", "diagnosis.machine.Finding"),
     "Tables and files without Spark": (
         "load_table",
         "Table",

@@ -35,10 +35,10 @@ CORE = [
     "registry",
     "coordination",
     "spark",
+    "diagnosis",
     "splitlib",
     "testing",
     "demo",
-    "doctor",
     "cli",
 ]
 SPARK = [

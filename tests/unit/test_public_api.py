@@ -12,8 +12,8 @@ from splitlib import coordination, errors
 PUBLIC = """
 DynamicFileEnumerator DynamicFileSplitEnumerator DynamicFilteringData DynamicFilteringDataCollector
 FileSplit Report SplitConfig SplitlibDataSource SplitlibError Table TableReader __version__
-analyze audit condition connector_names explain freeze load_table merge_condition on_report optimize
-paths read register replan sql
+analyze audit condition connector_names doctor explain freeze load_table merge_condition on_report
+optimize paths read register replan sql
 """
 
 

@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from splitlib.cli import main
+from splitlib.errors import ConfigError
 from tests.unit.cli.command_line import SOURCES
 
 
@@ -53,3 +56,25 @@ def test_a_problem_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_an_option_of_something_else_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "-o", "format=orc"]) == 2
     assert "-o storage_options.KEY=VALUE" in capsys.readouterr().err
+
+
+def test_spark_settings_need_a_session(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--conf", "spark.x=y"]) == 2
+    assert "Hint: add --spark" in capsys.readouterr().err
+
+
+def test_a_session_that_cannot_be_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def spark_session(_: str, conf: dict[str, str]) -> Iterator[str]:
+        assert conf == {"spark.x": "y"}
+        raise ConfigError("No Spark session can be started: no space left")
+        yield ""
+
+    monkeypatch.setattr("splitlib.cli.setup.spark_session", spark_session)
+    assert main(["doctor", "--spark", "--conf", "spark.x=y"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (line for line in lines if " session  " in line)
+    assert "no space left -> fix the problems above" in line
+    assert any(line.startswith("good     settings") for line in lines)

@@ -1,6 +1,8 @@
 """Paths as tables, and the command ``splitlib tables``."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -193,3 +195,71 @@ def test_storage_options_as_a_text(table: Path, capsys: pytest.CaptureFixture[st
     assert code == 2
     assert "-o storage_options.KEY=VALUE" in errors
     assert "flamingo9" not in errors
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """Create Delta tables up to four levels deep, a plain table, and a directory without files."""
+    for name in ("a", "db/b", "db/plain/day=1", "one/two/three", "one/two/three/four", "empty"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    for name in ("a", "db/b", "db/plain/day=1", "one/two/three/four"):
+        (tmp_path / name / "_delta_log").mkdir()
+    return tmp_path
+
+
+def test_delta_tables_below_a_directory(
+    warehouse: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, lines, _ = run(capsys, "tables", str(warehouse), "-c", "delta")
+    assert (code, lines) == (0, [f"{warehouse}/a", f"{warehouse}/db/b"])
+    (warehouse / "one" / "two" / "three" / "_delta_log").mkdir()
+    _, lines, _ = run(capsys, "tables", f"{warehouse}/", "-c", "delta")
+    assert lines[-1] == f"{warehouse}/one/two/three"
+    _, lines, _ = run(capsys, "tables", f"{warehouse}/db/b", "-c", "delta", "--json")
+    assert json.loads(lines[0]) == {"database": f"{warehouse}/db", "table": "b"}
+    code, _, errors = run(capsys, "tables", f"{warehouse}/none", "-c", "delta")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "There is no directory" in errors
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Replace Spark sessions. The result has the settings of each, and "stopped" at its end."""
+    seen: list[Any] = []
+
+    @contextmanager
+    def spark_session(_: str, conf: dict[str, str]) -> Iterator[str]:
+        seen.append(conf)
+        yield "a session"
+        seen.append("stopped")
+
+    monkeypatch.setattr("splitlib.cli.arguments.spark_session", spark_session)
+    monkeypatch.setattr("splitlib.cli.tables.connector_class", {"session": Lake}.get)
+    return seen
+
+
+def test_tables_of_a_session(sessions: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    conf = "spark.sql.catalog.lake=x"
+    code, lines, _ = run(capsys, "tables", "a", "-c", "session", "--conf", conf)
+    assert (code, lines) == (0, ["a.t", "a.u"])
+    assert Lake.seen == {"database": "a", "spark": "a session"}
+    assert sessions == [{"spark.sql.catalog.lake": "x"}, "stopped"]
+
+
+def test_a_table_of_a_session(
+    sessions: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(name: str, connector: str, **options: Any) -> Any:
+        raise TableNotFound(f"{name} {connector} {options['spark']}")
+
+    monkeypatch.setattr("splitlib.cli.arguments.open_table", opened)
+    code, _, errors = run(capsys, "plan", "a.t", "-c", "session")
+    assert (code, errors) == (2, "error: a.t session a session\n")
+    assert sessions == [{}]
+
+
+@pytest.mark.parametrize("command", ["tables", "plan"])
+def test_spark_settings_without_a_session(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, errors = run(capsys, command, "/data", "--conf", "spark.x=y")
+    assert code == 2
+    assert "--conf is for a Spark session. Hint: add -c session" in errors

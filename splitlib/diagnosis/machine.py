@@ -265,15 +265,19 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def machine_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield the findings about Python, PySpark, Java, and the Python that Spark's workers use."""
+def machine_findings(machine: Machine, *, is_running: bool = False) -> Iterator[Finding]:
+    """Yield the findings about Python, PySpark, Java, and the Python that Spark's workers use.
+
+    With ``is_running``, a Spark session runs already, and Java is not checked.
+    """
     version = ".".join(map(str, machine.python))
     where = Path(__file__).parents[1]
     yield Finding("python", GOOD, f"Python {version} runs splitlib {__version__} from {where}.")
     yield from _pyspark(machine)
     if not machine.pysparks:
         return
-    yield _java(machine)
+    if not is_running:
+        yield _java(machine)
     yield _workers(machine)
 
 

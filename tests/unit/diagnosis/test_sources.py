@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from splitlib.doctor.machine import Finding, Requirement, package_findings
-from splitlib.doctor.sources import Clock, source_findings, time_of_server
+from splitlib.diagnosis.machine import Finding, Requirement, package_findings
+from splitlib.diagnosis.sources import Clock, source_findings, time_of_server
 from tests.documents.examples import ROOT
 
 CORE = Requirement("pyarrow", ">=17,<28", "")

@@ -1,4 +1,4 @@
-"""Check the Spark session, settings, named catalogs, storage and the clock.
+"""Check settings, named catalogs, storage and the clock.
 
 Each check has a deadline.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from splitlib.config import SplitConfig, resolve_settings
-from splitlib.doctor.machine import GOOD, NOTE, PROBLEM, Finding, Machine
+from splitlib.diagnosis.machine import GOOD, NOTE, PROBLEM, Finding
 from splitlib.errors import AccessDenied, ConfigError, SplitlibError, did_you_mean, error_context
 from splitlib.redaction import remember
 from splitlib.registry import connector_class, connector_names, named_catalogs
@@ -24,11 +24,6 @@ from splitlib.remote.calls import run_bounded
 from splitlib.spi import SupportsTableNames
 from splitlib.storage import Storage, only_within
 
-_PUBLIC: Final = (
-    "splitlib.read works through Spark's public API, with the same rows and more requests. "
-    "splitlib.sql and splitlib.optimize change nothing there."
-)
-_CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 DEADLINE_SECONDS: Final = 20.0
 """Maximum time of one check, in seconds."""
 _MOST_SKEW: Final = 300.0
@@ -41,86 +36,6 @@ _CREDENTIALS: Final = {
     "abfss": ("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_ID"),
 }
 _SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "az": "abfss"}
-
-
-def path_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield a finding on how Spark will read files, as far as the environment variables show.
-
-    The rest depends on the Spark session. Nothing is yielded if PySpark is not installed.
-    """
-    if not machine.pysparks:
-        return
-    environ = machine.environ
-    remote = environ.get("SPARK_REMOTE") or environ.get("SPARK_CONNECT_MODE") == "1"
-    reason = None
-    if remote or not machine.has_jars:
-        reason = "Sessions use Spark Connect, which gives no access to the JVM."
-    elif environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
-        reason = "PYSPARK_PIN_THREAD is false, so Python threads share JVM threads and settings."
-    elif environ.get("SPLITLIB_SPARK_SCAN") == "paths":
-        reason = "SPLITLIB_SPARK_SCAN is paths."
-    if reason is not None:
-        advice = "use a classic session with the defaults, if you can."
-        yield Finding("path", NOTE, f"{reason} {_PUBLIC}", advice)
-        return
-    text = "Whether sessions have the internals that splitlib uses is checked in a session only."
-    yield Finding("path", NOTE, text, "run: splitlib doctor --spark")
-
-
-def session_findings() -> Iterator[Finding]:
-    """Start a Spark session with the machine's own configuration, and yield findings about it."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("splitlib doctor")
-    for name, value in _CONF.items():
-        builder = builder.config(name, value)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # Spark raises errors of many classes here.
-        message = str(error).strip().partition("\n")[0]
-        text = f"No session can be started: {type(error).__name__}: {message}"
-        advice = "fix the problems above, and look at Spark's output."
-        yield Finding("session", PROBLEM, text, advice)
-        return
-    try:
-        yield from findings_in(spark)
-    finally:
-        spark.stop()
-
-
-def findings_in(spark: Any) -> Iterator[Finding]:
-    """Yield findings about a Spark session: its version, how it will read files, its catalog."""
-    from splitlib.config import SplitConfig
-    from splitlib.spark.jvm.probe import internals_unavailable
-    from splitlib.spark.session import settings_of
-
-    yield Finding("session", GOOD, f"A session of Spark {spark.version} starts.")
-    try:
-        config = SplitConfig.resolve(spark_conf=settings_of(spark))
-    except SplitlibError as error:
-        yield Finding("settings", PROBLEM, error.message, error.hint or "")
-        return
-    reason = internals_unavailable(spark, config.spark_scan)
-    if reason is None:
-        text = "Scans are pinned to the matching files, because Spark has all the internals that "
-        yield Finding("path", GOOD, f"{text}splitlib uses.")
-    else:
-        advice = "use a classic session of a Spark release that splitlib supports, if you can."
-        yield Finding("path", NOTE, f"{reason[:1].upper()}{reason[1:]}. {_PUBLIC}", advice)
-    try:
-        databases = [database.name for database in spark.catalog.listDatabases()]
-    except Exception as error:  # Catalogs raise errors of many classes.
-        message = str(error).strip().partition("\n")[0]
-        text = f"The session's catalog does not answer: {message}"
-        yield Finding(
-            "catalog session",
-            PROBLEM,
-            text,
-            "check spark.sql.catalogImplementation and the address of the metastore.",
-        )
-        return
-    text = f"The session's catalog answers, and has {len(databases)} databases."
-    yield Finding("catalog session", GOOD, text)
 
 
 def time_of_server(url: str) -> float | None:
@@ -154,6 +69,7 @@ def source_findings(
     locations: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str] | None = None,
     clock: Clock | None = None,
+    spark_conf: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings about settings, named catalogs, locations and the clock.
 
@@ -162,12 +78,14 @@ def source_findings(
         locations: Directories to list, as paths or URIs, each with its storage options.
         environ: Environment variables.
         clock: Functions that return local time and server time.
+        spark_conf: Settings ``spark.splitlib.*`` of a Spark session; None without a session.
     """
     environ = os.environ if environ is None else environ
+    conf = spark_conf or {}
     try:
-        settings = resolve_settings(arguments, environ=environ)
+        settings = resolve_settings(arguments, spark_conf=conf, environ=environ)
         config = SplitConfig(**{setting.name: setting.value for setting in settings})
-        catalogs = named_catalogs({}, environ)
+        catalogs = named_catalogs(conf, environ)
     except ConfigError as error:
         yield Finding("settings", PROBLEM, error.message, error.hint or "")
         return
@@ -175,11 +93,14 @@ def source_findings(
     yield Finding("settings", GOOD, f"Settings: {', '.join(changed) or 'all have defaults'}.")
     quick = replace(config, call_deadline_seconds=DEADLINE_SECONDS, retry_attempts=1)
     if not catalogs:
-        text = "No catalog is named in the environment or in a file."
+        places = "in the environment or in a file"
+        more = " Spark's configuration may name others."
+        if spark_conf is not None:
+            places, more = "in Spark's configuration, in the environment or in a file", ""
         advice = (
             "to name one, set SPLITLIB_CATALOG__LAKE__CONNECTOR and SPLITLIB_CATALOG__LAKE__URI."
         )
-        yield Finding("catalogs", NOTE, text, f"{advice} Spark's configuration may name others.")
+        yield Finding("catalogs", NOTE, f"No catalog is named {places}.", f"{advice}{more}")
     for name, options in catalogs.items():
         remember(name, options)
         yield catalog_finding(name, options, quick)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from splitlib.doctor.machine import Finding, Machine, machine_findings, numbers, output_of
-from splitlib.doctor.sources import path_findings
+from splitlib.diagnosis.machine import Finding, Machine, machine_findings, numbers, output_of
+from splitlib.diagnosis.session import path_findings
 
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment'
 
