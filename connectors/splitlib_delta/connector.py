@@ -44,10 +44,10 @@ class DeltaConnector(Connector):
     read.
 
     Options:
-        version: Number of the version to read.
-        timestamp: Time of the version to read: ISO 8601 text with a time zone, milliseconds since
-            the epoch, or a datetime.
-        storage_options: Options of the fsspec filesystem.
+        version (int): Number of the version to read.
+        timestamp (str | int | datetime): Time of the version to read: ISO 8601 text with a time
+            zone, milliseconds since the epoch, or a datetime.
+        storage_options (mapping): Options of the fsspec filesystem.
     """
 
     partitions_per_listing = 10_000

@@ -40,24 +40,26 @@ class FilesConnector(Connector):
     """A table that consists only of directories, without a catalog.
 
     Options:
-        format: ``parquet`` (default), ``orc``, ``json``, ``csv`` or ``text``.
-        partition_schema: Partition keys and their types, as a ``pyarrow.Schema`` or as text such
-            as ``"k int, d date"``. By default keys come from directory names, with the types that
-            Spark infers from all values. To infer the types of several keys, every directory above
-            the last level is listed when the table is opened.
-        schema: Data columns, in the same form; by default the columns of the first file.
-        merge_schema: Whether to merge the columns of all Parquet or ORC files, as Spark's
+        format (str, default parquet): ``parquet``, ``orc``, ``json``, ``csv`` or ``text``.
+        partition_schema (pyarrow.Schema | str): Partition keys and their types, as a
+            ``pyarrow.Schema`` or as text such as ``"k int, d date"``. By default keys come from
+            directory names, with the types that Spark infers from all values. To infer the types of
+            several keys, every directory above the last level is listed when the table is opened.
+        schema (pyarrow.Schema | str): Data columns, in the same form; by default the columns of the
+            first file.
+        merge_schema (bool): Whether to merge the columns of all Parquet or ORC files, as Spark's
             ``mergeSchema``. Opening the table then lists all directories and reads the footer of
             every file. The default is Spark's read option or, with a session, its setting.
-        path_glob: Pattern for names of data files, such as ``*.csv`` or ``{a,b}-[0-9]*``, as
+        path_glob (str): Pattern for names of data files, such as ``*.csv`` or ``{a,b}-[0-9]*``, as
             Spark's ``pathGlobFilter``. Other files are not a part of the table.
-        percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``: each
-            escape is a byte of UTF-8, as pyarrow, Polars and DuckDB write it. ``spark``: each
+        percent_escapes (str): Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``:
+            each escape is a byte of UTF-8, as pyarrow, Polars and DuckDB write it. ``spark``: each
             escape is a character, as Spark reads it; the default with Spark. Without Spark, a name
             that means different values in the two encodings is an error by default.
-        storage_options: Options of the fsspec filesystem.
-        read_options: Spark's options of the format, such as ``{"header": "true"}``.
-        session_settings: Settings of the Spark session that reads the table; set by splitlib.
+        storage_options (mapping): Options of the fsspec filesystem.
+        read_options (mapping): Spark's options of the format, such as ``{"header": "true"}``.
+        session_settings (mapping): Settings of the Spark session that reads the table; set by
+            splitlib.
     """
 
     def __init__(

@@ -36,29 +36,33 @@ class GlueConnector(Connector):
     """A table of the AWS Glue Data Catalog.
 
     Options:
-        region: Region of the catalog, such as ``eu-central-1``. By default it comes from the
+        region (str): Region of the catalog, such as ``eu-central-1``. By default it comes from the
             environment or from AWS's configuration file, as for every AWS client.
-        catalog_id: Id of the catalog. The default is the account of the credentials.
-        key, secret, token: Credentials for Glue. By default, boto3 looks them up.
-        profile: Profile in AWS's configuration files.
-        endpoint_url: URL of the Glue service, if it is not AWS's own.
-        partition_projection: ``false`` to read the registered partitions of a table with Athena's
-            partition projection, as Spark does. By default, the table's partitions are computed as
-            in Athena. Then a partition without a directory has no files, and files in
-            subdirectories belong to their partition.
-        unfiltered: ``true`` confirms that Lake Formation filters neither rows nor columns of the
-            table for these credentials. This is required if the table is registered with Lake
-            Formation, and the credentials have no permission to read its filters.
-        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
-            writes them (``5``, never ``05``). Then partitions with such keys can be requested by
-            their values. String keys do not need this option. If it is set wrongly, partitions are
-            missed. The table property ``splitlib.canonical_values`` has the same meaning; the
-            option takes precedence.
-        partitions_per_request: Maximum number of partitions per request. The default is 1000, which
-            is Glue's limit.
-        connect_timeout_seconds: Time limit for opening a connection (10).
-        timeout_seconds: Time limit for a complete response (60).
-        storage_options: Options of the fsspec filesystem.
+        catalog_id (str): Id of the catalog. The default is the account of the credentials.
+        key (str): Id of the access key for Glue. By default, boto3 looks the credentials up.
+        secret (str): Secret access key, required with ``key``.
+        token (str): Session token, for temporary credentials.
+        profile (str): Profile in AWS's configuration files.
+        endpoint_url (str): URL of the Glue service, if it is not AWS's own.
+        partition_projection (bool, default true): ``false`` to read the registered partitions of a
+            table with Athena's partition projection, as Spark does. By default, the table's
+            partitions are computed as in Athena. Then a partition without a directory has no files,
+            and files in subdirectories belong to their partition.
+        unfiltered (bool, default false): ``true`` confirms that Lake Formation filters neither rows
+            nor columns of the table for these credentials. This is required if the table is
+            registered with Lake Formation, and the credentials have no permission to read its
+            filters.
+        canonical_values (bool): ``true`` if integers and dates in partition values are spelled as
+            Spark writes them (``5``, never ``05``). Then partitions with such keys can be requested
+            by their values. String keys do not need this option. If it is set wrongly, partitions
+            are missed. The default is the table property ``splitlib.canonical_values``, or
+            ``false``.
+        partitions_per_request (int, default 1000): Maximum number of partitions per request.
+            Glue's limit is 1000.
+        connect_timeout_seconds (float, default 10): Time limit for opening a connection, in
+            seconds.
+        timeout_seconds (float, default 60): Time limit for a complete response, in seconds.
+        storage_options (mapping): Options of the fsspec filesystem.
     """
 
     def __init__(self, client: GlueClient, table: GlueTable, options: Mapping[str, Any]) -> None:

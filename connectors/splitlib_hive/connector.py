@@ -41,8 +41,8 @@ _NUMBERS = {
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", "canonical_values", "catalog", *_NUMBERS, *SECURITY}
-# Maximum number of name prefixes for which partitions are requested, with one call each. Ten calls
-# take no longer than listing a few thousand names.
+# Maximum number of partition name prefixes to request, with one call each. Ten calls take no longer
+# than listing a few thousand names.
 _MOST_PREFIXES = 10
 
 
@@ -50,7 +50,7 @@ def table_metadata(table: Any) -> TableMetadata:
     """Convert a Thrift ``Table`` to splitlib's table metadata.
 
     Raises:
-        UnsupportedTable: for a table of which splitlib might return different rows than Spark.
+        UnsupportedTable: for a table in which splitlib may not find the same rows as Spark.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     with readable_metadata("the table"):
@@ -95,28 +95,29 @@ class HiveConnector(Connector):
     """A table of a Hive metastore.
 
     Options:
-        uri: Address of the metastore, such as ``thrift://host:9083``. Several addresses are
-            separated by commas and tried in turn. For a metastore in HTTP mode, the address has the
-            form ``https://host/metastore``.
-        catalog: Catalog of the metastore, for Hive 3 and newer. The default is the server's.
-        tls: ``true`` to connect with TLS. The other TLS options imply this option.
-        tls_ca: PEM file with the authorities that sign the metastore's certificate. The default is
-            the system's authorities.
-        tls_certificate: PEM file with the client's own certificate.
-        tls_key: PEM file with the client's key, if it is not in the same file.
-        kerberos_principal: Principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``, in which
-            ``_HOST`` means the address's host name. The process must have a Kerberos ticket, and
-            the extra ``kerberos`` must be installed.
-        token: Bearer token for addresses with ``https``.
-        partitions_per_request: Maximum number of partitions loaded by one call (500).
-        connect_timeout_seconds: Time limit for opening a connection (10).
-        timeout_seconds: Time limit for a complete response (300).
-        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
-            writes them (``5``, never ``05``). Then partitions with such keys can be requested by
-            name. String keys do not need this option. If it is wrong, partitions are missed.
-            The table property ``splitlib.canonical_values`` has the same meaning; the option takes
-            precedence.
-        storage_options: Options of the fsspec filesystem.
+        uri (str, required): Address of the metastore, such as ``thrift://host:9083``. Several
+            addresses are separated by commas and tried in turn. For a metastore in HTTP mode, the
+            address has the form ``https://host/metastore``.
+        catalog (str): Catalog of the metastore, for Hive 3 and newer. The default is the server's.
+        tls (bool, default false): ``true`` to connect with TLS. The other TLS options imply
+            this option.
+        tls_ca (str): PEM file with the authorities that sign the metastore's certificate. The
+            default is the system's authorities.
+        tls_certificate (str): PEM file with the client's own certificate.
+        tls_key (str): PEM file with the client's key, if it is not in the same file.
+        kerberos_principal (str): Principal of the metastore, such as ``hive/_HOST@EXAMPLE.COM``, in
+            which ``_HOST`` means the address's host name. The process must have a Kerberos ticket,
+            and the extra ``kerberos`` must be installed.
+        token (str): Bearer token for addresses with ``https``.
+        partitions_per_request (int, default 500): Maximum number of partitions loaded by one call.
+        connect_timeout_seconds (float, default 10): Time limit for opening a connection, in
+            seconds.
+        timeout_seconds (float, default 300): Time limit for a complete response, in seconds.
+        canonical_values (bool): ``true`` if integers and dates in partition values are always in
+            canonical form, as Spark writes them (``5``, never ``05``). Then partitions with such keys can be requested
+            by name. String keys do not need this option. If it is set wrongly, partitions are
+            missed. The default is the table property ``splitlib.canonical_values``, or ``false``.
+        storage_options (mapping): Options of the fsspec filesystem.
     """
 
     def __init__(
@@ -180,8 +181,8 @@ class HiveConnector(Connector):
 
         If the predicate determines the names of the matching partitions, or the prefixes of their
         names, only these partitions are requested. Otherwise one call lists all names. The
-        metastore's own filters are not used, because they are slower than listing all names. On
-        newer servers, they also compare strings, and so do not find ``k=05`` for 5.
+        metastore's own filters are not used. They are slower than listing all names, and wrong on
+        newer servers, which compare strings and so do not find ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -204,7 +205,7 @@ class HiveConnector(Connector):
         """Yield the existing partitions with the given key values, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        # Sort the partitions in the order in which object stores list their directories.
+        # Sort partitions in the order in which an object store lists their directories.
         ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
         names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())
@@ -294,7 +295,7 @@ class HiveConnector(Connector):
         return self._table.dbName, self._table.tableName
 
     def _request(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Make a call about the table. If the call fails, check that the table still exists.
+        """Make a call about the table. If it raises an error, check that the table still exists.
 
         Some metastores report an internal error if the table was dropped.
         """
@@ -312,7 +313,7 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value's text in partition names. Null and the empty string have the same text."""
+    """Return a value as partition names contain it. Null and the empty string look the same."""
     return value or NULL_PARTITION
 
 

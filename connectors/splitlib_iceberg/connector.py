@@ -59,11 +59,12 @@ class IcebergConnector(Connector):
     ``snapshot_id``, ``ref`` and ``as_of`` may be given. Without them, the current version is read.
 
     Options:
-        catalog: Name of a configured catalog, or a PyIceberg ``Catalog``.
-        snapshot_id: Id of the snapshot to read.
-        ref: Name of the branch or tag to read.
-        as_of: Time of the version to read: ISO 8601 text with a time zone, milliseconds since the
-            epoch, or a datetime.
+        catalog (str | pyiceberg.catalog.Catalog): Name of a configured catalog, or a PyIceberg
+            ``Catalog``.
+        snapshot_id (int): Id of the snapshot to read.
+        ref (str): Name of the branch or tag to read.
+        as_of (str | int | datetime): Time of the version to read: ISO 8601 text with a time zone,
+            milliseconds since the epoch, or a datetime.
     """
 
     partitions_per_listing = 10_000

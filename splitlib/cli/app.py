@@ -49,7 +49,6 @@ def _option(found: re.Match[str]) -> str:
     return f"-o {name}={given}{'' if end == '...' else end}"
 
 
-_LONG_OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _SCRIPT: Final = """\
 _splitlib() {{
     local words
@@ -69,6 +68,12 @@ _splitlib() {{
 }}
 complete -o default -F _splitlib splitlib
 """
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, by the name of the command."""
+    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(found.choices)
 
 
 def add_completion(commands: Any) -> None:
@@ -95,8 +100,14 @@ def _printing(choices: dict[str, argparse.ArgumentParser]) -> Callable[[argparse
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:
-    """Return a command's long options, such as ``--json``, in the order of its usage text."""
-    return list(dict.fromkeys(_LONG_OPTION.findall(parser.format_usage())))
+    """Return a command's long options, such as ``--json``, in the order of its help."""
+    names = (name for action in arguments_of(parser) for name in action.option_strings)
+    return [name for name in names if name.startswith("--")]
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return a command's arguments and options, without ``--help``."""
+    return [action for action in parser._actions if action.dest != "help"]
 
 
 _FAILED = 2  # argparse uses the same code for invalid arguments.
@@ -110,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     The code is 0 for success, 1 if a checking command finds a problem, 2 for an error or invalid
     arguments, 130 after an interrupt, and 141 if the program that reads the output has ended.
     """
-    args = _parser().parse_args(argv)
+    args = command_line().parse_args(argv)
     try:
         code = int(args.run(args))
         if sys.stdout:  # None if standard output is closed.
@@ -133,7 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="splitlib",
         description="Show the partitions, files, splits and rows that match filters.",

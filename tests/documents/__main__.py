@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.documents.command_line import command_line_page
 from tests.documents.examples import DOCS
 from tests.documents.modules import modules_page
 from tests.documents.picture import flow_picture, scan_picture
@@ -11,6 +12,7 @@ GENERATED = {
     "flow.svg": flow_picture,
     "scan.svg": scan_picture,
     "reference/api.md": api_page,
+    "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/modules.md": modules_page,
     "reference/options.md": options_page,

@@ -46,7 +46,6 @@ _GROUPS: Final = {
         "DynamicFileEnumerator",
         "paths",
         "FileSplit",
-        "ReadFormat",
     ),
     "Join keys as filters": (
         "DynamicFilteringData",
@@ -74,10 +73,9 @@ def api_page() -> str:
         "# Functions and classes",
         "",
         "The names of `splitlib` that programs may use. [Errors](errors.md), "
-        "[settings](settings.md) and the "
-        "[interface of connectors](spi.md) have pages of their own. Names that need Spark are "
-        "imported at their "
-        "first use, so the others work without PySpark.",
+        "[settings](settings.md), [options of connectors and of the data source](options.md) and "
+        "the [interface of connectors](spi.md) have pages of their own. Names that need Spark are "
+        "imported at their first use, so the others work without PySpark.",
         "",
     ]
     for title, names in groups.items():
@@ -130,10 +128,16 @@ def settings_page() -> str:
             f"| Spark | `{SPARK_PREFIX}{option_name(spec.name)}` |",
             f"| environment | `{ENV_PREFIX}{spec.name.upper()}` |",
             "",
-            f"{limits}Default: {_default(spec.default)}.",
+            f"Type: `{spec.type}`{_unit(spec.name)}. {limits}Default: {_default(spec.default)}.",
             "",
         ]
     return _GENERATED + "\n".join(lines)
+
+
+def _unit(name: str) -> str:
+    """Return the unit that a name of a setting or option ends with, as words."""
+    last = name.rpartition("_")[2]
+    return f", in {last}" if last in ("bytes", "seconds") else ""
 
 
 def _default(value: Any) -> str:
@@ -156,7 +160,8 @@ def options_page() -> str:
         "`spark.splitlib.catalog.NAME.KEY` or `SPLITLIB_CATALOG__NAME__KEY`, and for the data "
         "source "
         '`.option("KEY", VALUE)`. Options that are mappings are written with a dot in text: '
-        "`storage_options.key=value`, `read_options.header=true`.",
+        "`storage_options.key=value`, `read_options.header=true`. An empty default means that the "
+        "option is unset; then the last column says what applies.",
         "",
     ]
     for name, class_ in sorted(_connectors().items()):
@@ -185,16 +190,25 @@ def _options_of(class_: type) -> Iterator[str]:
     yield ""
     if after:
         section = re.split(r"^\S", after, maxsplit=1, flags=re.MULTILINE)[0]
-        yield "| option | meaning |"
-        yield "|---|---|"
+        yield "| option | type | default | meaning |"
+        yield "|---|---|---|---|"
         for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
-            option, _, meaning = entry.partition(":")
-            yield f"| `{option}` | {_prose(meaning).replace('|', chr(92) + '|')} |"
+            yield _option_row(entry)
         yield ""
         rest = after[len(section) :].strip()
         if rest and not re.match(r"[A-Z]\w+:\n", rest):
             yield _prose(rest)
             yield ""
+
+
+def _option_row(entry: str) -> str:
+    """Return the row of one option, from its lines ``name (type, default value): meaning``."""
+    found = re.fullmatch(r"(\S+) \(([^,()]+)(?:, ([^()]+))?\): (.*)", entry, re.DOTALL)
+    assert found is not None, f"no type: {entry}"
+    name, kind, default, meaning = found.groups(default="")
+    given = re.sub(r"^default (.*)", r"`\1`", default)
+    cells = (f"`{name}`", f"`{kind}`", given, _prose(meaning))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def errors_page() -> str:

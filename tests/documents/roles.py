@@ -9,6 +9,9 @@ import griffe
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`([^`]+)`")
 
+# The page of options has these.
+_OPTIONS = re.compile(r"^Options:\n(?: .*\n|\n)*", re.MULTILINE)
+
 
 class Roles(griffe.Extension):  # type: ignore[misc]  # only the environment of the site has Griffe
     """Replace ``:func:`splitlib.sql``` by a link, if the page of this name exists."""
@@ -17,8 +20,7 @@ class Roles(griffe.Extension):  # type: ignore[misc]  # only the environment of 
         """Change the docstring of one object."""
         if obj.docstring is not None:
             text = _ROLE.sub(_link, obj.docstring.value)
-            # Griffe knows no section "Options".
-            obj.docstring.value = text.replace("\nOptions:\n", "\nOther Parameters:\n")
+            obj.docstring.value = _OPTIONS.sub("", text)
 
 
 def _link(role: re.Match[str]) -> str:

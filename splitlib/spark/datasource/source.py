@@ -207,19 +207,20 @@ class SplitlibDataSource(DataSource):
     """Data source for a table of any connector. The executors read its files with Arrow.
 
     Options:
-        table: Name of the table, as for :func:`splitlib.load_table`. It can also be passed to
-            ``load``.
-        connector: The table's connector. It may be omitted if environment variables configure
+        table (str, required): Name of the table, as for :func:`splitlib.load_table`. It can also be
+            passed to ``load``.
+        connector (str): The table's connector. It may be omitted if environment variables configure
             the catalog.
-        columns: Names of the columns to read, separated by commas; by default all columns. Spark
-            does not pass a query's columns to a Python data source.
-        filter: Join keys, as ``base64.b64encode(data.to_bytes()).decode()`` for a
-            :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``,
-            ``filter.3``, …
-        timeZone: The session's time zone; required if partition keys or filters are timestamps.
-        maxBytesPerTrigger: Maximum size of a streaming micro-batch, such as ``512m``; by default
-            ``1g``.
-        storage.NAME: Option NAME for the fsspec filesystem.
+        columns (str): Names of the columns to read, separated by commas; by default all columns.
+            Spark does not pass a query's columns to a Python data source.
+        filter (str): Join keys, as ``base64.b64encode(data.to_bytes()).decode()`` for a
+            :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``, ``filter.3``,
+            …
+        timeZone (str): The session's time zone; required if partition keys or filters are
+            timestamps.
+        maxBytesPerTrigger (int, default 1g): Maximum size of a streaming micro-batch, in bytes or
+            with a unit, such as ``512m``.
+        storage.NAME (str): Option NAME for the fsspec filesystem.
 
     Further options are the :class:`splitlib.SplitConfig` settings, in camel case such as
     ``targetSplitBytes``, and the connector's options.

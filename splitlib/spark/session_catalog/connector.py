@@ -224,15 +224,15 @@ class SessionConnector(Connector):
     """Connector for tables of the session's catalogs.
 
     Options:
-        spark: The session; by default the active session.
-        listing_threads: Number of directories listed concurrently; by default the setting of this
-            name.
-        spark_scan: ``auto``, ``pinned`` or ``paths``; by default the setting of this name. With
-            ``paths``, only Spark's public API is used.
-        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
-            writes them (``5``, never ``05``). Then partitions can be requested by name. If this is
-            not true for the table, partitions are missed. String keys do not need this option. The
-            default is the table's property ``splitlib.canonical_values``.
+        spark (SparkSession): The session; by default the active session.
+        listing_threads (int): Number of directories listed concurrently; by default the setting of
+            this name.
+        spark_scan (str): ``auto``, ``pinned`` or ``paths``; by default the setting of this name.
+            With ``paths``, only Spark's public API is used.
+        canonical_values (bool): ``true`` if integers and dates in partition values are spelled as
+            Spark writes them (``5``, never ``05``). Then partitions can be requested by name. If
+            this is not true for the table, partitions are missed. String keys do not need this
+            option. The default is the table's property ``splitlib.canonical_values``.
 
     Args:
         lists: The object that lists the table's partitions and files.
