@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNot
 from splitlib.hive.partition_values import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
-from splitlib.storage import SELECTING_OPTIONS, Storage, local_path
+from splitlib.storage import SELECTING_OPTIONS, Storage, local_path, located
 from splitlib_files.layout import Layout
 from splitlib_files.names import DirectoryNames, escapes_of
 from splitlib_files.schema import declared_schema, schema_of_file, schema_of_files
@@ -85,6 +86,9 @@ class FilesConnector(Connector):
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
+        if located(root).protocol == "file" and root == local_path(root):
+            # Spark has a working directory of its own.
+            root = str(Path(root).expanduser().absolute())
         settings = options.get("session_settings")
         storage = _storage(options)
         names = DirectoryNames(

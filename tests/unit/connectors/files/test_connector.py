@@ -192,3 +192,13 @@ def test_the_table_of_options_is_complete():
     known = raised.value.hint.partition("are ")[2].strip(".").split(", ")
     assert sorted(documented) == known
     assert set(known) == set(re.findall(r"^ {8}(\w+): ", str(FilesConnector.__doc__), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["sales", "./sales", "~/sales"])
+def test_files_of_a_relative_path_have_absolute_paths(tmp_path, monkeypatch, name):
+    file = tmp_path / "sales" / "part.parquet"
+    file.parent.mkdir()
+    parquet.write_table(ROWS, file)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert splitlib.paths(splitlib.load_table(name, connector="files")) == [str(file)]
