@@ -116,8 +116,8 @@ class HiveConnector(Connector):
         canonical_values (bool): ``true`` if integers and dates in partition values are always in
             canonical form, as Spark writes them (``5``, never ``05``). Then partitions with such
             keys can be requested by name. String keys do not need this option. If it is set
-            wrongly, partitions are missed. The default is the table property ``splitlib.canonical_values``,
-            or ``false``.
+            wrongly, partitions are missed. The default is the table property
+            ``splitlib.canonical_values``, or ``false``.
         storage_options (mapping): Options of the fsspec filesystem.
     """
 
