@@ -225,7 +225,7 @@ def nulls_empty_structs(spark: SparkSession) -> bool:
 
     This applies only to structs whose fields are found by name.
     """
-    # If the setting does not exist, Spark always reads a struct without requested fields as null.
+    # A Spark version without this setting always reads such a struct as null.
     return setting_of(spark, NULL_STRUCTS) != "false"
 
 
@@ -241,8 +241,8 @@ class MappedReader:
         spark: Session to read with.
         table: A table whose columns are found by field id.
         how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
-        skip: Whether Spark should use conditions to skip parts of files. Spark finds statistics by
-            column name, so columns are then read by name if possible.
+        skip: Whether Spark should skip the parts of files that do not meet conditions. Spark looks
+            up statistics by column name, so columns are then read by name if possible.
     """
 
     def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
@@ -260,7 +260,7 @@ class MappedReader:
 
     @property
     def format_of_no_files(self) -> ReadFormat:
-        """Read format of a scan without files."""
+        """Read format of an empty scan, which has the table's schema but reads no files."""
         return ReadFormat.of("parquet", columns="id" if self._by_id else {})
 
     def readable(self, files: FileBatch) -> Iterator[FileBatch]:
@@ -287,7 +287,7 @@ class MappedReader:
         partitions: pa.Table,
         row_index: str | None = None,
     ) -> DataFrame:
-        """Return a DataFrame of ``fields`` with the table's types and names from :func:`alias`.
+        """Read ``fields`` from files, with the table's types and the column names of :func:`alias`.
 
         Args:
             files: A batch from :meth:`readable`; ``partition`` is a row number in ``partitions``.

@@ -187,8 +187,9 @@ _PATH: Final = "__splitlib_path"
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
-# A delete file may spell a data file's path differently from the catalog: with or without the
-# scheme for local paths, or with s3, s3n or s3a. Paths are not URL-encoded, so `%20` is kept.
+# The path of a data file may differ between a delete file and the catalog: a local path may have a
+# scheme or not, and the scheme of S3 may be s3, s3n or s3a. Paths are not URL-encoded, so `%20` is
+# not decoded.
 _S3: Final = (r"^s3[an]?:", "s3:")
 
 # Column names of position delete files, as the Iceberg specification defines them.
@@ -351,7 +352,7 @@ class Deletes:
         return rows.join(deleted, same, "left_anti")
 
     def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Return a DataFrame that pairs each set's number with the numbers of its delete files."""
+        """Return pairs of the number of a set and the number of a delete file in this set."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -381,10 +382,11 @@ def _sets(
 
     Args:
         of_each: For each data file, the delete files that apply to it.
-        wanted: Returns whether a delete file is included in the sets.
+        wanted: Function that returns whether to include a delete file.
 
     Returns:
-        The number of each data file's set, or null if the set is empty; and the number of each set.
+        For each data file, the number of its set, or null if no included delete file applies to it;
+        and a mapping from the distinct sets to their numbers.
     """
     sets: Sets = {}
     numbers = []
@@ -403,7 +405,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 
 
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
-    """Convert delete files to a file batch. ``partition`` is the position of each delete file."""
+    """Convert delete files to a file batch, with the index in ``deletes`` as ``partition``."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"Delete files in the format {min(other)} cannot be read.")
     rows = [
@@ -415,7 +417,7 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """Map each wanted field id to the fields on the path from a top-level column to that field."""
+    """Map each field id in ``wanted`` to its path: the fields from the top-level column down."""
     found: dict[int, tuple[pa.Field, ...]] = {}
 
     def search(above: tuple[pa.Field, ...], inside: Iterable[pa.Field]) -> None:

@@ -241,7 +241,7 @@ class _Reader:
 
 
 def _separators(properties: Mapping[str, str]) -> list[int]:
-    """Return the separator byte for each nesting level that Hive supports for the table."""
+    """Return the separator bytes, one for each nesting level that Hive supports for the table."""
     field = properties.get("field.delim", properties.get("serialization.format"))
     named = [
         _byte(field, 1),
@@ -258,7 +258,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """Parse a separator property, a number from -128 to 127 or a character, to a byte value."""
+    """Return the byte for a separator property, which is a number (-128 to 127) or a character."""
     if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
@@ -392,7 +392,7 @@ def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, esc
     """Return the parser state after the character at ``i``."""
     text, quoted, inside = (old[name] for name in ("text", "quoted", "inside"))
     before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
-    # A character outside the basic multilingual plane counts as two, as in Java.
+    # In Java, a character outside the basic multilingual plane takes two positions.
     at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
 
     def changed(**parts: Column) -> Column:

@@ -3,7 +3,8 @@ r"""Convert one Hive text field to a Spark value, as Hive's ``Lazy*`` primitives
 Most functions take a field's bytes as an ISO-8859-1 string. It has one character per byte, so bytes
 that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
 parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``). The patterns in this
-module follow their rules, because Spark's casts accept other spellings and depend on ANSI mode.
+module follow the rules of these parsers. Spark's casts accept different formats and depend on ANSI
+mode.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# These patterns match text that Spark's cast either reads as Hive does or rejects. Expressions in
-# this module parse all other text. The days that Java's calendar skips in October 1582 do not match
-# these patterns, because Spark's calendar has them.
+# Match text that Spark's cast either parses as Hive does or rejects. All other text is parsed by
+# expressions in this module. The patterns exclude the days in October 1582 that do not exist in
+# Java's calendar, because they exist in Spark's calendar.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 
@@ -81,7 +82,7 @@ def boolean(raw: Column) -> Column:
 
 
 def binary(raw: Column) -> Column:
-    """Decode Base64. A field with other characters is returned unchanged."""
+    """Decode Base64. A field with characters that Base64 does not use is returned unchanged."""
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )
@@ -110,7 +111,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
         mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]+)", 1), _round_to_38)
         sign = F.regexp_extract(raw, r"\A[+-]?", 0)
         exponent = F.regexp_extract(raw, r"[eE].*", 0)
-        # A number below one keeps its digits only in a type with a scale of 38.
+        # For a number below 1, only a type with scale 38 can hold all 38 digits.
         below_one = DecimalType(38, 38)
         return let(
             F.concat(sign, mantissa, exponent),
@@ -166,7 +167,7 @@ def timestamp(raw: Column, time_zone: str) -> Column:
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """Apply ``body`` to a value, which Spark computes only once, however often ``body`` uses it."""
+    """Return ``body(value)``. Spark computes the value once, however often ``body`` uses it."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
@@ -191,7 +192,7 @@ def _day(text: Column, pattern: str) -> Column:
 
 
 def _wall(parts: Column) -> Column:
-    """Add midnight and a time of day, the two items of ``parts``, in microseconds."""
+    """Return a timestamp for ``parts``: midnight of a day, and a time of day, in microseconds."""
     midnight, time = parts[0], parts[1]
     runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
         F.least(midnight, midnight + time) < _YEAR_1583
