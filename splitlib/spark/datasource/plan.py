@@ -182,7 +182,7 @@ class ReadOptions:
         )
 
     def open(self) -> Table:
-        """Open the table, with timestamp keys as local times in the zone of option ``timeZone``.
+        """Open the table. Timestamp keys are converted to local times in the zone ``timeZone``.
 
         Raises:
             ConfigError: if partitions or filters contain timestamps and ``timeZone`` is missing.
@@ -199,7 +199,7 @@ class ReadOptions:
                 **{**self.others, **given},
             )
         except ConfigError as error:
-            if error.hint:  # the hint names Python arguments, so convert them to options
+            if error.hint:  # replace Python arguments in the hint by read options
                 error.hint = _ARGUMENT.sub(r'.option("\1", "\2")', error.hint)
             raise
         try:
@@ -321,7 +321,7 @@ def _allowed_by_session() -> tuple[str, ...] | None:
 
 
 class Planned(NamedTuple):
-    """The splits of a table that match the filters, and the filter on their row groups."""
+    """The splits to read, and the filter that selects row groups in their files."""
 
     splits: list[FileSplit]
     """Splits to read. If the table has not changed, planning again returns the same list."""

@@ -71,11 +71,11 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         Args:
             options: The data source options.
             schema: The columns to read.
-            filtered_columns: Columns whose statistics :class:`RowGroupFilter` checks against the
-                filters, or None if the user passed a schema.
+            filtered_columns: Columns that :class:`RowGroupFilter` may test, or None if they are
+                unknown because the user passed a schema.
         """
-        # The splits must be the same after a restart. Footer statistics are not used, because other
-        # footers may have been read by then.
+        # The splits must be the same after a restart. So do not prune by footer statistics, which
+        # depend on the footers that this process has already read.
         config = replace(options.config, learn_statistics=False)
         super().__init__(replace(options, config=config), schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
@@ -90,8 +90,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Return the filter that selects the row groups to read in each file.
 
         Spark pickles the reader in a process that does not plan splits, so this method does not
-        plan them either. It opens the table only if there are filters but their columns are
-        not known, because the user passed a schema.
+        plan splits. It opens the table only to look up the columns of the filters, if the user
+        passed a schema.
         """
         filters = self._options.filters_in_zone()
         columns = self._filtered_columns
@@ -104,7 +104,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     def _splits(self) -> list[FileSplit]:
         splits, row_groups = self.plan()
         if self._filtered_columns not in (None, row_groups.columns):
-            # Executors would compare join keys with statistics of a different type.
+            # Executors have the old column types, which may not match the files' statistics.
             raise ConfigError(
                 "Columns of the filters have changed since the stream was created.", hint=LOAD_AGAIN
             )
@@ -274,8 +274,8 @@ class SplitlibDataSource(DataSource):
         return StreamReader(self._options, schema, self._filtered_columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The state is omitted after planning, because Spark sends the data source to every task,
-        # but uses only its name there.
+        # Spark sends the data source to every task, but tasks use only its name. So its state is
+        # not pickled after planning.
         return {} if self._is_planned else self.__dict__
 
 
