@@ -36,7 +36,7 @@ from splitlib.storage import AllowedLocations
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
-# Operators in the plan text whose files ``DataFrame.inputFiles`` does not list.
+# Matches plan operators that read files which ``DataFrame.inputFiles`` does not list.
 _OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
@@ -90,12 +90,12 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True)
                 "allowed_locations.",
                 hint=_IN_SPARK,
             )
-    # A command's result is not checked, because planning it again would execute the command again.
+    # Skip the result of a command, because planning this DataFrame would run the command again.
     elif not ran_a_command(df):
         catalyst = Catalyst(df.sparkSession)
         refuse_scans(catalyst, analyzed_plan(df), config, partitions=False)
         if partitions:
-            # Check the optimized plan, which has no relations that the query names but never reads.
+            # Check the optimized plan, from which Spark has removed relations that it never reads.
             plan = catalyst.execution.optimized(catalyst.execution.analyzed(df))
             plans = catalyst.plans
             if any(plans.kind(leaf) == _CACHED for leaf in plans.all_leaves(plan)):
@@ -123,8 +123,8 @@ def refuse_condition(
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config)
         else:
-            # Check the analyzed plan, because the optimizer drops the subqueries: the DataFrame has
-            # no rows.
+            # Check the analyzed plan. The DataFrame has no rows, so the optimizer would remove the
+            # condition and its subqueries.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
 
@@ -173,9 +173,9 @@ def refuse_scans(
 
 
 def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> DataFrame:
-    """Check the locations that a part of a query reads, and return a DataFrame for this part.
+    """Return a DataFrame for a part of a query, after checking the locations that it reads.
 
-    The planner runs such parts during planning, for example to collect join keys.
+    The planner runs parts of a query during planning, for example to collect join keys.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or cannot be determined.

@@ -157,7 +157,7 @@ def condition_of(error: object) -> str:
 
 
 def if_empty(rows: DataFrame, other: DataFrame) -> DataFrame:
-    """Return ``rows``, or an empty DataFrame if ``other`` has rows. Both are read in one query."""
+    """Return ``rows`` if ``other`` is empty, else no rows. One query evaluates both DataFrames."""
     number = F.count(F.lit(1)).alias("number")
     if hasattr(DataFrame, "scalar"):
         return rows.where(other.agg(number).scalar() == 0)

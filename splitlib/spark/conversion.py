@@ -54,7 +54,7 @@ def quoted(*parts: str) -> str:
 
 
 def column_text(spark: SparkSession, *parts: str) -> str:
-    """Return a column name as SQL text that the session's parser reads as this name.
+    """Return SQL text that refers to a column, whatever characters its name contains.
 
     With ``spark.sql.parser.quotedRegexColumnNames``, Spark reads a name in backticks as a regular
     expression. Spark also replaces ``${…}``, even inside backticks.
@@ -78,9 +78,10 @@ def unquoted(name: str) -> str:
 
 
 def default_literal(field: pa.Field) -> str | None:
-    """Return the initial default of ``field`` as an SQL literal of its type, or None for null.
+    """Return the default value of ``field`` as an SQL literal, or None if the default is null.
 
-    If a file lacks a column, Spark uses the default in the column's metadata, which is SQL text.
+    Rows in files that lack the column have this value. Spark expects it as SQL text in the metadata
+    of the column.
 
     Raises:
         UnsupportedTable: if the default is a nested value.
@@ -107,10 +108,10 @@ def default_literal(field: pa.Field) -> str | None:
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
-    """Return SQL literals that have the type ``kind`` without a cast, such as ``DATE'2024-01-05'``.
+    """Return SQL literals of type ``kind`` that contain no cast, such as ``DATE'2024-01-05'``.
 
-    Return None if a value has no such literal. The literals are for conditions that a catalog
-    passes on to a metastore, which does not accept casts.
+    Return None if a value cannot be written without a cast. The literals are for filters that a
+    catalog sends to a metastore, which does not accept casts.
     """
     found: list[str] = []
     for value in values:
@@ -167,12 +168,12 @@ def _string_literal(text: str) -> str:
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
-    """Return a non-null value as an SQL literal that has type ``kind`` in every session."""
+    """Return a non-null value as an SQL literal of an Arrow type, like :func:`sql_literal`."""
     return sql_literal(value, _spark_type(kind))
 
 
 def _text_of(value: pa.Scalar) -> str | None:
-    """Format a value as text for Spark to parse. Return None if Arrow cannot format its year."""
+    """Format a value as text for Spark to parse, or return None if its year is out of range."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
         value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
     # Values are not converted to Python, whose dates end in the year 9999 and have no nanoseconds.
@@ -201,7 +202,7 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return a column that casts literal ``text`` to ``kind``. Decimals and times stay exact."""
+    """Return literal ``text`` cast to ``kind``, which keeps decimals and times exact."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
@@ -259,9 +260,9 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
 
 
 def nullable(field: StructField) -> StructField:
-    """Return a copy of a column in which the column and all its nested fields are nullable.
+    """Return a nullable copy of a column, in which all nested fields are nullable too.
 
-    Files may lack even columns that the table declares as required.
+    Files may lack a column even if the table declares it as NOT NULL.
     """
     return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
 
@@ -304,7 +305,8 @@ def _type(field: pa.Field) -> DataType:
 
 
 def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
-    # PySpark imports the class of a user-defined type, and a file may name any class.
+    # Accept only Spark's own user-defined types: PySpark imports the Python class that the schema
+    # in the file names, which could be any class.
     for python_class in _python_classes(declared):
         if not python_class.startswith(_SPARKS_OWN):
             raise _unknown(field.name, f"the user-defined type {python_class}")
@@ -389,17 +391,17 @@ def typed_columns(
 ) -> DataFrame:
     """Return ``values`` as a DataFrame with the column names and types of ``schema``.
 
-    Spark casts text to the type of the field, in the session's time zone. Text that does not parse
-    becomes null. The order of the rows is kept.
+    Spark casts text to the type of the field, in the session's time zone. Text that cannot be
+    parsed becomes null. The order of the rows is kept.
 
     Args:
         spark: The session of the DataFrame.
         values: One column for each field of ``schema``, as text or with the field's type.
         schema: Column names and types of the result.
-        more: Further columns, which are appended unchanged.
+        more: Additional columns, which are appended unchanged.
 
     Raises:
-        ValueError: if a column is neither text nor of the field's type.
+        ValueError: if a column does not contain text or values of the field's type.
     """
     # Columns get numbered names, since keys may contain dots or differ only in case.
     numbered = [f"c{i}" for i in range(len(schema))]

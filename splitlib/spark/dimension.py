@@ -1,11 +1,11 @@
 """``splitlib.freeze``, ``condition`` and ``merge_condition``: functions on a join's dimension.
 
-The module also converts or rejects the dimensions and keys that users pass.
+A dimension is the small side of a join, whose keys prune the fact table. This module also validates
+and converts the dimensions and keys that users pass to splitlib.
 
-A dimension is the small side of a join, whose keys prune the fact table. Frozen rows are computed
-once, and kept even if the executor that computed them is lost. Small results go to the driver and
-become part of the plan. Larger results are written to the checkpoint directory. If none is set,
-two executors keep a copy of each row.
+``freeze`` computes rows once, and keeps them even if an executor is lost. Small results are
+collected to the driver and become part of the plan. Larger results are written to the checkpoint
+directory. If there is no checkpoint directory, two executors keep a copy of each row.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
-            # Nothing has used the rows yet, so it does not matter if a second run has other rows.
+            # The rows have not been used yet, so a second run may return different rows.
             if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
             _log.debug("The rows of a lost executor are computed again.", exc_info=True)
@@ -291,11 +291,12 @@ def condition(
     partitions and files, and a database receives the filter as a ``WHERE`` clause. This call
     executes the dimension to collect its distinct keys.
 
-    Up to ``condition_literals`` keys are listed one by one. More keys become ranges that skip the
-    gaps between keys. Too many keys to collect become one range. Strings never become ranges here,
-    because a metastore or a database may sort them differently. A string column with more than
-    ``condition_literals`` keys is omitted from the filter. :func:`splitlib.sql` can determine the
-    source of each scan, so it uses ranges of strings for Delta and Iceberg.
+    Up to ``condition_literals`` keys are listed one by one. More keys become several ranges, which
+    omit the largest gaps between keys. If there are too many keys to collect, the filter is a
+    single range. Strings never become ranges here, because a metastore or a database may sort them
+    differently. A string column with more than ``condition_literals`` keys is omitted from the
+    filter. :func:`splitlib.sql` can determine the source of each scan, so it uses ranges of strings
+    for Delta and Iceberg.
 
     The filter compares the fact column with literals of the dimension column's type. Spark
     therefore applies the same type conversions as in the join.
@@ -308,8 +309,8 @@ def condition(
         null_safe: Whether the join compares with ``<=>``, so that null keys match nulls.
 
     Raises:
-        NonDeterministicDimension: if the dimension may return other rows when it is joined. Pass
-            it to :func:`splitlib.freeze` first.
+        NonDeterministicDimension: if the dimension may return different rows when it is joined.
+            Pass it to :func:`splitlib.freeze` first.
         InvalidFilter: if a column does not exist, or if the name of a fact column contains
             ``${…}``, which Spark replaces in SQL text.
         LocationNotAllowed: if the dimension reads outside of ``allowed_locations``.

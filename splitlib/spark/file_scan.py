@@ -53,7 +53,7 @@ class FileScan:
     """A scan that reads a fixed list of files, each with the values of its partition.
 
     If a file belongs to several partitions, its rows are read once for each of them. Empty files
-    are dropped, and paths are normalized to Hadoop's spelling.
+    are dropped, and paths are normalized by :func:`canonical_paths`.
 
     Raises:
         UnsupportedTable: if a data column and a partition column have the same name, ignoring case.
@@ -75,8 +75,8 @@ class FileScan:
     either text as in a Hive directory name (unescaped, null for the null partition) or has the
     column's type. A table without columns stands for one partition."""
     files: pa.Table
-    """Files with the columns of ``FILE_SCHEMA``. Paths have Hadoop's spelling and are not
-    URI-encoded. A path without a scheme is local. ``partition`` is a row number in
+    """Files with the columns of ``FILE_SCHEMA``. Paths are normalized like Hadoop's ``Path``, and
+    are not URI-encoded. A path without a scheme is local. ``partition`` is a row number in
     ``partitions``."""
     by_field_id: bool = False
     """Whether Spark finds columns in files by the field ids in their metadata, not by name. Not all
@@ -98,9 +98,9 @@ class FileScan:
 
 
 def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
-    """Return the table's storage options that a scan passes to Spark's tasks, by protocol.
+    """Return the storage options with which Spark's tasks read the table, by protocol.
 
-    For a protocol without options, tasks use the session's own configuration.
+    A protocol is omitted if the table has no options for it. Tasks then use the session's settings.
     """
     found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
     return {protocol: options for protocol, options in found.items() if options}
@@ -109,8 +109,9 @@ def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
 def foreign_storage(table: Table) -> str | None:
     """Return the scheme of a table's location if a scan cannot use the table's storage options.
 
-    The result is None if the scan can use the options, or if there are no options. Hadoop's Google
-    client, for example, accepts neither tokens nor keys as text.
+    The result is None if the scan can use the options, or if there are no options. A scan cannot
+    use options for Google storage, for example: Hadoop's client does not accept tokens or key
+    texts.
     """
     place = located(table.metadata.location or "/")
     own = (*_OWN_STORAGES, "file")

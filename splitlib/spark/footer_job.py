@@ -61,7 +61,7 @@ class FooterJobs:
 
         Args:
             columns: Columns whose statistics are returned; at least one.
-            files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+            files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         """
         found: list[Rows | None] = [None] * files.num_rows
         if self._has_failed or files.num_rows < LEAST_FILES:
@@ -146,7 +146,7 @@ class FooterReader:
         full = base.rstrip("/") + slash + path
         info, size, modified = fs.get_file_info(full), file["size"], file["modified"]
         known = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
-        # Some filesystems round times up to the next millisecond, and others round them down.
+        # Allow a difference of 1 ms, because filesystems round times up or down to milliseconds.
         is_other = known is not None and modified != 0 and abs(known - modified) > 1
         if info.size != size or is_other:
             raise OSError("The file has changed.")

@@ -38,7 +38,7 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, *VARIANT),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
-# Values of each type, to write a condition that is always false. For other types, 0 is used.
+# A value of each type for conditions that are always false. Types that are not listed use 0.
 _ZEROS: Final = {
     StringType: "",
     BinaryType: b"",
@@ -120,8 +120,8 @@ class ConditionWriter:
     """Writes join keys as SQL conditions.
 
     Args:
-        operands: The expression to compare with each key field, by field name. An
-            operand may have no keys.
+        operands: The expression to compare with each key field, by field name. There may be fields
+            without keys.
         most: Maximum number of literals in one condition.
         for_database: Whether a database evaluates the condition. Databases fail on complex
             conditions: Derby fails on 500 pairs of values or 500 ranges, but not on 1,000 values
@@ -130,7 +130,8 @@ class ConditionWriter:
             bytes, as Spark does. A database or Hive's metastore may sort strings differently, so
             that ranges would lose rows, and may misread a backslash.
         for_command: Whether the condition is for a command such as MERGE. Iceberg fails on a
-            condition that Spark folds to ``false``, so a form that Spark cannot fold is written.
+            condition that Spark's optimizer simplifies to ``false``, so an always-false condition
+            is written in a form that Spark does not simplify.
 
     Attributes:
         literals: Number of literals written so far.
@@ -223,7 +224,7 @@ class ConditionWriter:
         found += [self._is_null(name)] if includes_null else []
         low, high = ranges.lower[0], ranges.upper[-1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
-        # The bounds are not converted to Python values, whose dates end in the year 9999.
+        # Do not convert the bounds to Python values: Python has no dates after the year 9999.
         ends = (
             f"from {shown(low)}" if low.is_valid else "",
             f"to {shown(high)}" if high.is_valid else "",
@@ -251,9 +252,9 @@ class ConditionWriter:
         is_plain = self._plain_strings or collation_of(kind) is not None
         text = value.as_py() if _is_string(kind) and not is_plain else ""
         if "\\" in text or ("'" in text and '"' in text):
-            # Hive's metastore or a database may misread a backslash or two kinds of quotes. CONCAT
-            # keeps the value, but makes it depend on the column. So the comparison is not sent to
-            # the source, and Spark evaluates it.
+            # Hive's metastore or a database may misinterpret a literal with a backslash or with
+            # both kinds of quotes. CONCAT does not change the value, but makes the expression
+            # depend on the column. So Spark evaluates the comparison instead of pushing it down.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 

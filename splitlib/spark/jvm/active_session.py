@@ -54,7 +54,7 @@ _unknown = count()
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """Return the names of all session settings in one JVM call. PySpark makes one per setting."""
+    """Return the names of all session settings, in one JVM call instead of one per setting."""
     names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -157,7 +157,7 @@ class SessionThreads(ThreadPoolExecutor):
 
     def _begin(self) -> None:
         context = self._spark.sparkContext
-        assert self._properties is not None  # submit() sets it before a thread starts
+        assert self._properties is not None  # set by submit() before a thread starts
         context._jsc.sc().setLocalProperties(self._properties.clone())
         context.addJobTag(self._tag)
         # There is nothing to restore: the JVM thread ends with this thread.
@@ -396,10 +396,11 @@ def classes_of(error: Exception) -> list[str]:
 
 
 def _translated(error: Exception) -> SplitlibError:
-    """Convert a Java exception to the splitlib error that ``_KINDS`` maps its class to.
+    """Convert a Java exception to a splitlib error.
 
-    The exception's causes are looked up too, and the outermost exception with an entry decides.
-    Without an entry, the result is a :class:`SourceError`.
+    ``_KINDS`` maps class names of Java exceptions to error classes. If several exceptions in the
+    chain of causes have an entry, the outermost one is used. If none has an entry, the result is a
+    :class:`SourceError`.
     """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
