@@ -321,7 +321,7 @@ def _variables(scala: Scala, state: SessionState) -> dict[str, _Temporary]:
         variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
         names = scala.texts(variables.keys())
     except JVM_ERRORS:
-        # The definitions cannot be read, so return a new fingerprint that equals no earlier one.
+        # The definitions cannot be read, so return a new fingerprint, as if they had changed.
         return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
 
     def define(name: str) -> _Definition:

@@ -51,10 +51,10 @@ def pinned_index(
     name: str,
     known: Seq[FileStatus] | None = None,
 ) -> FileIndex:
-    """Create an index of the given files. No file is opened, so the files need not exist.
+    """Create an index of a fixed list of files. No file is opened, so the files need not exist.
 
-    The partition of each file is set directly. Spark would derive it from the directory, but
-    several partitions may share a directory, and directories may be nested.
+    Each file is assigned to its partition directly. Spark would derive the partition from the
+    directory, but several partitions may share a directory, and directories may be nested.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -63,8 +63,8 @@ def pinned_index(
         keys: The ``StructType`` of the partition columns.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
         name: Name of the root directory. It must differ for each set of files and partitions.
-        known: Hadoop's statuses of the same files from a listing, a ``Seq[FileStatus]`` with the
-            filesystem's paths and block locations; None if the files were not listed.
+        known: Hadoop's ``FileStatus`` objects from a listing of the same files, as a ``Seq``. They
+            contain the filesystem's paths and block locations. None if the files were not listed.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -96,7 +96,7 @@ def pinned_index(
 
 
 def index_of_directory(scala: Scala, session: JvmSession, location: str) -> FileIndex:
-    """Create an index of a directory without listing it. The directory appears to be empty."""
+    """Create an index of a directory that contains no files, without listing the directory."""
     root = hadoop_path(scala.jvm, location)
     cache = _private_cache(scala)
     cache.putLeafFiles(root, file_statuses(scala.jvm, FILE_SCHEMA.empty_table()))

@@ -178,7 +178,7 @@ class Functions:
         return self._lookup.unreflect(method)
 
     def bound(self, handle: MethodHandle, position: int, *values: object) -> MethodHandle:
-        """Return a handle with fixed values for the arguments from ``position`` on."""
+        """Return a handle in which ``values`` replace the arguments that start at ``position``."""
         if not position and len(values) == 1:
             return handle.bindTo(values[0])
         array = self._jvm.array_of("java.lang.Object", values)

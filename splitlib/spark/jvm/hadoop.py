@@ -73,8 +73,9 @@ def scan_options(
         if any(buckets.values()):
             options |= _reached(scheme, buckets)
     if options:
-        # Hadoop creates a ViewFileSystem for each file. With its inner cache, the target filesystem
-        # would be created again each time. Without it, Hadoop's global cache keeps the target.
+        # Hadoop creates a new ViewFileSystem for each file. With the inner cache, each of them
+        # would also create a new target filesystem. Without the inner cache, they use Hadoop's
+        # global cache and share the target filesystem.
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
 
@@ -222,7 +223,7 @@ def read_footer(jvm: Jvm, conf: Any, path: str, size: int) -> Footer:
     Args:
         jvm: The session's JVM.
         conf: The session's Hadoop configuration.
-        path: Path of the file, in Hadoop's spelling.
+        path: Path of the file, in the form of Hadoop's ``Path``.
         size: Size of the file, in bytes.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# Methods and constructors (``new``) by package and class. Class names are those in the JVM.
+# Methods and constructors (``new``) by package and class. Class names are as compiled: Foo$, A$B.
 _KNOWN: Final = {
     "SESSION": {
         "SparkSession": """
@@ -361,7 +361,7 @@ class Member(NamedTuple):
 
 
 def known_classes(session: str) -> list[str]:
-    """Return the full names of all listed classes. ``session`` replaces the name ``SESSION``."""
+    """Return the full names of all listed classes. ``session`` is the package for ``SESSION``."""
     names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
     return [name.replace("SESSION.", f"{session}.") for name in names]
 

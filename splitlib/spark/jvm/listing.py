@@ -138,13 +138,13 @@ class Listing(NamedTuple):
 def list_directories(
     scala: Scala, session: JvmSession, conf: HadoopConf, paths: Seq[HadoopPath], threads: int
 ) -> Listing:
-    """Return the data files directly in the given directories, without files that Spark skips.
+    """List the data files in directories, without subdirectories and files that Spark skips.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
         session: The JVM session whose settings and credentials are used.
         conf: The session's Hadoop configuration. Callers create it once, because this is slow.
-        paths: A ``Seq[Path]`` of directories, in their filesystems' spelling.
+        paths: A ``Seq[Path]`` of directories, as returned by :func:`qualified`.
         threads: Maximum number of concurrent listings. Local directories use at most one thread
             for each processor.
     """
@@ -237,7 +237,7 @@ def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[Hadoop
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
-    """Keep the data files that are directly in their directory, and drop all other files.
+    """Keep the data files directly in a directory, and drop files in subdirectories.
 
     Spark's listing includes files in subdirectories, but Spark does not read them as part of the
     partition.
@@ -245,7 +245,7 @@ def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listin
     Args:
         scala: Access to Scala's library in the session's JVM.
         found: All files below the directories.
-        directories: The directories, in their filesystems' spelling.
+        directories: The directories, as fully qualified paths.
     """
     above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{STORE}", "")
     above = pc.utf8_rtrim(above, "/").take(found.files["partition"])
@@ -301,7 +301,7 @@ def flat_listing(
     Args:
         scala: Access to Scala's library in the session's JVM.
         conf: The session's Hadoop configuration.
-        paths: A ``Seq[Path]`` of at least two directories, in their filesystem's spelling.
+        paths: A ``Seq[Path]`` of at least two directories, as returned by :func:`qualified`.
         pages: Maximum number of S3 requests.
     """
     first = str(paths.head().toString())
@@ -344,7 +344,7 @@ def flat_listing(
 
 
 def _above(directories: list[str]) -> str | None:
-    """Return the common parent of directories, or None if they have none inside one bucket."""
+    """Return the common parent of directories, or None if no path in one bucket contains all."""
     stores = {directory.partition("://")[0] for directory in directories}
     rest = commonpath([directory.partition("://")[2] for directory in directories])
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
@@ -353,7 +353,7 @@ def _above(directories: list[str]) -> str | None:
 def _listed(
     scala: Scala, filesystem: HadoopFiles, path: HadoopPath, most: int
 ) -> Seq[FileStatus] | None:
-    """Return the files below a path, a ``Seq[FileStatus]``, or None for more than ``most``."""
+    """Return the files below a path as a ``Seq[FileStatus]``, or None if more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
     # The iterator takes one or two permits for each file. When no permit is left, it stops,

@@ -59,8 +59,8 @@ PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
 error."""
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # With ``false``, Spark raises an error for a file without field ids. With ``true``, all columns
-    # would be null.
+    # Raise an error for a file without field ids. With ``true``, Spark would return null for all of
+    # its columns.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     # A struct stays non-null, even if the file has none of the requested fields.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
@@ -160,17 +160,18 @@ def pinned_leaf(
     *,
     keeps_entry: bool = False,
 ) -> LogicalPlan:
-    """Return a copy of a ``LogicalRelation`` that reads the given files.
+    """Return a copy of a ``LogicalRelation`` that reads a fixed list of files.
 
     Args:
         catalyst: Access to the plans of a session.
         leaf: A ``LogicalRelation`` over files. The copy has the same attributes.
-        files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
+        files: Files with the columns of ``FILE_SCHEMA``. ``partition`` is a row number in
+            ``partitions``.
         partitions: Columns that identify each partition, for the digest that names the scan.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
-        known: Hadoop's statuses of the same files from a listing, as for
-            :func:`splitlib.spark.jvm.file_index.pinned_index`; None if they were not listed.
-        keeps_entry: Whether the copy keeps the leaf's catalog entry. Without the entry, Spark
+        known: Hadoop's ``FileStatus`` objects from a listing of the same files, as for
+            :func:`splitlib.spark.jvm.file_index.pinned_index`; None if the files were not listed.
+        keeps_entry: Whether the copy keeps the catalog entry of the leaf. Without the entry, Spark
             estimates the size from the files and not from the table's statistics.
 
     Raises:
@@ -235,8 +236,8 @@ def relation_of_index(
         given = case_insensitive(scala, given)
     else:
         # Spark passes a case-insensitive map to Hadoop with lower-case names, which would break the
-        # Hadoop settings. So this map is case-sensitive, and has each option twice, as given and
-        # in lower case, because formats look up either spelling.
+        # Hadoop settings. So this map is case-sensitive. It has each option twice, unchanged and in
+        # lower case, because file formats may look up either form of the name.
         lower = {name.lower(): value for name, value in options.items()}
         given = scala.map({**lower, **options, **hadoop})
     new = scala.jvm.class_("org.apache.spark.sql.execution.datasources.HadoopFsRelation")
@@ -262,7 +263,7 @@ def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Return Hadoop options for the scan's own storage options, or an empty dict if it has none."""
+    """Convert the scan's fsspec options to Hadoop options; empty if the scan has no options."""
     if not scan.storage:
         return {}
     found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")

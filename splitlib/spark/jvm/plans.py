@@ -107,7 +107,7 @@ class Expressions:
     ) -> CatalystExpression:
         """Rename the attributes of an expression to their names in ``output``.
 
-        The names may differ in case, because a query can spell column names in any case.
+        The names may differ in case, because column names in a query are not case-sensitive.
 
         Args:
             expression: An expression whose attributes have the same ids as those in ``output``.
@@ -278,7 +278,7 @@ class Plans:
     def qualified_like(
         self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
     ) -> LogicalPlan:
-        """Return a projection of ``plan`` with the qualifiers of the attributes, by position."""
+        """Return ``plan`` with the qualifiers of ``attributes`` on its columns, by position."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 

@@ -36,7 +36,7 @@ _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
 def internals_unavailable(session: object, how: str = "auto") -> str | None:
-    """Return why Spark's internals cannot be used, as a clause, or None if they can be used.
+    """Return a clause that says why Spark's internals are unavailable, or None if available.
 
     Args:
         session: A session of any class.

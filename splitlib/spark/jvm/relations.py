@@ -206,7 +206,7 @@ class Relations:
         return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
 
     def location_of(self, leaf: LogicalPlan) -> str | None:
-        """Return the directory of a leaf's table in Hadoop's spelling, or None if it has none.
+        """Return the directory of a leaf's table as a Hadoop path, or None if it has no directory.
 
         For a leaf without a catalog table, this is the first root directory.
         """

@@ -1,7 +1,7 @@
 """Convert between Python values and Scala collections, options and functions.
 
-Some operations on collections have other names and arguments in Scala 2.12. Spark 3.5 is published
-for Scala 2.12 and 2.13, and Spark 4 for 2.13 only.
+In Scala 2.12, some collection methods have different names and arguments than in Scala 2.13. Spark
+3.5 is published for Scala 2.12 and 2.13, and Spark 4 for 2.13 only.
 """
 
 from __future__ import annotations
@@ -132,7 +132,10 @@ class Scala(ABC):
 
     @abstractmethod
     def strict(self, items: Items[T]) -> Items[T]:
-        """Return the collection, or a strict copy if it is lazy and its text would lack items."""
+        """Return a strict copy of a lazy collection, and any other collection unchanged.
+
+        The text of a lazy ``Stream`` contains only the items that have been computed.
+        """
 
     @abstractmethod
     def argument_names(self, node: LogicalPlan) -> list[str]:
@@ -277,7 +280,8 @@ class _Scala212(Scala):
     def _builder(self) -> JavaObject:
         """Builder argument that makes the result a ``Vector`` for collections of any class.
 
-        Without it, mapping a lazy ``Stream`` returns a ``Stream``, whose text lacks items.
+        Without this argument, mapping a lazy ``Stream`` returns another ``Stream``, whose text does
+        not contain all items.
         """
         vectors = self.jvm.object_("scala.collection.immutable.IndexedSeq").canBuildFrom()
         found: JavaObject = self.jvm.object_("scala.collection.package").breakOut(vectors)
@@ -323,8 +327,8 @@ class _Scala212(Scala):
 
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
         class_ = self.jvm.reflected("scala.collection.mutable.ArrayOps$ofRef")
-        # The constructor is called by reflection, since py4j does not pass an array as an array of
-        # its elements' superclass.
+        # Call the constructor by reflection. py4j does not find a constructor with a parameter of
+        # type Object[] for an array of another class.
         constructor, arguments = class_.getConstructors()[0], self.jvm.array_of(_OBJECTS, [array])
         found: JavaObject = constructor.newInstance(arguments).groupBy(function)
         return found

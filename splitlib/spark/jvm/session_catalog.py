@@ -196,7 +196,7 @@ class CatalogPartitions:
         return found
 
     def prepare(self) -> bool:
-        """Prepare requests by name, with one or two catalog requests.
+        """Prepare requests for partitions by name. This takes one or two catalog requests.
 
         Returns:
             Whether the catalog supports requests by name.

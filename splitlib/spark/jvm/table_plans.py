@@ -88,7 +88,7 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
 def _files_of_delta(catalyst: Catalyst, index: FileIndex) -> list[str]:
     """Return the file paths of a ``TahoeFileIndex``, including its deletion vector files."""
     scala, functions = catalyst.scala, catalyst.scala.functions
-    # A prepared index already holds the files that the query's filters selected.
+    # A PreparedDeltaFileIndex already contains the files that match the query's filters.
     if str(index.getClass().getSimpleName()) == _PREPARED:
         files = index.preparedScan().files()
     else:
@@ -152,7 +152,7 @@ _NO_SUCH_NAME: Final = (
 
 
 class TableRead(NamedTuple):
-    """Spark's plan for a table name."""
+    """The plan with which Spark reads a table."""
 
     plan: LogicalPlan
     """Plan that reads the table's rows."""
@@ -273,7 +273,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
 
 
 def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
-    """Return whether a ``CatalogTable`` is at the location.
+    """Return whether the directory of a ``CatalogTable`` is ``location``.
 
     Return False if the table has partitions that are not in the catalog.
     """
