@@ -71,7 +71,7 @@ _UNLIMITED_ROWS = 2**31 - 2
 
 
 def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
-    """Return why ``df`` may have other rows when computed again, or None if it is deterministic.
+    """Return why ``df`` may return different rows in another run, or None if it is deterministic.
 
     If Spark's internals are unavailable, only the plan text is checked, so ``rand(`` in a string
     literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
@@ -131,7 +131,7 @@ class KeyColumn(NamedTuple):
 
     @property
     def why_no_keys(self) -> str | None:
-        """Why the column cannot be a join key, as a phrase after the column's name, or None."""
+        """Why the column cannot be a join key, as a phrase that follows its name, or None."""
         if self.collation is not None:
             # Spark may join by this collation, even if the fact column has a different one.
             return f"is compared by its collation {self.collation}."
@@ -196,7 +196,7 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Return the fields that ``name`` starts with, longest first, each with the rest of ``name``.
+    """Return fields whose name is a prefix of ``name``, longest first, with the rest of ``name``.
 
     For example, ``a.b.c`` may start with a column ``a.b`` or with a column ``a``.
     """
@@ -224,12 +224,12 @@ def collect_keys(
     Year-month intervals are collected as numbers of months.
 
     Args:
-        dimension: DataFrame with the keys. It must be deterministic, because a large one is
-            computed several times: for its first rows, for its distinct keys, and to measure keys
-            above the threshold.
+        dimension: DataFrame with the keys. It must be deterministic, because a large dimension is
+            computed several times: for its first rows, for its distinct keys, and for the size and
+            the range of its keys.
         on: Mapping from fact columns to dimension columns.
         fact: Schema of the fact table, or None if it is unknown.
-        config: Settings with the key threshold, and the action if the keys exceed it.
+        config: Settings, such as the threshold for the keys and the action if they exceed it.
         null_safe: Whether to keep keys that contain a null, for a join with ``<=>``.
 
     Raises:
@@ -297,7 +297,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
-    """Return how many rows fit the threshold. For variable-width columns, this is an estimate."""
+    """Return the maximum number of keys within the threshold, estimated if their size varies."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
         variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
@@ -342,9 +342,9 @@ def _beyond(
 ) -> DynamicFilteringData:
     """Return a filter for keys that exceed the threshold. It may also match other values.
 
-    If there are several key columns, each is collected separately. A single column becomes a range.
-    The filter prunes nothing if ``filter_on_exceed`` is ``all``, or if the column's type has no
-    ranges.
+    If there are several key columns, the values of each column are collected separately. The values
+    of a single column become a range. The filter prunes nothing if ``filter_on_exceed`` is ``all``,
+    or if ranges are not supported for the type of the column.
     """
     schema = plain_schema(schema)
     if config.filter_on_exceed == "all":

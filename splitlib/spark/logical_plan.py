@@ -61,8 +61,8 @@ class Expression:
     def shape(self) -> object:
         """Hashable value by which expressions are compared.
 
-        Equal attributes and equal casts have equal shapes. A cast to a type with strings has a
-        unique shape, and so has every other expression.
+        Equal attributes and equal casts have equal shapes. Every other expression has a unique
+        shape, and so does a cast to a type with strings.
         """
         match self.kind:
             case "AttributeReference":
@@ -110,7 +110,7 @@ class Node:
         return tuple(column for name in names for column in self.expressions(name))
 
     def plan_of(self, subquery: Expression) -> Node:
-        """Return the plan of a subquery in the node's own expressions."""
+        """Return the plan of a subquery that is in an expression of this node."""
         plans = [found for value in self.fields.values() for found in _nested_plans(value)]
         number = next(i for i, plan in enumerate(plans) if plan is subquery.fields["plan"])
         return self.subqueries[number]
@@ -193,7 +193,7 @@ def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Yield each expression in a constructor argument, as the list of its JSON objects."""
+    """Yield each expression in a constructor argument, as a list with a JSON object per node."""
     if isinstance(value, list) and value:
         if isinstance(value[0], dict) and "num-children" in value[0]:
             yield value
@@ -203,7 +203,7 @@ def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Yield the subquery plans in a constructor argument, in the order of ``subqueries``."""
+    """Yield the subquery plans in a constructor argument, in the order of ``Node.subqueries``."""
     if isinstance(value, list):
         for item in value:
             yield from _nested_plans(item)

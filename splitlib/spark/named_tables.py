@@ -149,7 +149,7 @@ class NamedTable:
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, Report]:
-        """Return a DataFrame that reads the matching files, and a report on their selection."""
+        """Return a DataFrame that reads the matching files, and a report on the pruned files."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
@@ -236,7 +236,7 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # Here the full table name qualifies a column. Its last part suffices as the qualifier.
+            # A column is qualified by the full table name. Keep only the last part of that name.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)
