@@ -90,7 +90,7 @@ class _Files:
 
     @property
     def has_footers(self) -> bool:
-        """Whether splitlib can read statistics from the files' footers, which it cannot for ORC."""
+        """Whether splitlib can read column statistics from the footers of this file format."""
         return self.form == "parquet"
 
     @property
@@ -119,8 +119,8 @@ def scans_read_once(
 ) -> Mapping[Path, ScanOutcome]:
     """Return the outcomes of the scans that the query reads once, by path in the optimized plan.
 
-    A condition applies to all occurrences of a scan. If there were several, the condition for one
-    occurrence could drop rows that another occurrence needs.
+    A condition on a scan applies to all occurrences of the scan. If a scan occurred several times,
+    the condition for one occurrence could drop rows that another occurrence needs.
     """
     places: dict[Scan, list[Path]] = {}
     for leaf in (node for node in query.optimized_tree.walk() if node.is_leaf):
@@ -181,14 +181,15 @@ class _DataKeys:
         return KeyQueries(catalyst, with_pinned, self._query.config, self._executor)
 
     def applied(self) -> Mapping[Scan, ScanOutcome]:
-        """Return new outcomes for the scans that have join filters on data columns."""
+        """Apply join filters on data columns, and return the new outcomes of the filtered scans."""
         found: dict[Scan, ScanOutcome] = {}
         for path, filters in self._filters().items():
             outcome = self._files[path].outcome
             try:
                 found[outcome.scan] = self._with_keys(self._files[path], filters)
             except JVM_ERRORS:
-                # The key expression may raise an error for rows that the query never passes to it.
+                # Leave the scan unchanged. Key expressions may fail here for rows for which the
+                # query does not evaluate them.
                 _log.debug("Join keys of data columns could not be used.", exc_info=True)
         return found
 
@@ -383,7 +384,7 @@ class _DataKeys:
 
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
-    """Return a copy of the filter without comparisons of computed values.
+    """Return a copy of the filter with only the comparisons of columns, not of computed values.
 
     If several keys are compared for equality with one column, only the first comparison is kept.
     """

@@ -47,7 +47,7 @@ class Reason:
 
 
 def parts_of(comparisons: Iterable[Comparison]) -> tuple[Expression | str, ...]:
-    """Return the comparisons, combined with AND, in the form of ``Reason.parts``."""
+    """Return the text of the comparisons, combined with AND, as parts for ``Reason.parts``."""
     parts: list[Expression | str] = []
     for one in comparisons:
         parts += [" AND "] if parts else []
@@ -57,7 +57,7 @@ def parts_of(comparisons: Iterable[Comparison]) -> tuple[Expression | str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanSite:
-    """A position where a prunable scan is read, with the results of the planner passes so far."""
+    """A position in the plan where a prunable scan is read, with the planning results so far."""
 
     leaf: Node
     """The leaf in the optimized plan."""
@@ -207,7 +207,7 @@ def _name(node: Node) -> str:
 
 
 def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
-    """Return the id of each new column of a node, with the ids of the columns it depends on."""
+    """Return pairs: the id of a new column of a node, and the ids of the columns it depends on."""
     if node.kind == "Union":
         outputs = [output_ids(child) or [] for child in node.children]
         return [(ids[0], frozenset(ids)) for ids in zip(*outputs, strict=False)]
@@ -338,12 +338,12 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
 def blocked_joins(
     root: Node, partition_columns: frozenset[int], compared: Collection[Path]
 ) -> Iterator[tuple[Path, Reason]]:
-    """Yield the path of a leaf and a reason for each join condition that cannot prune the leaf.
+    """For each join condition that cannot prune a leaf, yield the path of the leaf and the reason.
 
     Args:
         root: An optimized plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
-        compared: Paths of the leaves that already have a join filter, or a reason for its absence.
+        compared: Paths of the leaves that already have a join filter, or a reason why they do not.
     """
     blocked = BlockedColumns(partition_columns)
     for node in root.walk():
@@ -378,7 +378,10 @@ def _conjuncts_of(node: Node) -> Iterator[Expression]:
 
 
 def _compared(part: Expression, lineages: Lineages) -> set[Path]:
-    """Return the paths of scans for which one side of ``part`` reads only partition columns."""
+    """Return the paths of scans whose partition columns are the only columns on a side of ``part``.
+
+    ``part`` is a comparison.
+    """
     return {x.leaf.path for side in part.children for x in lineages.of(side)}
 
 

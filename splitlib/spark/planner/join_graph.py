@@ -57,7 +57,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """A part of the plan that contains all rows that can match the rows of a fact table."""
+    """A part of the plan whose join keys can prune a scan. It contains all rows that may match."""
 
     node: Node
     narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
@@ -181,7 +181,7 @@ def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[
 
 
 def _taken_apart(node: Node) -> Iterator[Node]:
-    """Yield a node and its descendants, down to the vertices that :func:`_flatten` adds."""
+    """Yield the nodes from ``node`` down to the join inputs that :func:`_flatten` adds."""
     yield node
     if node.kind in ("Join", "Filter", "Project"):
         for child in node.children:
@@ -352,8 +352,8 @@ class _Narrowing:
         Args:
             vertex: Number of the vertex.
             target: Number of the vertex that the keys prune. It does not narrow other vertices.
-            reached: Pairs of expression shapes, one of this vertex and one of another vertex. An
-                equality between the two is not used to narrow this vertex.
+            reached: Pairs of expression shapes: an expression of this vertex, and one of another
+                vertex. Equalities between such pairs are not used to narrow this vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
         taken = {vertex, target}

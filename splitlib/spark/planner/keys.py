@@ -41,7 +41,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds that each row of a dimension sets for a value of the fact table."""
+    """Bounds for one value of the fact table, which each row of a dimension defines."""
 
     comparisons: tuple[tuple[str, str], ...]
     """Pairs of an operator and the dimension's column on its right side, such as ``(">=", "k0")``.
@@ -84,8 +84,8 @@ def collect_ranges(
 ) -> DynamicFilteringData:
     """Return the union of the intervals that the rows of a dimension define.
 
-    The intervals of each value are collected separately. Their union is exact up to the threshold
-    for the size of the keys. Above it, one range covers all intervals.
+    There is a separate union for each item of ``bounds``. If the intervals exceed the threshold for
+    the size of the keys, a single range covers all of them.
 
     Returns:
         Ranges, with one field for each item of ``bounds``.
@@ -154,7 +154,7 @@ class Keys:
 
 
 class Collected(NamedTuple):
-    """Keys with the comparisons they are used in, which are combined with AND."""
+    """Collected keys, and the comparisons that use them. The comparisons are combined with AND."""
 
     comparisons: tuple[Comparison, ...]
     keys: Keys
@@ -171,7 +171,7 @@ def plan_of_dimension(
 ) -> LogicalPlan:
     """Return the plan of a dimension, semi-joined with the dimensions that narrow it.
 
-    If the dimension is the value of a scalar subquery, return a plan with one row.
+    If ``dimension.is_value`` is true, return a plan with one row and no columns.
     """
     if dimension.is_value:  # the key expression already contains the subquery
         return catalyst.plans.one_row()
@@ -232,7 +232,7 @@ class KeyQueries:
         try:
             return Keys(self._data(plan, operators, bounds), time.perf_counter() - started)
         except JVM_ERRORS as error:
-            # The query itself may evaluate the failing expression for fewer rows, or not at all.
+            # Do not fail: the query may evaluate the failing expression for fewer rows, or never.
             _log.debug("The keys of a dimension could not be collected.", exc_info=True)
             raise Unusable(f"the keys cannot be collected: {_summary(error)}") from error
 

@@ -146,7 +146,7 @@ def _number(limit: Expression) -> int:
 
 
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
-    """Return the leaf below a node if only the filter above the leaf drops rows, or None."""
+    """Return the leaf below projections and at most one filter, or None for other nodes."""
     table = leaves.below(node)
     while node.kind == "Project":
         (node,) = node.children
@@ -218,7 +218,8 @@ class _Search:
         try:
             return self._searched()
         except JVM_ERRORS:
-            # The filter may raise an error for rows that the query never passes to it.
+            # Let Spark read the table. The filter may fail here for rows for which the query does
+            # not evaluate it.
             _log.debug("The last or first rows of a table could not be found.", exc_info=True)
             return None
 
@@ -226,7 +227,7 @@ class _Search:
         table, catalyst = self.extreme.table, self.query.catalyst
         top = catalyst.plans.node(self.query.optimized, table.top.path)
         if not catalyst.plans.is_deterministic(top):
-            return None  # a later run of the filter may keep different rows
+            return None  # the filter may keep different rows each time it runs
         self.site = self.site.with_conditions(self.query.optimized)
         values = self._values()
         if values is None or len(values) <= self.scan.config.planner_small_fact_partitions:
@@ -258,8 +259,8 @@ class _Search:
     def _row(self, top: LogicalPlan, values: pa.Array) -> _Found | None:
         """Return a leaf with one row that has the greatest or least value.
 
-        The leaf is empty if the table has no matching row. Return None if the partitions of all
-        attempts have no matching row.
+        The leaf is empty if the table has no matching row. Return None if the search stops before
+        it finds a matching row.
         """
         table, catalyst = self.extreme.table, self.query.catalyst
         start = 0
@@ -282,7 +283,8 @@ class _Search:
     def _rows(self, top: LogicalPlan, values: pa.Array, wanted: int) -> _Found | None:
         """Return a scan of the first partitions in ``values`` that together have ``wanted`` rows.
 
-        Return None if all partitions may be needed, or if all attempts find too few rows.
+        Return None if all partitions may be needed, or if the search stops before it finds enough
+        rows.
         """
         counted = start = 0
         for number in _VALUES:
@@ -295,7 +297,7 @@ class _Search:
                 return None
             if counted >= wanted:
                 if len(self.reports) > 1:
-                    self.reports.clear()  # the scan below reads the partitions of all attempts
+                    self.reports.clear()  # the next scan reports on all partitions
                     scan = self._scan(values[:start])
                 return self._found(scan)
         return None

@@ -132,7 +132,7 @@ class Lineage:
 
 
 class Lineages:
-    """The lineages of a plan node's attributes, if they depend on partition columns only."""
+    """The lineages of those attributes of a plan node that depend only on partition columns."""
 
     def __init__(self, by_attribute: Mapping[int, tuple[Lineage, ...]]) -> None:
         self.by_attribute = by_attribute
@@ -167,7 +167,7 @@ def only_subquery(expression: Expression) -> Expression | None:
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
-    # The children are the outer attributes that a correlated subquery reads.
+    # A correlated subquery has children: the attributes of the outer query that it reads.
     return None if others[0].children else others[0]
 
 
@@ -190,10 +190,10 @@ def _is_column(expression: Expression) -> bool:
 
 
 def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
-    """Return the lineages of output columns through which conditions can be pushed to scans.
+    """Return the lineages of output columns for which conditions can be pushed down to a scan.
 
-    If the query drops the output rows that fail a condition on such a column, the scan can drop the
-    rows that fail the same condition. All other output rows stay the same.
+    If the query keeps only the output rows that meet a condition on such a column, the scan can
+    apply the condition to its own rows. The output rows that meet the condition stay the same.
     """
     return Lineages(_of(node, partition_columns))
 
@@ -271,7 +271,7 @@ def _is_same(one: Expression, other: Expression) -> bool:
 def _of_expand(
     node: Node, below: Mapping[int, tuple[Lineage, ...]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of columns that are equal in all output rows of the same input row."""
+    """Return the lineages of columns that an ``Expand`` copies unchanged from its input."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
     # The JSON of some plans has no projections. For such a plan, return only columns that have the
@@ -353,9 +353,8 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
 
     Args:
         node: The node.
-        in_order: Whether to return exactly the output, in order. If False, the list may have extra
-            columns, because the JSON of a plan does not contain the columns that a ``Generate``
-            drops.
+        in_order: Whether the result must be exact and in order. If False, it may have extra
+            columns, because the JSON of a plan does not show which columns a ``Generate`` drops.
     """
 
     def of_child() -> list[int] | None:

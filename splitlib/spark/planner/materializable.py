@@ -59,7 +59,7 @@ class Leaves:
         self._named = frozenset(i for value in values for i in _attribute_ids(value))
 
     def below(self, node: Node) -> Materializable | None:
-        """Return the leaf below filters and projections, or None if its rows cannot replace it."""
+        """Return the replaceable leaf below filters and projections, or None if there is none."""
         leaf = _leaf_below(node)
         if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
             return None
@@ -94,7 +94,7 @@ def materializable(
     wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
     for node in (part for dimension in wanted.values() for part in _filters(dimension)):
         found = leaves.below(node)
-        # _filters yields the filter on a leaf before the leaf itself, so the filter is used.
+        # If a leaf has a filter, _filters yields the filter first, so later nodes are skipped.
         if found is None or found.leaf.path in sites or found.leaf.path in waiting:
             continue
         if fits(found.leaf):
@@ -103,7 +103,10 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Group tables so that each table depends only on earlier groups. Leave out all others."""
+    """Group tables so that each table depends only on earlier groups.
+
+    Tables that cannot be grouped in this way are left out.
+    """
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(
@@ -134,7 +137,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of all joins outside of subqueries. A subquery may not run on its own."""
+    """Yield the inputs of all joins, except joins in subqueries, which may not run separately."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:
@@ -186,7 +189,7 @@ def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[in
 
 
 def _is_projected(root: Node, path: Path) -> bool:
-    """Return whether a projection or an aggregate above the leaf lists the columns to read."""
+    """Return whether a projection or an aggregate selects the columns to read from a leaf."""
     node, above = root, False
     for step in path:
         if step < 0 or node.kind not in _SHOW_WHAT_IS_BELOW:

@@ -130,7 +130,7 @@ def _checkpoints(
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
-    """Return the plans by the paths of the leaves that they replace, matched by column ids."""
+    """Return the plans by the path of the leaf that each one replaces, matched by column ids."""
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -142,10 +142,11 @@ def _rows_of(
     executor: Executor,
     config: SplitConfig,
 ) -> dict[Path, LogicalPlan]:
-    """Execute a group of leaves, and return new leaves with their rows and attributes, by path.
+    """Execute a group of leaves with their filters, and return new leaves with the rows, by path.
 
-    Plans with the same result are executed once, with all columns that the query reads from any of
-    their leaves. Leaves whose plan raises an error are left out.
+    A new leaf has the attributes of the old one. Plans with the same result are executed once, with
+    the columns that the query reads from at least one of their leaves. Leaves whose plan raises an
+    error are left out.
     """
     equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:

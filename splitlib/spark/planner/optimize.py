@@ -232,7 +232,7 @@ def query_of(
     if df.isStreaming:
         return "the query is a streaming query."
     if is_command(df):
-        # A DataFrame of the rewritten plan would run the command again.
+        # Running a rewritten plan would execute the command again.
         return "the DataFrame is the result of a command."
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.execution.analyzed(df)
@@ -272,7 +272,12 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _optimized(
     catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
 ) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
-    """Return the leaves with fixed files, and the analyzed and optimized plans that use them."""
+    """Fix the files of unpartitioned tables if ``fixes`` is true, then optimize the plan.
+
+    Returns:
+        New leaves with fixed files by path, the analyzed plan with these leaves, and its optimized
+        plan.
+    """
     with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree) if fixes else (analyzed, {})
     return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 

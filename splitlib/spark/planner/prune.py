@@ -1,4 +1,4 @@
-"""Prune scan sites by the keys of dimensions, and by partition values remaining at other sites.
+"""Prune scan sites by the keys of dimensions, and by the remaining partition values of other sites.
 
 A scan site is a position in the optimized plan where a prunable scan is read. If a scan has several
 sites, its partitions are selected once, for all of its sites together.
@@ -133,7 +133,11 @@ def scan_of_sites(
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """Report which columns joins compare, for scans whose partition columns no join compares."""
+    """For scans that joins compare only by data columns, add the names of these columns to reports.
+
+    Returns:
+        The outcomes of all scans, with the new reports.
+    """
     paths = {
         o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
     }
@@ -163,7 +167,7 @@ def _by_others(scan: Scan, columns: str) -> str:
 
 
 def named_tables(sites: Collection[Site]) -> frozenset[str]:
-    """Return the names of the tables whose partitions can be requested by name at all sites."""
+    """Return the names of the tables for which every site can request partitions by name."""
     times = Counter(one.scan for one in sites)
     others = {
         one.scan.name
@@ -258,5 +262,5 @@ def _decided_again(
     if not known:
         return {}
     decided = decide(replace(query, pruned_bytes=known)).sites
-    # RDDs are computed before the first wave, once for all sites. So skip sites that need an RDD.
+    # RDDs are computed once, before the first wave. So skip sites whose dimensions read an RDD.
     return unpruned(query, {p: decided[p] for p in paths if not rdds_of(decided[p].dimensions)})

@@ -1,4 +1,4 @@
-"""The query to plan: its plans in the JVM and in Python, facts from Spark, and rewritten plans."""
+"""The query to plan: its plans, information that only Spark has, and functions to rewrite it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ def rewritten_query(
     narrowed: Mapping[Path, LogicalPlan] | None = None,
     replaced: Mapping[Path, LogicalPlan] | None = None,
 ) -> DataFrame:
-    """Return a copy of a query with new plan nodes. The plan keeps the original relations.
+    """Return a DataFrame that runs a query with some plan nodes replaced.
+
+    The original relations stay in the plan, where Spark looks for them, but are not read.
 
     Args:
         catalyst: Access to the session's Catalyst plans.
         df: The query.
         analyzed: Analyzed plan of the query, in which cached results may replace parts of the plan.
-        new: New nodes by path that do not contain the original relation.
-        narrowed: New nodes by path that still contain the original relation.
+        new: New nodes by path, which do not contain the original relation.
+        narrowed: New nodes by path, which contain the original relation.
         replaced: Nodes by path that have already replaced original relations in ``analyzed``.
     """
     # Spark does not search subqueries for relations, so add the relations outside of subqueries.
@@ -151,11 +153,14 @@ class Query:
         return self.config.planner_dimension_bytes
 
     def scan_of(self, leaf: Node) -> Scan | None:
-        """Return the prunable scan that a leaf of either plan reads, or None for any other node."""
+        """Return the prunable scan that a leaf reads, or None for any other node.
+
+        The leaf may be in the analyzed or in the optimized plan.
+        """
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:
-        """Return whether splitlib lists a scan's partitions. Other scans get a condition."""
+        """Return whether splitlib prunes a scan by listing partitions, and not by a condition."""
         return scan.is_listed
 
     def places_of(self, scan: Scan) -> frozenset[str]:
@@ -169,7 +174,7 @@ class Query:
         )
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
-        """Return the bytes that a leaf of the optimized plan reads, or None if unknown."""
+        """Return the number of bytes that a leaf of the optimized plan reads; None if unknown."""
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
@@ -204,7 +209,7 @@ class Query:
         return sum(int(footer.metadata.num_rows) for footer in footers)
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
-        """Return the bytes that a leaf of the analyzed plan reads, or None if unknown."""
+        """Return the number of bytes that a leaf of the analyzed plan reads; None if unknown."""
         return self._size(self.catalyst.plans.node(self.analyzed, leaf.path))
 
     def type_of(self, expression: Expression) -> TypeNames:
