@@ -49,8 +49,8 @@ class CatalogTable(Relation):
         catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
         partitions: The partitions of the table. Several scans of the table may share them.
-        canonical: Whether integers and dates in partition values have only one spelling, such as
-            ``5`` and never ``05``; None to read it from the table's properties.
+        canonical: Whether integers and dates in partition values are always written in canonical
+            form (``5``, never ``05``); None to read this from the table's properties.
     """
 
     partitions_per_details = 1000
@@ -86,7 +86,10 @@ class CatalogTable(Relation):
 
     @cached_property
     def has_canonical_values(self) -> bool:
-        """Whether the table declares one spelling for integers and dates in partition values."""
+        """Whether the table declares integers and dates in partition values as canonical.
+
+        They are then written as ``5`` and never as ``05``.
+        """
         if self._canonical is not None:
             return self._canonical
         with errors_of_the_jvm(self._catalyst.spark):
@@ -341,8 +344,8 @@ def relation_of_leaf(
         threads: Number of directories listed concurrently.
         known: Partitions by table name, for scans that read the same table. The function adds the
             leaf's table. None if scans do not share partitions.
-        canonical: Whether integers and dates in partition values have only one spelling, such as
-            ``5`` and never ``05``; None to read it from the table's properties.
+        canonical: Whether integers and dates in partition values are always written in canonical
+            form (``5``, never ``05``); None to read this from the table's properties.
     """
     index = catalyst.relations.listed_index_of(leaf)
     if index is not None:

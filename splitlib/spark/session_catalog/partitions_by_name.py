@@ -48,7 +48,7 @@ from splitlib.spark.jvm.spark_handles import (
 # Maximum number of values in one filter. Some metastores reject long filters: with Derby as its
 # database, a metastore rejects 200 values.
 _VALUES_PER_FILTER = 50
-# Maximum number of partitions to request one by one. More are first requested by a filter.
+# Maximum number of partitions to request one by one. If there are more, filters request them first.
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
 _LEAST_DIRECTORIES = 16
@@ -134,7 +134,7 @@ class PartitionsByName:
         The result has the form of :meth:`names`. It is None if the catalog can only list all names.
 
         Args:
-            leading: Values of the first keys. Each must have only one possible spelling.
+            leading: Values of the first keys, as text. Each must have only one possible text.
         """
         with self._lock:
             values = tuple(leading)
@@ -154,7 +154,8 @@ class PartitionsByName:
         The result is None if the catalog does not support requests by name.
 
         Args:
-            rows: Values of all keys for each partition. Each must have only one possible spelling.
+            rows: Values of all keys for each partition, as text. Each must have only one possible
+                text.
         """
         names = [partition_name(self.schema.names, row) for row in rows]
         with self._lock:
@@ -234,7 +235,7 @@ class PartitionsByName:
             return self._catalyst.scala.mapped(self._catalyst.scala.positions(rows), self._statuses)
 
     def check_identity(self) -> None:
-        """Check that the table is still the one that was opened.
+        """Check that the table was not dropped, recreated or moved since it was opened.
 
         Raises:
             TableNotFound: if it was dropped, even if a new table has the same name.
@@ -253,7 +254,7 @@ class PartitionsByName:
         return names, split_names(names, self.schema.names)
 
     def _check_keys(self, names: pa.Array) -> None:
-        """Raise an error if names have other keys than the table had when it was opened."""
+        """Raise an error if a name does not have the keys that the table had when it was opened."""
         pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
@@ -314,7 +315,7 @@ class PartitionsByName:
         partitions = self._catalog.by_name(names)
         self.requests += partitions is not None
         self._keep(partitions, names)
-        # If some are missing, request them with filters, and then the rest one by one.
+        # Request missing partitions with filters, and those that are still missing one by one.
         missing = [name for name in names if name not in self._fetched]
         if len(missing) > _FEW:
             for offset in range(0, len(missing), _VALUES_PER_FILTER):
@@ -334,7 +335,7 @@ class PartitionsByName:
             self._check_dropped(left)
 
     def _check_dropped(self, names: Sequence[str]) -> None:
-        """Check that the catalog no longer lists the partitions that it did not return."""
+        """Raise an error if the catalog still lists a partition that it did not return."""
         self.requests += 1
         still = set(self._catalog.names()).intersection(n for n in names if not self._fetched[n])
         if still:
@@ -345,7 +346,7 @@ class PartitionsByName:
             )
 
     def _keep(self, partitions: Seq[CatalogPartition] | None, names: Sequence[str]) -> None:
-        """Cache the requested partitions from a response, which may also contain others."""
+        """Cache the requested partitions from a response, and ignore other partitions in it."""
         if partitions is None:
             return
         # Compare values instead of names, since other writers may escape names differently.

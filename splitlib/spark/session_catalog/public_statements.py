@@ -69,8 +69,8 @@ class PublicStatements:
     ) -> dict[str, Any] | None:
         """Return the catalog's description of a partition and its table, or None if there is none.
 
-        Numbers in the returned partition may be spelled differently than in the request: for
-        ``07``, Spark looks up ``7``.
+        Spark converts the requested values to the types of the keys. So for ``07``, the result may
+        be the partition ``7``.
 
         Args:
             table: The table's name in SQL.
@@ -197,7 +197,7 @@ _DENIED = ("AccessControlException", "AccessDenied", "Permission denied")
 Below = Literal["ignored", "keys refused", "refused", "read"]
 
 _PARENT = "parent"
-# Matches the scheme and authority of a URI, as Hadoop's `Path` spells them.
+# Matches the scheme and authority of a URI, in the form that Hadoop's `Path` returns.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 # Matches locations with scheme and host. If the scheme or the host is missing, Hadoop adds a
 # default when it lists the location.
@@ -250,7 +250,7 @@ def files_by_directory(
 
 
 class _Places:
-    """Looks up directories by path, even if their locations lack a scheme or host."""
+    """Looks up directories by path. Their locations may have no scheme or host."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._by_path: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
@@ -263,7 +263,10 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return a directory's positions among the requested ones, or [] to ignore its files."""
+        """Return the positions of a directory among the requested directories.
+
+        The result is empty if files in the directory are to be ignored.
+        """
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]

@@ -38,7 +38,7 @@ _MOST_PREFIXES: Final = 4
 # Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
-# Type of a partition's reference after its details are loaded. Before, a reference is a name.
+# Type of partition references with loaded details. A reference without details is a partition name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -49,8 +49,8 @@ class PublicTable:
         spark: The session.
         name: The name, as in ``spark.table(name)``.
         threads: Number of concurrent statements.
-        canonical: Whether integers and dates in partition values have only one spelling, such as
-            ``5`` and never ``05``; None to read it from the table's properties.
+        canonical: Whether integers and dates in partition values are always written in canonical
+            form (``5``, never ``05``); None to read this from the table's properties.
 
     Raises:
         TableNotFound: if there is no such table.
@@ -210,7 +210,7 @@ class PublicTable:
     def _described_partition(self, spec: dict[str, str | None]) -> dict[str, Any] | None:
         """Return the catalog's description of a partition.
 
-        The result is None if no partition has exactly these values in this spelling.
+        The result is None if no partition has exactly these texts as values: ``7`` is not ``07``.
         """
         found = self._statements.described_partition(self._table, spec)
         if found is None or _named(found["partition_values"]) != _named(spec):

@@ -109,7 +109,7 @@ class Relation(ABC):
             return read_end(self._catalyst.scala.jvm, conf, path, size, length)
 
     def check_identity(self) -> None:  # noqa: B027 - files have no identity
-        """Check that the table was not dropped or recreated, if the catalog can tell."""
+        """Check that the table was not dropped or recreated. This default checks nothing."""
 
     @property
     @abstractmethod
@@ -152,7 +152,10 @@ class Relation(ABC):
 
     @property
     def has_canonical_values(self) -> bool:
-        """Whether the table declares one spelling for integers and dates in partition values."""
+        """Whether the table declares integers and dates in partition values as canonical.
+
+        They are then written as ``5`` and never as ``05``.
+        """
         return False
 
     @property
@@ -203,7 +206,7 @@ class Relation(ABC):
         return None
 
     def _statuses(self, files: pa.Table) -> Any:
-        """Return Hadoop's statuses of the files, a ``Seq[FileStatus]``, or None if not kept."""
+        """Return the ``FileStatus`` objects of the files as a ``Seq``, or None if not available."""
         return None
 
 
@@ -212,7 +215,7 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # If Spark pads CHAR columns, the relation's attributes lack the metadata of these columns.
+    # If Spark pads CHAR columns, their metadata is only in the declared schema of the relation.
     declared = {
         f["name"]: f["metadata"] for f in catalyst.relations.declared_schema(leaf)["fields"]
     }
