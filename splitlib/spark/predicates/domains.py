@@ -61,8 +61,8 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     """Return a domain that covers ``values``, or None if it would have to cover all values.
 
-    If an interval excludes one of its ends, and the type has no adjacent value, the domain
-    contains this end.
+    All ranges of a domain include both ends. So if an interval excludes an end, the range ends at
+    the adjacent value. If the type has no adjacent values, the range includes the end.
     """
     kind = field.type
     ends = [
@@ -94,10 +94,10 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval may contain values. No value is between adjacent strings."""
+    """Return whether an interval contains values. There are none between two adjacent strings."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval contains one of its ends
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # not open at both ends
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 

@@ -284,7 +284,10 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the columns by which only Spark can prune; empty if the table has statistics."""
+    """Return the data columns by which Spark, but not splitlib, can skip parts of files.
+
+    If the catalog has statistics, splitlib prunes by data columns itself, so the result is empty.
+    """
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
@@ -371,8 +374,8 @@ def row_conditions(
             column = column_text(spark, field.name)
             if isinstance(matcher, ValueMatcher):
                 values = matcher.rows[i]
-                # Keys that contain NaN are not tested, because statistics ignore NaN, and Parquet's
-                # readers would use them even for NaN.
+                # Do not test keys that contain NaN. Statistics ignore NaN, but Parquet's readers
+                # would use the statistics to skip row groups that contain NaN.
                 if not is_float or not pc.any(pc.is_nan(values)).as_py():
                     yield F.expr(_among(column, field.type, values, most_ranges))
             elif isinstance(matcher, RangeMatcher):
@@ -434,7 +437,7 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a SQL condition for a range that includes both ends. A null end is unbounded."""
     if pa.types.is_floating(kind):
-        # An end of zero moves to the adjacent float, because Parquet sorts -0.0 before 0.0.
+        # Extend an end of 0.0 or -0.0 to the next float, because Parquet sorts -0.0 before 0.0.
         tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
         low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
         high = pa.scalar(tiny, kind) if high.as_py() == 0 else high

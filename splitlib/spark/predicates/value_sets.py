@@ -20,12 +20,12 @@ _LAST: Final[Cut] = (1,)
 
 
 def before(value: Any) -> Cut:
-    """Return the position just before a value."""
+    """Return an interval's end just before ``value``. An interval that starts here includes it."""
     return (0, value, 0)
 
 
 def after(value: Any) -> Cut:
-    """Return the position just after a value."""
+    """Return an interval's end just after ``value``. An interval that ends here includes it."""
     return (0, value, 1)
 
 

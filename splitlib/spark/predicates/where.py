@@ -174,7 +174,10 @@ def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
 
 
 def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:
-    """Return a conjunct as a partition filter, or None if it reads data columns or may change."""
+    """Return a conjunct as a partition filter.
+
+    Return None if it reads data columns, or if its result may differ when the query runs.
+    """
     fields = StructType([field for field in keys if field.name in conjunct.reads])
     if conjunct.later is not None or not fields.fields or len(fields) != len(conjunct.reads):
         return None
@@ -223,8 +226,8 @@ def _whole(
         if reason is not None:
             reason = f"The condition may change, because {reason}. {_AS_CONSTANT}"
     except PySparkException:
-        # The condition reads data columns or columns that do not exist. For the latter, load()
-        # raises an error later.
+        # The condition reads a data column, or a column that does not exist. In the second case,
+        # load() raises an error later.
         reason = (
             f"{why[:1].upper()}{why[1:]}, so only a condition on partition keys alone can prune. "
             "Call where() once for partition keys, and once for other columns."
