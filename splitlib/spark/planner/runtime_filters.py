@@ -125,8 +125,8 @@ class _Sides:
         return self._query.catalyst.plans.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """Return the smallest other join side for each large scan that is in a shuffle join."""
-        if not self._pinned or self._query.is_command:  # commands get conditions, not filters
+        """For each large scan in shuffle joins, return the smallest of the other join sides."""
+        if not self._pinned or self._query.is_command:  # commands get only conditions
             return {}
         larger = {
             path: o.scan
@@ -162,7 +162,8 @@ class _Sides:
         try:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
-            # The key expression may raise an error for rows that the query never passes to it.
+            # Leave the scan unchanged. Key expressions may fail here for rows for which the query
+            # does not evaluate them.
             _log.debug("A runtime filter could not be built.", exc_info=True)
             return outcome
 
@@ -204,7 +205,10 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and its sample reads only partitions the query reads."""
+        """Return whether a scan is large, and a sample would not read partitions that Spark prunes.
+
+        Spark prunes partitions by conditions at run time, unless splitlib has pruned the scan.
+        """
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions
@@ -232,7 +236,7 @@ class _Sides:
     def _is_fixed(self, node: Node) -> bool:
         """Return whether a part of the plan returns the same rows each time it runs."""
         if any(part.kind == "CollectMetrics" for part in node.walk()):
-            return False  # Reading the rows would count them in observe().
+            return False  # Reading the rows twice would change the result of observe().
         return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
 
     def _is_fixed_leaf(self, leaf: Node) -> bool:
@@ -241,7 +245,7 @@ class _Sides:
         return leaf.path in self._pinned or self._query.catalyst.plans.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
-        """Return the bytes that a dimension reads, or None if unknown or if rows may change."""
+        """Return the number of bytes that a dimension reads; None if unknown or not fixed."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
         paths = [leaf.path for leaf in dimension.leaves if leaf.path in self._pinned]

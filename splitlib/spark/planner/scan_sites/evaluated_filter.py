@@ -30,8 +30,8 @@ class EvaluatedFilter:
         evaluate: Function that computes the expressions for a batch of partition values, and
             returns a table as :func:`evaluate` does.
         fields: Partition keys that the expressions read.
-        test: Function that receives the computed columns by name, and returns a boolean array:
-            whether the values of each partition match.
+        test: Function that receives the computed columns by name, and returns whether each
+            partition matches, as a boolean array.
         text: Text of the condition, for reports.
     """
 
@@ -71,12 +71,12 @@ def partition_rows(
     schema: StructType,
     attributes: Seq[CatalystAttribute],
 ) -> LogicalPlan:
-    """Return a plan with a row per partition and the columns ``attributes`` and ``UNDECIDED``.
+    """Return a plan with one row per partition, and the columns ``attributes`` and ``UNDECIDED``.
 
     Args:
         catalyst: Catalyst of the session.
-        values: Partition values, as text or typed. The letter case of names may differ from
-            ``schema``.
+        values: Partition values, as text or typed. Column names may differ from ``schema`` in
+            letter case.
         schema: Columns to return.
         attributes: Catalyst attributes of these columns, a ``Seq[Attribute]``.
     """
@@ -109,9 +109,9 @@ def evaluate(
         wanted: Expressions to compute, by the name of their result column.
 
     Returns:
-        One row per partition, with a column for each of ``wanted`` and the column
-        :data:`UNDECIDED`. ``UNDECIDED`` is true if a partition value cannot be cast to its type, or
-        if an expression raises an error. Such a partition must be kept.
+        A table with one row per partition. It has the columns named in ``wanted``, and the column
+        :data:`UNDECIDED`, which is true if a partition value cannot be cast to its type or if an
+        expression raises an error. Such a partition must be kept.
     """
     doubts = [a for a in catalyst.plans.output(rows) if a.name() == UNDECIDED]
     named = [named_step(catalyst, plan, step) for step in steps]
@@ -132,7 +132,7 @@ def _projected(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Return a table of ``columns`` and ``UNDECIDED``, which is true if any of ``doubts`` is."""
+    """Return a table of ``columns`` and ``UNDECIDED``, which combines ``doubts`` with OR."""
     for one in named:
         rows = catalyst.plans.projected(rows, [*catalyst.plans.output(rows), one])
     doubt = catalyst.expressions.alias(catalyst.expressions.any_of(doubts), UNDECIDED)
@@ -147,7 +147,10 @@ def _attempted(
     columns: Sequence[CatalystExpression],
     doubts: Sequence[CatalystExpression],
 ) -> pa.Table:
-    """Return a table like ``_projected``. Errors become nulls, and their rows are undecided."""
+    """Return a table like ``_projected``, but with null where an expression raises an error.
+
+    ``UNDECIDED`` is true for these rows.
+    """
     steps: list[CatalystExpression] = []
     for one in named:
         if one.nodeName() == "Alias":
@@ -168,7 +171,7 @@ def _attempted(
 
 
 def named_step(catalyst: Catalyst, plan: LogicalPlan, step: Step) -> CatalystExpression:
-    """Convert one lineage step to a named Catalyst expression."""
+    """Convert an item of ``Lineage.steps`` to a named Catalyst expression."""
     if isinstance(step, ChildColumn):
         below = catalyst.plans.node(plan, (*step.node, step.child))
         outer = catalyst.plans.attribute(catalyst.plans.node(plan, step.node), step.position)

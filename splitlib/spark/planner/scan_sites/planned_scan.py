@@ -284,7 +284,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return FilteredSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
-        """Return an outcome whose report has the condition, if keys prune all sites of the scan."""
+        """Return the outcome, which reports the condition if keys prune all sites of the scan."""
         keyed = [site for site in sites if site.has_keys]
         if keyed and len(keyed) < len(sites):
             report = report.because(ALSO_WITHOUT_KEYS)
@@ -347,14 +347,16 @@ class FilteredSite(Site):
         )
 
     def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
-        """Return an SQL condition for the keys, its columns, and its number of literals.
-
-        Return None if the condition would always be true.
+        """Write collected keys as an SQL condition.
 
         Args:
-            one: Keys collected from the other side of the join.
+            one: Keys that were collected for one or more columns of the scan.
             before: Number of literals in the site's other conditions. They count towards the limit
                 for a database.
+
+        Returns:
+            The condition, its columns, and its number of literals; or None if the condition would
+            always be true.
         """
         operands: dict[str, Operand] = {}
         columns = []

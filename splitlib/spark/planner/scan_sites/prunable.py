@@ -214,7 +214,7 @@ class PrunableScans:
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """Return a copy without the scans at the paths ``places`` of the plan."""
+        """Return a copy without the scans of the leaves at the paths ``places``."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 

@@ -78,7 +78,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return StructType([column for column in columns if column.name in accepted])
 
     def has_one_spelling(self, key: pa.Field) -> bool:
-        """Return whether each value of a partition key has one spelling: ``5``, never ``05``."""
+        """Return whether a partition value has only one possible text: ``5``, but never ``05``."""
         # `has_canonical_values` calls the JVM, so it is evaluated last.
         return has_one_spelling(key) or (
             has_one_spelling(key, canonical=True)
@@ -125,7 +125,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return self._under_own_columns(analyzed_plan(rows)), report
 
     def counted(self, report: Report, reports: Sequence[Report]) -> Report:
-        """Return a copy of ``report`` with the sums of the counts in ``reports``."""
+        """Return a copy of ``report`` with total counts over all ``reports``."""
         metrics, relation = [one.metrics for one in reports], self.relation
         counts_files = relation is None or relation.names_files
         files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
@@ -148,7 +148,10 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: LogicalPlan) -> LogicalPlan:
-        """Project ``node`` to the leaf's attributes, or return it unchanged for a session table."""
+        """Give the columns of ``node`` the names and ids of the leaf's columns.
+
+        A scan of a session table is returned unchanged, because it already has them.
+        """
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.plans.output, (node, self.leaf)), strict=True)
@@ -172,9 +175,10 @@ class PrunedSite(Site):
     def is_named(self) -> bool:
         """Whether the partitions that the site needs can be requested by name.
 
-        This is possible if joins and conditions compare every partition key with values that have
-        one spelling. It is also possible if a condition compares the first key with a literal,
-        because the first key is the start of each partition name.
+        This is possible if joins and conditions compare every partition key for equality, and each
+        value has only one possible text in a partition name. It is also possible if a condition
+        compares the first key with a literal, because each partition name starts with the first
+        key.
         """
         keys = self.scan.table.metadata.partition_schema
         conditions = [c.condition for c in self.site.conditions if not c.lineage.steps]
@@ -256,7 +260,8 @@ class PrunedSite(Site):
     def _key_with_values(self, condition: Expression) -> str | None:
         """Return the name of the partition key that a condition compares with literals by = or IN.
 
-        Return None for other conditions, and for keys whose values have several spellings.
+        Return None for other conditions, and for keys whose values may be written in several ways,
+        such as ``5`` and ``05``.
         """
         if condition.kind not in ("EqualTo", "In"):
             return None
@@ -359,7 +364,7 @@ class PrunedSite(Site):
         steps: Sequence[Step],
         wanted: Mapping[str, Expression],
     ) -> pa.Table:
-        """Compute expressions that read ``columns`` of partition values, by :func:`evaluate`."""
+        """Compute expressions over some ``columns`` of partition values; see :func:`evaluate`."""
         catalyst, positions = self.scan.catalyst, list(self.scan.ids)
         schema = StructType([column for column in self.scan.schema if column.name in columns])
         read = [positions.index(name) for name in schema.names]
