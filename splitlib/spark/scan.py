@@ -70,7 +70,7 @@ _COLUMNS: Final = StructType(
         StructField("path", StringType()),
         StructField("modificationTime", TimestampType()),
         StructField("length", LongType()),
-        StructField("content", BinaryType()),  # Spark never reads it, because no query uses it
+        StructField("content", BinaryType()),  # never read, as no query uses it
     ]
 )
 _SIZE: Final = "__splitlib_size"
@@ -105,7 +105,7 @@ class FileGroup:
         return pa.concat_tables([FILE_SCHEMA.empty_table(), *self._files])
 
     def values(self, none: pa.Table) -> pa.Table:
-        """Return one row per used partition, or the table ``none`` if there are no values."""
+        """Return the partition values, one row per partition; ``none`` if no values were added."""
         return pa.concat_tables(self._values) if self._values else none
 
 
@@ -229,7 +229,7 @@ def with_partition_columns(
 
 
 def _declared(key: Column, field: StructField) -> Column:
-    """Make a partition column NOT NULL if the table declares it so. Nulls then raise an error."""
+    """Make a partition column NOT NULL if ``field`` is, so that a null raises an error."""
     zero = None if field.nullable else _ZEROS.get(type(field.dataType))
     if zero is None:
         return key
@@ -265,7 +265,7 @@ def verified(
     Args:
         rows: Rows of the files.
         files: Columns ``path``, ``size`` in bytes, and ``modified`` in milliseconds since the
-            epoch. A time of 0 is unknown and not compared. Paths may repeat.
+            epoch. An unknown time is 0, and is not compared. A path may occur several times.
         storage: Storage options, as in :class:`splitlib.spark.file_scan.FileScan`.
         how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
     """

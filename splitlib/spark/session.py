@@ -37,8 +37,8 @@ _OF_DIRECTORIES = (
     "spark.sql.timestampType",
 )
 _SQL: Final = "spark.sql."
-# Prefixes of settings that change how a query runs, but not its result. Spark itself does not store
-# most of them with views.
+# Prefixes of settings that change how a query runs, but not its result. Spark does not store most
+# of these settings in views either.
 _HOW: Final = (
     "spark.sql.adaptive.",
     "spark.sql.autoBroadcastJoinThreshold",

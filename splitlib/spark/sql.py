@@ -157,7 +157,7 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
 def _implied_by_source(
     catalyst: Catalyst, merge: ParsedCommand
 ) -> tuple[ParsedCommand | None, Report]:
-    """Return the MERGE with a filter on its target that its source's keys imply, and a report.
+    """Return a MERGE with a filter on its target that follows from the source, and a report.
 
     If there is no such filter, the first result is None and the report contains the reason.
     """
@@ -217,9 +217,10 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
 ) -> tuple[str | None, Report]:
-    """Return the SQL filter that a query's joins imply for its first child, the table to change.
+    """Return the SQL filter on the table to change that the joins of ``query`` imply, and a report.
 
-    If there is no such filter, the first result is None and the report contains the reason.
+    The table to change is the first child of the query. If there is no such filter, the first
+    result is None and the report contains the reason.
     """
     df = catalyst.execution.dataframe(query)
     leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])
@@ -316,7 +317,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def warn_without_effect(spark: SparkSession, function: str) -> None:
-    """Log once per session that ``function`` has no effect there, and which functions do prune."""
+    """Warn once per session if ``function`` cannot prune there, and name functions that can."""
     reason = internals_unavailable(spark)
     if reason is not None and spark not in _warned:
         _warned.add(spark)
@@ -401,7 +402,7 @@ def explain(df: DataFrame) -> Report:
 
 
 def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
-    """Return a report on the rest of a query, with the scans of earlier planned queries added."""
+    """Add the scans of queries that were planned earlier to the report on the rest of a query."""
     known = {id(one): one for one in planned}.values()
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:

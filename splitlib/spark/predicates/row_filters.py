@@ -284,10 +284,7 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the data columns by which Spark, but not splitlib, can skip parts of files.
-
-    If the catalog has statistics, splitlib prunes by data columns itself, so the result is empty.
-    """
+    """Return the data columns by which Spark, but not splitlib, can skip parts of files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)

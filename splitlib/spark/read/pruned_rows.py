@@ -116,7 +116,7 @@ def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
 
 
 def _location(table: Table) -> str:
-    """Return the table's location in Hadoop's spelling, which Spark uses to compare directories."""
+    """Return the table's location in the form of Hadoop paths, by which Spark finds directories."""
     (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
     return str(location).rstrip("/")
 
