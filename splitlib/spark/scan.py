@@ -341,7 +341,9 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
     """
     why_not = internals_unavailable(spark, how)
     if how == "pinned" and why_not is not None:
-        raise ConfigError(f"Files cannot be pinned: {why_not}.", hint="set spark_scan to 'auto'.")
+        raise ConfigError(
+            f"spark_scan='pinned' is not available: {why_not}.", hint="use spark_scan='auto'."
+        )
     scan = replace(scan, files=_with_known_schemes(spark, scan.files))
     return pinned_scan(spark, scan) if why_not is None else paths_scan(spark, scan)
 

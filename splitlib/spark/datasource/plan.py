@@ -166,7 +166,8 @@ class ReadOptions:
         table, path = options.get("table"), options.get("path")
         if not (table or path) or (table and path and table != path):
             raise ConfigError(
-                "Exactly one table is needed.", hint='.option("table", "db.t"), or load("db.t").'
+                "The options must name exactly one table.",
+                hint='.option("table", "db.t"), or load("db.t").',
             )
         columns = options.get("columns")
         return cls(
@@ -368,7 +369,7 @@ class SplitPlanner(ABC):
         with self._options.open() as table:
             if wanted_schema(table, self._options.columns) != self._schema:
                 raise ConfigError(
-                    "The given schema differs from the table's schema.", hint=LOAD_AGAIN
+                    "The DataFrame's schema differs from the table's columns.", hint=LOAD_AGAIN
                 )
             filters = self._options.filters_in_zone()
             enumerator = _ExactEnumerator(table, self._options.config)

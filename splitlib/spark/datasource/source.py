@@ -106,7 +106,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         if self._filtered_columns not in (None, row_groups.columns):
             # Executors have the old column types, which may not match the files' statistics.
             raise ConfigError(
-                "Columns of the filters have changed since the stream was created.", hint=LOAD_AGAIN
+                "The columns of the filters have changed since the stream was created.",
+                hint=LOAD_AGAIN,
             )
         return splits
 

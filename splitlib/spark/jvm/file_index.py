@@ -89,8 +89,8 @@ def pinned_index(
     found = (_files_read(scala, index), index.allFiles().size())
     if found != wanted:
         raise RuntimeError(
-            f"Spark would read {found[0]} files ({found[1]} distinct) instead of the given "
-            f"{wanted[0]} ({wanted[1]} distinct)"
+            f"Spark would read {found[0]} files ({found[1]} distinct) instead of {wanted[0]} "
+            f"({wanted[1]} distinct)"
         )
     return index
 

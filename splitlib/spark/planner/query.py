@@ -71,7 +71,7 @@ def refresh(df: DataFrame) -> None:
     leaves = [catalyst.plans.node(plan, n.path) for n in nodes if n.kind == "LogicalRelation"]
     if any(catalyst.relations.is_pinned(leaf) for leaf in leaves):
         raise ConfigError(
-            "The query reads files that were selected before it was optimized.",
+            "The query reads a fixed list of files, which load() selected.",
             hint="call replan on the result of load(), and repeat the steps that followed.",
         )
     for leaf in leaves:

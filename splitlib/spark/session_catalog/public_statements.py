@@ -171,8 +171,8 @@ def _converted_errors() -> Iterator[None]:
             raise TableNotFound("The session has no such table.") from error
         if condition == "PARSE_SYNTAX_ERROR" and "'JSON'" in first:
             raise UnsupportedTable(
-                "This Spark version cannot describe a table as JSON, as reading by its public API "
-                "requires.",
+                "Reading tables with Spark's public API requires DESCRIBE TABLE … AS JSON, which "
+                "this version of Spark does not support.",
                 hint="use a classic session with spark_scan='auto', or connector='hive'.",
             ) from error
         if condition in _NEWER:

@@ -224,7 +224,7 @@ class PublicTable:
         for name, is_there in zip(names, still, strict=True):
             if is_there:
                 raise UnsupportedTable(
-                    "Spark's public API cannot find a partition with this spelling of its values.",
+                    "Spark's public API cannot find a partition with values in this form.",
                     hint="use a classic session with spark_scan='auto', or connector='hive'.",
                     partition=name,
                 )
