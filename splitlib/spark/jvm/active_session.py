@@ -62,7 +62,7 @@ def setting_names(spark: SparkSession) -> list[str]:
 def hadoop_settings(
     spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the session's Hadoop settings that are set and have these names or prefixes."""
+    """Return the session's Hadoop settings with certain names or prefixes, if they are set."""
     configuration = session_of(spark).sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     for prefix in prefixes:

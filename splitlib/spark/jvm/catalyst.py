@@ -262,7 +262,7 @@ class Execution:
         return self._session.sessionState().newHadoopConf()
 
     def size_on_disk(self, leaf: LogicalPlan) -> int | None:
-        """Return an unpartitioned Hive table's size on disk in bytes, or None for other leaves."""
+        """Return the bytes on disk of an unpartitioned Hive table, or None for other leaves."""
         if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
             return None
         path = hadoop_path(self._jvm, leaf.tableMeta().location())

@@ -287,7 +287,7 @@ def _file_format(scala: Scala, name: str, session: JvmSession) -> ForeignObject:
     """Create the ``FileFormat`` with this short name, such as ``parquet``."""
     sources = scala.jvm.object_("org.apache.spark.sql.execution.datasources.DataSource")
     instance = _new(scala, sources.lookupDataSource(name, session.sessionState().conf()))
-    # Spark registers its built-in formats as DataSource V2 classes, which name their V1 class.
+    # Spark's built-in formats are DataSource V2 classes, which return a V1 class as fallback.
     if scala.jvm.is_a(instance, _FILE_SOURCE_V2):
         return _new(scala, instance.fallbackFileFormat())
     return instance

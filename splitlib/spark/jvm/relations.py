@@ -393,7 +393,7 @@ class Relations:
         return index.listFiles(self._scala.nil, self._scala.nil)
 
     def some_files_of(self, index: FileIndex, most: int) -> pa.RecordBatch:
-        """Return up to ``most`` files, evenly spaced in the files of an ``InMemoryFileIndex``."""
+        """Return up to ``most`` files of an ``InMemoryFileIndex``, spread evenly over the index."""
         functions = self._scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")

@@ -103,7 +103,8 @@ class ParsedCommand:
     def of(cls, catalyst: Catalyst, text: str) -> Self | None:
         """Parse the SQL text of a command.
 
-        Return None if the text cannot be parsed, is another statement, or is UPDATE without WHERE.
+        Return None if the text cannot be parsed, is not a command that writes or changes rows, or
+        is an UPDATE without WHERE.
         """
         plans = catalyst.plans
         node, around = parsed_plan(catalyst.spark, text), None

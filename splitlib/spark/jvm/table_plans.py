@@ -35,8 +35,8 @@ _OBJECT: Final = "java.lang.Object"
 def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """Yield the leaves of a plan and of its subqueries that read data.
 
-    A Delta command is itself a leaf. In its place, the leaves of its target and source plans are
-    yielded.
+    A Delta command is itself a leaf. Instead of the command, yield the leaves of its target and
+    source plans.
     """
     for leaf in catalyst.plans.all_leaves(plan):
         if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
