@@ -51,7 +51,7 @@ class Bounds:
 
     @property
     def name(self) -> str:
-        """Name of the value's field in the keys: the name of the first column."""
+        """Name of the field for these bounds in the collected keys, such as ``k0``."""
         return self.comparisons[0][1]
 
     @property
@@ -90,7 +90,7 @@ def collect_ranges(
     Returns:
         Ranges, with one field for each item of ``bounds``.
     """
-    # A comparison with null is never true, and all comparisons of a row must be true.
+    # Drop rows with a null: a comparison with null is never true, but all of them must be true.
     for name in rows.columns:
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []

@@ -95,7 +95,7 @@ def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Query:
-    """A query with its plans, and with the facts about it that only Spark can provide.
+    """A query with its plans, and with information about them that only Spark has.
 
     Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a Spark session.
     """

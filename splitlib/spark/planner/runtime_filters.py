@@ -140,7 +140,7 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            # Skip a dimension table that was replaced by its rows, which keep the column ids.
+            # Skip other leaves: the rows of a materialized dimension have its table's column ids.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
@@ -229,7 +229,7 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # Under a collation, different strings can be equal. The type then names the collation.
+        # With a collation, different strings can be equal. Such a type is not just "string".
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 

@@ -384,7 +384,7 @@ class PrunedSite(Site):
         return tuple(names) if names and keys.issuperset(names) else None
 
     def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
-        """Return parsed partition values as a table, or None if Spark has to compute them."""
+        """Parse partition values without Spark. Return None if Spark has to compute them."""
         found = {}
         keys = self.scan.table.metadata.partition_schema
         for name, expression in wanted.items():
