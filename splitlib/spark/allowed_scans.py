@@ -199,8 +199,8 @@ def refuse_statement(
         has_parameters: Whether there are values for parameter markers.
 
     Raises:
-        LocationNotAllowed: if a location is not allowed, or the kind of statement is not known.
-        ConfigError: if the session cannot check commands and the statement may be one.
+        LocationNotAllowed: if a location is not allowed, or the kind of statement is not supported.
+        ConfigError: if the statement may be a command, and this session cannot check commands.
     """
     if config.allowed_locations is None:
         return
@@ -231,7 +231,7 @@ def refuse_statement(
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.execution.analyzed_statement(command.node)
-        # For an unresolved statement, Spark raises its own error when the statement runs.
+        # If names in the statement cannot be resolved, Spark raises an error when it runs.
         if analyzed.resolved():
             refuse_scans(catalyst, analyzed, config)
 
@@ -269,10 +269,10 @@ def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
 
 
 def _refuse_python(catalyst: Catalyst, leaf: LogicalPlan, allowed: Sequence[str]) -> None:
-    """Reject a Python data source unless its option ``allowedLocations`` equals the setting.
+    """Reject a Python data source whose option ``allowedLocations`` does not match the setting.
 
-    The option is required because Spark does not pass the session's settings to Python data
-    sources.
+    The data source needs the option, because Spark does not pass session settings to Python data
+    sources. So it must have the same value as the setting ``allowed_locations``.
     """
     given = catalyst.relations.option_of_source(leaf, option_name(_SETTING)) or ""
     if [place.strip() for place in given.split(",")] != list(allowed):

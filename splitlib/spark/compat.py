@@ -41,7 +41,7 @@ def setting_of(spark: SparkSession, name: str) -> str | None:
 
 def of_jvm(dataset: Any, spark: SparkSession) -> DataFrame:
     """Wrap a JVM ``Dataset`` in a PySpark DataFrame, in a classic session."""
-    # Import the module only when it is needed: a PySpark with only the Connect client lacks it.
+    # Import the module only here, because the Connect-only client of PySpark does not have it.
     try:
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
     except ModuleNotFoundError:  # PySpark 3.5 has one DataFrame class

@@ -163,7 +163,7 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
 def _string_literal(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return f"'{text}'"
-    # Hexadecimal bytes need no escaping. Session settings affect how quotes are escaped.
+    # Write the text as hexadecimal bytes, because session settings affect how quotes are escaped.
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
@@ -186,7 +186,7 @@ def _text_of(value: pa.Scalar) -> str | None:
 
 
 def _since_1970(value: pa.Scalar, kind: DataType) -> str:
-    """Return SQL that adds an offset to 1970, for a date or time that Arrow cannot format."""
+    """Return SQL that adds an offset to 1970-01-01, for values that Arrow cannot format."""
     if pa.types.is_date(value.type):
         return f"date_from_unix_date({value.cast(pa.int32())})"
     passed = value.cast(pa.int64()).cast(pa.duration(value.type.unit))
@@ -312,7 +312,7 @@ def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
             raise _unknown(field.name, f"the user-defined type {python_class}")
     try:
         return nullable(StructField.fromJson(declared))
-    # PySpark 4.0 raises AssertionError while it formats its own error.
+    # PySpark 4.0 raises an AssertionError while formatting the message of another error.
     except (PySparkException, ValueError, KeyError, TypeError, AssertionError) as error:
         raise _unknown(field.name, declared["type"]) from error
 

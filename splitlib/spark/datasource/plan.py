@@ -39,7 +39,7 @@ from splitlib.spark.conversion import nullable, spark_schema
 from splitlib.storage import AllowedLocations, Storage, nested_options, option_value
 from splitlib.table import Table
 
-# Metadata key for a column's initial default: its value for rows in files that lack the column.
+# Metadata key for a column's default, which is the value of rows in files that lack the column.
 _SPARK_DEFAULT = "EXISTS_DEFAULT"
 _READABLE = (
     T.BooleanType,

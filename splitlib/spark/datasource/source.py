@@ -50,7 +50,7 @@ else:
     try:
         from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
     except ImportError:
-        # Spark before 4.2 neither limits the size of micro-batches nor passes their start.
+        # Spark before 4.2 does not limit the size of micro-batches or pass their start offsets.
         ReadMaxBytes, SupportsTriggerAvailableNow = (), object
 
 _log = get_logger(__name__)

@@ -126,7 +126,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
 
 
 def _round_to_38(digits: Column) -> Column:
-    """Round a number to 38 digits. The text has no sign, exponent or leading zeros."""
+    """Round a number to 38 digits. ``digits`` has no sign, exponent or leading zeros."""
     held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
     last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
     head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
@@ -149,7 +149,7 @@ def date(raw: Column) -> Column:
 
 
 def timestamp(raw: Column, time_zone: str) -> Column:
-    """Parse a timestamp in ``time_zone``. Hours, minutes and seconds may exceed their ranges."""
+    """Parse a timestamp in ``time_zone``. Hours, minutes and seconds may be out of range."""
 
     def lenient(raw: Column) -> Column:
         def part(group: int) -> Column:

@@ -376,7 +376,7 @@ def _name(expression: CatalystExpression) -> str | None:
 
 
 def _is_of(spark_type: CatalystType, kind: pa.DataType) -> bool:
-    """Return whether a Catalyst type equals an Arrow type. Collated strings equal no type."""
+    """Return whether a Catalyst type equals an Arrow type. Strings with a collation never do."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
     except TypeError:

@@ -78,8 +78,8 @@ FEW_RANGES = 8
 # Maximum number of ranges for a reader that does not use dictionaries.
 MANY_RANGES = 64
 # Default of spark.sql.parquet.pushdown.inFilterThreshold. For a longer list, the Parquet reader
-# compares only the list's minimum and maximum with a row group's statistics. A dictionary would
-# decide exactly, but not every row group has one.
+# compares only the list's minimum and maximum with a row group's statistics. The reader could test
+# the list exactly by a dictionary, but not every row group has one.
 PUSHED_VALUES = 10
 # File formats that have statistics for each part of a file, and the setting that lets Spark push
 # conditions down to the format's reader.

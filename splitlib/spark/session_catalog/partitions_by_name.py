@@ -229,7 +229,7 @@ class PartitionsByName:
             return self._whole
 
     def statuses(self, paths: Sequence[str]) -> Seq[FileStatus]:
-        """Return Hadoop's statuses of listed files, a ``Seq[FileStatus]``."""
+        """Return the ``FileStatus`` objects of listed files, as a ``Seq``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
             return self._catalyst.scala.mapped(self._catalyst.scala.positions(rows), self._statuses)
