@@ -175,8 +175,9 @@ def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> str:
 def _text_of(value: pa.Scalar) -> str | None:
     """Format a value as text for Spark to parse, or return None if its year is out of range."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
-        value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
-    # Values are not converted to Python, whose dates end in the year 9999 and have no nanoseconds.
+        # Arrow formats UTC times with a trailing Z.
+        value = value.cast(pa.timestamp("us", "UTC"))
+    # Do not convert values to Python, which has no dates after the year 9999 and no nanoseconds.
     try:
         text = str(pc.cast(value, pa.string()))
     except pa.ArrowInvalid:
@@ -254,7 +255,8 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
         return True
     field = metadata.schema.field(key.name)
     if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
-        return False  # only Spark can parse this type
+        # Only Spark can parse this type.
+        return False
     # parse() returns null for text that is not a value of the type.
     return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)
 

@@ -110,8 +110,9 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 def _metrics(catalyst: Catalyst, leaf: ForeignObject) -> dict[str, int]:
     """Plan a scan, and return the metrics that it reports on the driver, by name."""
-    leaf.inputPartitions()  # this call makes the data source plan the scan
-    # The method is called by reflection, since py4j does not find default methods of interfaces.
+    # This call makes the data source plan the scan.
+    leaf.inputPartitions()
+    # Call the method by reflection, since py4j does not find default methods of interfaces.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
     metrics: JavaArray[ForeignObject] = catalyst.scala.mapped(
         catalyst.scala.seq([leaf.scan()]), report

@@ -327,8 +327,8 @@ class _Scala212(Scala):
 
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
         class_ = self.jvm.reflected("scala.collection.mutable.ArrayOps$ofRef")
-        # Call the constructor by reflection. py4j does not find a constructor with a parameter of
-        # type Object[] for an array of another class.
+        # Call the constructor by reflection, since py4j does not pass an array of another class to
+        # a parameter of type Object[].
         constructor, arguments = class_.getConstructors()[0], self.jvm.array_of(_OBJECTS, [array])
         found: JavaObject = constructor.newInstance(arguments).groupBy(function)
         return found

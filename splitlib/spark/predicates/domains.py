@@ -85,8 +85,8 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
 def is_exact(values: ValueSet, domain: Domain | None) -> bool:
     """Return whether ``domain``, made from ``values``, contains exactly these values."""
     if isinstance(domain, RangeDomain):
-        # A range of a discrete type is exact, unless an end has no next or previous value in the
-        # type. A range of another type is exact only if both of its ends are open.
+        # For a discrete type, a range is exact, unless one of its ends is not a value of the type.
+        # For other types, a range is exact only if both of its ends are open.
         open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
         known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
