@@ -94,9 +94,10 @@ def checked_files(
 
 
 def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
-    """Reject a partial listing that consists of several batches.
+    """Reject a listing that has several batches, one of which sets ``partitions_listed``.
 
-    ``partitions_listed`` makes sense only in a listing with a single batch.
+    ``partitions_listed`` means that some partitions were not listed. Such a batch must be the only
+    one in its listing.
 
     Raises:
         CorruptMetadata: if there are several batches and one has ``partitions_listed``.
@@ -120,7 +121,7 @@ class PartitionsOnce:
         """All handles seen so far, or None while batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
-        """Return ``batch`` without partitions that occurred before, in this or an earlier batch."""
+        """Return ``batch`` without partitions that already occurred in this or an earlier batch."""
         if not pa.types.is_string(batch.refs.type) or not len(batch):
             return batch
         if self._may_repeat(batch.refs):
@@ -230,7 +231,7 @@ def _checked_statistics(
 def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     try:
         reverse = pc.greater(known.lower, known.upper)
-    except pa.ArrowNotImplementedError:  # The type has no order, so its bounds prune nothing.
+    except pa.ArrowNotImplementedError:  # Values that cannot be compared prune nothing.
         return known
     if pc.any(reverse).as_py():
         _refuse(

@@ -4,9 +4,9 @@
 
     SplitlibError
     ├── ConfigError            (ValueError)         an unknown setting, or a value out of range
-    ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
-    ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or one of another scan
-    ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time
+    ├── InvalidFilter          (ValueError)         corrupt or unsupported filtering data
+    ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or another scan's
+    ├── NonDeterministicDimension (ValueError)      a dimension whose rows may change
     ├── ConnectorNotFound      (LookupError)        no connector has that name
     ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
     ├── TableNotFound          (LookupError)        the catalog has no such table
@@ -183,7 +183,7 @@ class InvalidCheckpoint(SplitlibError, ValueError):
 
 
 class NonDeterministicDimension(SplitlibError, ValueError):
-    """A dimension (small side of a join) that may return other rows when computed again."""
+    """A dimension (small side of a join) may return different rows when it is computed again."""
 
 
 class ConnectorNotFound(SplitlibError, LookupError):
@@ -223,7 +223,7 @@ class MissingFile(SplitlibError, FileNotFoundError):
 
 
 class AccessDenied(SplitlibError, PermissionError):
-    """The catalog or the storage denies access to the credentials in use."""
+    """The catalog or the storage denies access with the current credentials."""
 
 
 class LocationNotAllowed(AccessDenied):

@@ -131,14 +131,14 @@ class FilesConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield the table's partitions, in batches.
 
-        The handle of a partition is the path of its directory, relative to the root.
+        Each partition's handle is the path of its directory, relative to the root.
         """
         keys = self._metadata.partition_schema
         names, inferred = self._names, self._inferred
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield one batch with the data files of the first one or more partitions.
+        """Yield one batch with the data files of at least the first partition.
 
         The batch reports how many of ``partitions`` it covers. The engine requests the rest later.
         ``predicate`` is unused, because this connector has no file statistics.
@@ -154,7 +154,7 @@ class FilesConnector(Connector):
         yield FileBatch(files, self._metadata.read_format, took, partitions_listed=listed)
 
     def _refuse_other_keys(self, paths: pa.Array) -> None:
-        """Reject files in directories of partition keys that the table does not have.
+        """Reject files in directories such as ``k3=1`` if the table has no partition key ``k3``.
 
         Raises:
             SourceError: if there is such a file; the message names it.

@@ -120,7 +120,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return the decimal precision that is enough for all values of a type.
+    """Return the precision of a decimal type that can represent all values of ``kind``.
 
     Return None for types other than int, long and decimal.
     """

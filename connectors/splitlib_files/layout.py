@@ -58,8 +58,8 @@ class Layout:
     def first_file(self) -> str | None:
         """Return the relative path of the first data file, or None if there is no data file.
 
-        "First" means first in path order, because Spark uses the columns of this file too. In a
-        partitioned table, files next to the partition directories are ignored. In other tables,
+        The first file is the first in path order. Spark, too, reads the columns from this file. In
+        a partitioned table, files next to the partition directories are ignored. In other tables,
         only files in the root directory are data files.
 
         Raises:
@@ -99,7 +99,7 @@ class Layout:
                 are strings.
 
         Raises:
-            UnsupportedTable: if a key occurs twice in a path, or has no name.
+            UnsupportedTable: if a key occurs twice in a path, or a key's name is empty.
             SourceError: if a directory or file does not fit the layout. :class:`Walk` checks this
                 when it lists all directories to infer types.
         """
@@ -134,10 +134,10 @@ class Layout:
     def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
         """Return a key's type, or the null type if all its values are null.
 
-        If the values have different types, only directories that contain files count.
+        If the values have different types, directories without files are ignored.
 
         Args:
-            directories: Paths of the key's directories, by the type of their value.
+            directories: Paths of the key's directories, by the type of the value in their name.
         """
         kinds = [kind for kind in directories if kind != NULL]
         if len(directories) > 1:

@@ -27,7 +27,7 @@ _OTHER_FORMAT = {
 
 
 def merged_columns(known: Iterable[pa.Field], more: Iterable[pa.Field]) -> list[pa.Field]:
-    """Merge two lists of columns. Columns that only ``more`` has come last.
+    """Merge two lists of columns. Columns that are only in ``more`` come last.
 
     Raises:
         UnsupportedTable: if a column has two types that Spark does not merge, or the names of two
@@ -88,10 +88,10 @@ def _spark_type(field: pa.Field) -> Any:
 
 
 def declared_schema(given: Any) -> pa.Schema | None:
-    """Parse a schema option.
+    """Parse the option ``schema`` or ``partition_schema``.
 
     Args:
-        given: A schema, a string such as ``k int, d date``, or None.
+        given: Value of the option: a schema, a string such as ``k int, d date``, or None.
 
     Returns:
         The schema, or None if the option is not set.
@@ -115,7 +115,7 @@ def schema_of_files(
     Args:
         storage: Access to the files.
         paths: Paths of the files.
-        form: The format of the table.
+        form: The table's file format.
         settings: See :func:`schema_of_file`.
 
     Raises:
@@ -124,7 +124,8 @@ def schema_of_files(
     """
     if not paths:
         return schema_of_file(storage, None, form, settings)
-    paths = sorted(paths)  # Spark merges in this order, and keeps the first spelling of a name
+    # Spark merges files in path order. If names differ only in case, it keeps the first name.
+    paths = sorted(paths)
     read = partial(schema_of_file, storage, form=form, settings=settings)
     columns: list[pa.Field] = []
     latest = None

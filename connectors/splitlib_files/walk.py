@@ -82,7 +82,7 @@ class GlobbedStorage(Storage):
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the matching files in the first directories, as :meth:`Storage.list_first` does."""
+        """Return the result of :meth:`Storage.list_first`, with only the matching files."""
         files, requests, listed = super().list_first(locations, below=below)
         mask = [self._shows(path) for path in files["path"].to_pylist()]
         return files.filter(pa.array(mask, pa.bool_())), requests, listed
@@ -140,7 +140,7 @@ class Walk:
 
         Args:
             parents: The directories, relative to the root.
-            level: Number of the key in the names of their subdirectories, counted from 1.
+            level: Level of their subdirectories; the subdirectories of the root have level 1.
         """
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):

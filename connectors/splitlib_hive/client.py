@@ -197,7 +197,8 @@ class MetastoreClient:
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Return a Thrift ``Partition`` for each name that exists, in any order.
 
-        If the server rejects the number of names, each half of the names is requested separately.
+        If the server rejects the call because of too many names, each half of the names is
+        requested separately.
 
         Raises:
             TableNotFound: if there is no such table.

@@ -58,7 +58,7 @@ def table_metadata(table: Any) -> TableMetadata:
 
 
 def read_format(table: TableEntry, partition: Any) -> ReadFormat:
-    """Return the read format of the files of a Thrift ``Partition``.
+    """Return the format in which to read the files of a Thrift ``Partition``.
 
     Call this function in a ``readable_metadata`` block, which converts its exceptions.
 
@@ -69,7 +69,10 @@ def read_format(table: TableEntry, partition: Any) -> ReadFormat:
 
 
 def table_entry(table: Any) -> TableEntry:
-    """Convert a Thrift ``Table``. Call this function in a ``readable_metadata`` block."""
+    """Convert a Thrift ``Table`` to a :class:`TableEntry`.
+
+    Call this function in a ``readable_metadata`` block, which converts its exceptions.
+    """
     skew = table.sd.skewedInfo
     return TableEntry(
         kind=table.tableType or "",
@@ -213,7 +216,7 @@ class HiveConnector(Connector):
         yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the partitions whose first keys have the given values, with one call per row."""
+        """Yield the partitions whose first key values are a row of ``values``. One call per row."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._request(self._client.get_partition_names_ps, [*leading, *open_keys])
@@ -224,7 +227,7 @@ class HiveConnector(Connector):
             yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
-        """Return a batch of partitions without details, with key values parsed from the names."""
+        """Return a batch of the partitions with these names, without locations and formats."""
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
@@ -280,7 +283,7 @@ class HiveConnector(Connector):
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the data files of ``partitions``, in batches of one read format each."""
+        """Yield the data files of ``partitions``, in one batch per read format."""
         return self._files.list_files(partitions.refs)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -314,7 +317,7 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _in_name(value: str | None) -> str:
-    """Return a value as partition names contain it. Null and the empty string look the same."""
+    """Return a value as written in partition names, where null and '' are the same text."""
     return value or NULL_PARTITION
 
 

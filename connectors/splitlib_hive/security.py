@@ -133,7 +133,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that ``error`` is or wraps, or None if there is no TLS error."""
+    """Return ``error``, or the error that it wraps, if it is a TLS error. Otherwise return None."""
     for each in (error, getattr(error, "inner", None)):
         if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLWantReadError):
             return each
@@ -247,7 +247,7 @@ class _HttpSocket:
 
 
 class _Received(io.RawIOBase):
-    """A file object that reads the bytes that a socket receives."""
+    """A file object that reads from a socket."""
 
     def __init__(self, socket: TSocket) -> None:
         self._socket = socket

@@ -83,7 +83,7 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Return the offset of each complete string's length, and the end offset of the last string.
+    """Return the offset of each complete string's length field, and the last string's end.
 
     Args:
         data: Bytes that start with a string's length. They contain at least this whole string.

@@ -1,4 +1,4 @@
-"""Connector for Iceberg tables in any PyIceberg catalog, planned from their manifests.
+"""Connector for Iceberg tables in any PyIceberg catalog. Files are found by reading manifests.
 
 The modules, in the order in which a query uses them:
 
@@ -16,7 +16,7 @@ The modules, in the order in which a query uses them:
 ``unpacking`` reads and decompresses bytes within limits, rejects files outside of
 ``allowed_locations``, and reads deletion vectors.
 
-``failures`` converts PyIceberg's and the storage's exceptions to splitlib's errors.
+``failures`` converts exceptions of PyIceberg and storage clients to splitlib's errors.
 """
 
 from splitlib_iceberg.connector import IcebergConnector

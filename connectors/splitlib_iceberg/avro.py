@@ -24,8 +24,9 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
-# Maximum number of integers that one call decodes. At least as many zero bytes follow the data, and
-# a zero byte ends an integer. So even for truncated data, a call never reads beyond these bytes.
+# Maximum number of integers that one call decodes. The data is followed by at least as many zero
+# bytes (_PADDING), and each zero byte ends an integer. So even if the data is truncated, a call
+# never reads beyond the padding.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Real records are larger, because each contains a
 # unique path. Files that claim to have more records are rejected, because each decoded record takes
@@ -77,7 +78,7 @@ class AvroContainer:
                 raise ValueError("A block does not have the claimed number of records.")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each block as the number of records that it claims, and its decompressed bytes."""
+        """Yield each block's claimed number of records, and its decompressed bytes."""
         name = self.metadata.get(b"avro.codec", b"null").decode()
         left = limit_of(self._size)
         while self._decoder.tell() < self._size:

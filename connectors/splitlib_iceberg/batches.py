@@ -36,7 +36,7 @@ class Refs(NamedTuple):
     partition: Integers
     """Row of the file's partition in the batch of partitions."""
     manifest: Integers
-    """Number of the manifest that lists the file."""
+    """Index in the manifest list of the manifest that lists the file."""
     row: Integers
     """Index of the file's entry in its manifest, from 0."""
 
@@ -53,12 +53,12 @@ class Chosen(NamedTuple):
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
-    """Return whether the predicate uses columns other than partition keys without a transform."""
+    """Return whether the predicate uses columns other than untransformed partition keys."""
     return not predicate.keys <= spec.identities.keys()
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """Return a batch without partitions, which only reports requests and manifest counts."""
+    """Return a batch without partitions, which only reports the requests and manifest counts."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
@@ -71,7 +71,7 @@ def partition_batch(
 
     Args:
         spec: The partition specification that all these manifests use.
-        contents: Contents of manifests, by the manifest's number.
+        contents: Contents of the manifests, by their index in the manifest list.
         requests: Number of requests that were made to read the manifests.
         manifests: Counts of the manifests that were opened and skipped, for reports.
     """
@@ -170,8 +170,9 @@ def apply_deletes(
     """Find the delete files of each data file.
 
     Returns:
-        An array with the index of each file's set of delete files, or null for a file without
-        deletes; and the sets. If no file has deletes, the result is None and an empty tuple.
+        An array, and a tuple of all distinct sets of delete files. The array has the index of each
+        data file's set in this tuple, or null for a file without deletes. If no file has deletes,
+        the result is None and an empty tuple.
     """
     if not index:
         return None, ()

@@ -177,7 +177,7 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
 
 
 def _path_bound(bounds: Any) -> str | None:
-    """Return the data file path in a position delete file's bounds, or None if there is none."""
+    """Return a bound of a position delete file's path column, or None if missing or invalid."""
     bound = None if bounds is None else bounds.get(_FILE_PATH)
     try:
         return None if bound is None else bound.decode()

@@ -82,7 +82,7 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of a ``with`` block that reads a table's file to splitlib's errors.
+    """Convert exceptions from a ``with`` block that reads a table's file to splitlib's errors.
 
     Args:
         what: Kind of file for error messages, such as "manifest".
@@ -112,7 +112,7 @@ def reading(what: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of a ``with`` block that decodes a table's file to ``CorruptMetadata``.
+    """Convert exceptions from a ``with`` block that decodes a table's file to ``CorruptMetadata``.
 
     splitlib's own errors and ``OSError`` are raised unchanged.
     """

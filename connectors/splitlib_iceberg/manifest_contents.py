@@ -184,7 +184,7 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # Renumber the codes after each column, so that the next product does not overflow.
+        # Renumber the codes from 0 without gaps. Otherwise the next multiplication could overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -162,14 +162,14 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """Return the manifest list's count of a manifest's live files, or None if it is not stored."""
+    """Return the number of a manifest's live files, or None if the manifest list lacks it."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """Return the manifest list's count of rows in a manifest's live files, or None if not stored.
+    """Return the number of rows in a manifest's live files, or None if the manifest list lacks it.
 
-    The count includes rows that delete files remove.
+    Rows that delete files remove are counted too.
     """
     return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 

@@ -49,7 +49,7 @@ class Temporal:
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return an array of the partition values for a column's values."""
+        """Apply the transform to an array of column values, and return the partition values."""
         if pa.types.is_date(values.type):
             counts, known = values.cast(pa.int32()), "D"
         else:
@@ -84,7 +84,7 @@ class Truncate:
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return an array of the partition values for a column's values."""
+        """Apply the transform to an array of column values, and return the partition values."""
         if pa.types.is_string(values.type):
             return pc.utf8_slice_codeunits(values, 0, self.width)
         if pa.types.is_binary(values.type):
@@ -118,7 +118,7 @@ class Bucket:
     preserves_order = False
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return an array of the partition values for a column's values."""
+        """Apply the transform to an array of column values, and return the partition values."""
         apply: Callable[[Any], int | None]
         apply = BucketTransform(self.buckets).transform(self.source)
         return pa.array(map(apply, self._hashable(values)), pa.int32())
@@ -138,10 +138,10 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """Convert an Iceberg transform to a transform of Arrow arrays, or None if it is unknown.
+    """Convert an Iceberg transform to a transform of Arrow arrays.
 
-    An unknown transform cannot prune. The caller must handle the transforms ``identity`` and
-    ``void``.
+    Return None for an unknown transform, whose partition values cannot prune. The caller must
+    handle the transforms ``identity`` and ``void``.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -154,7 +154,7 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """Return the Arrow type of a transform's partition values. None is the identity transform."""
+    """Return the Arrow type of a transform's results. None means the identity transform."""
     match transform:
         case None:
             return source

@@ -53,7 +53,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
     if not isinstance(properties.get("uri"), str):
-        return False  # PyIceberg raises an error for it
+        return False  # PyIceberg raises an error for this
     kind = properties.get("type")
     if not kind:
         return infer_catalog_type(name, dict(properties)) is CatalogType.REST
@@ -205,7 +205,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=by_default)
-        # Check this here too, because a catalog object from the user reads metadata unchecked.
+        # A catalog object that the user passed has read the metadata file without this check.
         refuse_outside([table.metadata_location])
         snapshot, schema = _choose(table, pins)
     except BaseException:
@@ -280,8 +280,9 @@ def _opened(
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
     """Load a table from a catalog.
 
-    ``by_default`` means that the user has not named the catalog. If a SQL catalog then does not
-    have the table, loading is repeated with the catalog name that the database has for the table.
+    Several SQL catalogs can share a database. If the user has not named the catalog
+    (``by_default``), and the default name does not have the table, the name of the catalog that
+    has the table is looked up in the database.
     """
     try:
         return catalog.load_table(name)

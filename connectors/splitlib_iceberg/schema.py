@@ -124,7 +124,7 @@ def filter_columns(schema: Schema) -> tuple[Column, ...]:
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Reject a column whose type changed from or to date, such as from date to timestamp.
+    """Reject a column whose type changed to or from date, for example from date to timestamp.
 
     Such a column may have partition values of both types.
 

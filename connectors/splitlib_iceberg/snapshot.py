@@ -96,7 +96,7 @@ def check_whole(
 
 
 def _missing(manifests: ManifestFiles, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return how far each total in the summary exceeds the list's count, by name of the total."""
+    """Return the totals in the summary that exceed the list's counts, as name and difference."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),

@@ -18,7 +18,7 @@ FRAME_BYTES: Final = 8
 """Size of the length and the checksum together, in bytes."""
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _LENGTH = _CHECKSUM = 4
-# Maximum number of rows in a vector; the second applies if the catalog does not record the number.
+# Maximum number of rows in a vector, and the maximum if the catalog does not record the number.
 # Both limit memory: four stored bytes can stand for 65,536 rows, and each row takes eight bytes of
 # memory.
 _MOST: Final = 1 << 27

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 _TRAILER = struct.Struct("<4sI")  # format name, CRC-32 of all bytes before the trailer
 
-# Field numbers in Arrow's FlatBuffers tables: two of the table Message, and one of RecordBatch.
+# FlatBuffers field numbers: Message.header, Message.custom_metadata, RecordBatch.compression.
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
@@ -41,7 +41,7 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """Raised for bytes that this module did not write. Callers quote its text in their errors."""
+    """Raised for bytes that this module did not write. Callers include its text in their errors."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:

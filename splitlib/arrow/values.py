@@ -70,7 +70,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """Return a regular expression that matches all castable texts of a type, and few others."""
+    """Return a regular expression that matches all texts that can be cast, and few others."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -117,7 +117,7 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
         most = 2 ** (kind.bit_width - signed) - 1
     else:
         return None
-    # This type is wide enough for the limits of any type and for all decimal places.
+    # This type can represent the limits of every target type, and all decimal places of the values.
     wide = values.cast(pa.decimal256(76, values.type.scale))
     whole = pc.trunc(wide)
     inside = pc.and_(
@@ -174,7 +174,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to an Arrow array. Dates and timestamps are units since 1970."""
+    """Convert Python values to an Arrow array. Dates and timestamps are integers since 1970."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -183,7 +183,7 @@ def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether :func:`ordinals` of two types can be compared in place of the values."""
+    """Return whether values of two types can be compared by their :func:`ordinals`."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit)
     return bool(one == other)
@@ -262,7 +262,10 @@ def normal_floats(values: Any) -> Any:
 
 
 def python_value(value: pa.Scalar) -> Any:
-    """Return a scalar's Python value, or text if Python has none (year 10000, nanoseconds)."""
+    """Return a scalar as a Python value, or as text if Python cannot represent it.
+
+    For example, Python has no dates in the year 10000, and no nanoseconds.
+    """
     try:
         return value.as_py()
     except (OverflowError, ValueError):
@@ -382,7 +385,7 @@ def is_instant(kind: pa.DataType) -> bool:
 
 
 def is_east(zone: str) -> bool:
-    """Return whether ``zone`` is ahead of UTC in the last winter that Arrow's rules cover."""
+    """Return whether ``zone`` is ahead of UTC on the last day of Arrow's time zone rules."""
     instant = pa.array([_LAST_KNOWN_DAY], pa.timestamp("s", arrow_zone(zone)))
     ahead = pc.greater(pc.local_timestamp(instant), instant.cast(pa.timestamp("s")))
     return bool(ahead[0].as_py())
@@ -402,7 +405,7 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Return a mask of the times whose wall-clock time in ``zone`` may be an hour off in Arrow.
+    """Return a mask of the times for which Arrow's local time in ``zone`` may be an hour off.
 
     Arrow does not apply daylight saving after the year 2037.
     """
@@ -413,7 +416,7 @@ def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
 
 @lru_cache
 def _has_daylight_saving(zone: str) -> bool:
-    """Return whether ``zone`` has daylight saving in the last year that Arrow's rules cover."""
+    """Return whether ``zone`` has daylight saving in the last year of Arrow's time zone rules."""
     months = [_LAST_KNOWN_DAY.replace(month=month) for month in range(1, 13)]
     instants = pa.array(months, pa.timestamp("s", zone))
     offsets = pc.subtract(pc.local_timestamp(instants), instants.cast(pa.timestamp("s")))

@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split with its file's entry, which is matched with filters that arrive later."""
+    """A split and the entry of its file. Filters that arrive later are matched with this entry."""
 
     split: FileSplit
     origin: SelectedFiles
@@ -207,7 +207,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
 
 
 def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
-    """Group the positions of splits by the schema and fields of the splits' partition values."""
+    """Return the splits' positions, grouped by schema and fields of their partition values."""
     kinds: dict[_Kind, list[int]] = {}
     for position, tracked in enumerate(splits):
         partitions = tracked.origin.partitions

@@ -55,7 +55,7 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """Response when all splits are handed out. Splits of a failed reader may still come back."""
+    """Response when all splits are handed out. If a reader fails, its splits become available."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class ReceivedFilters:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far. Each new filter creates a new object."""
+        """The conjunction of all filters received so far: a new object after each new filter."""
         with self._changed:
             return self._predicate
 
@@ -194,7 +194,7 @@ class DynamicFileEnumerator:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far. Each new filter creates a new object."""
+        """The conjunction of all filters received so far: a new object after each new filter."""
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class DynamicFileEnumerator:
             yield from pipeline.compared_partitions(calls)
 
     def select_partitions(self) -> Iterator[PartitionBatch]:
-        """Yield batches of the partitions that match all filters, with details. Lists no files.
+        """Yield batches of the partitions that match all filters, ready for listing their files.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -292,8 +292,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics of sampled files, which have already shown that reading footers pays
-                off. If it is None, this method reads a sample itself.
+            sample: Statistics of a sample of files, if these have shown that reading the other
+                files' footers is worthwhile. If it is None, this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -334,7 +334,8 @@ class DynamicFileEnumerator:
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
         """Return one mask per item of ``selected``, true for the files that ``predicate`` keeps."""
-        kept: dict[int, pa.BooleanArray] = {}  # many selections have the same batch of partitions
+        # Many items have the same batch of partitions, so each batch is matched only once.
+        kept: dict[int, pa.BooleanArray] = {}
         masks = []
         for some in selected:
             partitions, files = some.partitions, some.files

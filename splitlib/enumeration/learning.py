@@ -75,7 +75,7 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
 
 @lru_cache(maxsize=64)
 def _with_spark_metadata(schema: str | None) -> frozenset[str]:
-    """Return the names of columns that have a default or a field id in Spark's JSON schema."""
+    """Return the names of the columns with a default or a field id, from Spark's JSON schema."""
     fields = [] if schema is None else json.loads(schema)["fields"]
     return frozenset(f["name"] for f in fields if _OF_COLUMNS & (f.get("metadata") or {}).keys())
 
@@ -121,7 +121,7 @@ def learn(
     Args:
         table: The table.
         columns: At least one of the table's :func:`learnable_columns`.
-        files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+        files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         known: The table's statistics so far. New statistics are added to this object.
         config: Settings.
         calls: Worker threads that read the footers in parallel.
@@ -166,7 +166,7 @@ class Sample(NamedTuple):
 
 
 def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
-    """Read the footer statistics of a few files. The arguments are as for :func:`learn`."""
+    """Read the footer statistics of a few files. See :func:`learn` for the arguments."""
     known = KnownStatistics(table, config)
     # The enumeration as a whole has no deadline here, because each footer has its own deadline.
     endless = replace(config, enumeration_deadline_seconds=0)
@@ -176,7 +176,7 @@ def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: Spli
 
 
 def stored_file(files: pa.RecordBatch, row: int) -> StoredFile:
-    """Return the file at index ``row`` of a batch as in :data:`splitlib.model.FILE_SCHEMA`."""
+    """Return the file at index ``row`` of ``files``."""
     return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
 
 
@@ -204,8 +204,8 @@ class FooterStage:
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
-        sample: Statistics of sampled files, which have already shown that reading footers pays off.
-            If it is None, this stage reads a sample itself.
+        sample: Statistics of a sample of files, if these have shown that reading the other files'
+            footers is worthwhile. If it is None, this stage reads a sample itself.
     """
 
     def __init__(

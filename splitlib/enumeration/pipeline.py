@@ -71,7 +71,7 @@ class MatchedPartitions:
         """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # Use the older predicate, because these partitions were not matched with the newer one.
+        # Use this batch's predicate, because only ``later`` was matched with the newer predicate.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
@@ -132,7 +132,7 @@ class Neighbours:
         yield from self._groups(to_end=True)
 
     def put_back(self, uncovered: MatchedPartitions) -> None:
-        """Take back those partitions of the last group that the listing page did not cover."""
+        """Take back partitions that the listing of the last group did not cover."""
         self._rest = uncovered if self._rest is None else uncovered.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
@@ -145,7 +145,7 @@ class Neighbours:
             yield rest.slice(0, length)
 
     def _together(self, matched: MatchedPartitions, files_each: float) -> int:
-        """Return how many leading partitions of ``matched`` form a group."""
+        """Return how many partitions at the start of ``matched`` form a group."""
         if not files_each:
             return min(self._files_per_page, len(matched))
         # A full page does not show whether more files follow, so one entry is left free.
@@ -225,14 +225,14 @@ class ScanPipeline:
         return _Listing(matched, offset, length, task)
 
     def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
-        """Return groups of partitions that one page covers, or None if a page covers only one."""
+        """Return groups of partitions that fit on one page, or None if a page lists only one."""
         page = self._table.files_per_page
         return Neighbours(matching, page, self._tally.files_each) if page else None
 
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield for each listing call a batch, and the offset and maximum length of its part."""
+        """Yield (batch, offset, maximum length) of the partitions to list in each listing call."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)
@@ -272,7 +272,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # empty if all of them were dropped after they were listed
+                    if len(ready):  # empty if all partitions were dropped after the listing
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -395,7 +395,7 @@ class ScanPipeline:
             yield from self._finish(calls, one)
 
     def _pieces(self, uncovered: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
-        """Divide partitions that a listing did not cover into parts for further listings."""
+        """Divide partitions that a listing did not cover into parts, one per additional listing."""
         step = before  # the next page probably covers as many partitions as this one
         groups: Iterable[MatchedPartitions] = [uncovered]
         known = None if uncovered.partitions.has_gaps else self._neighbours(iter([uncovered]))

@@ -123,7 +123,10 @@ class SplitMaker:
             yield SplitsOfFile(row, path, name, splits)
 
     def _partition(self, row: int) -> tuple[str, dict[str, Any]]:
-        """Return the name and values of a partition in the latest batch, cached for its files."""
+        """Return the name and values of a partition in the latest batch.
+
+        The result is cached, because all files of the partition need it.
+        """
         known = self._partitions.get(row)
         if known is None:
             assert self._latest is not None

@@ -61,7 +61,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return all partitions as consecutive ranges, alternately with and without reads."""
+        """Return all partitions as ranges. Ranges with and without read partitions alternate."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -99,7 +99,7 @@ _FILL = 0.95
 
 @dataclass(slots=True)
 class FooterUse:
-    """The use of file footers in one enumeration, for the report."""
+    """How one enumeration used file footers, for the report."""
 
     columns: set[str] = field(default_factory=set)
     """Columns whose footer statistics the filters were checked against, in lower case."""
@@ -138,7 +138,7 @@ class ScanTally:
             return bool(self._gone) or not self._counts.get("partitions_total")
 
     def gone(self, partitions: int) -> None:
-        """Count partitions that the table lost between their listing and their use."""
+        """Count partitions that were dropped from the table after they were listed."""
         with self._lock:
             self._gone += partitions
 
@@ -362,7 +362,7 @@ class ScanTally:
         )
 
     def _plan(self) -> str:
-        """Return a phrase for how partitions were requested, or '' if all of them were listed."""
+        """Return how partitions were requested, such as "by name", or '' if all were listed."""
         with self._lock:
             requested = dict(self._asked_for)
         words = []

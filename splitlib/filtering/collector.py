@@ -32,9 +32,9 @@ class DynamicFilteringDataCollector:
         schema: Key fields, named like the columns of the added batches.
         threshold_bytes: Maximum size of the distinct keys, in bytes; 0 or less means no limit.
         max_values: Maximum number of distinct keys; None means no limit.
-        on_exceed: What to keep above a limit. ``range`` keeps each field's values or, if there are
-            too many, their minimum and maximum. ``all`` keeps nothing, so the filter prunes
-            nothing.
+        on_exceed: Behaviour when a limit is exceeded. ``range`` keeps each field's values or, if
+            there are too many, their minimum and maximum. ``all`` keeps nothing, so the filter
+            prunes nothing.
         null_safe: Whether to keep keys that contain a null, for joins by ``<=>``. Joins by ``=`` do
             not need them.
     """
@@ -70,7 +70,7 @@ class DynamicFilteringDataCollector:
         """Add the keys in one batch. Columns other than the key fields are ignored.
 
         Raises:
-            InvalidFilter: if a field is missing or its type does not convert without loss.
+            InvalidFilter: if a field is missing, or cannot be converted to its type without loss.
         """
         if self._exceeded and not self._values and not self._ranges:
             return

@@ -30,7 +30,7 @@ from splitlib.filtering.domains import (
 )
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 
-# Brackets of the ranges in a serialized domain, by the domain's kind, such as "ranges[)".
+# For each kind of serialized range domain, such as "ranges[)": the brackets of its ranges.
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
 KEY_LIMITS: Final = "filter_threshold_bytes or filter_max_values"
@@ -163,7 +163,7 @@ class DynamicFilteringData:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the filter contains all distinct keys, not only their ranges or nothing."""
+        """Whether the filter contains all distinct keys, and not just ranges or nothing at all."""
         return self._rows is not None
 
     @property
@@ -336,7 +336,7 @@ class DynamicFilteringEvent:
 
 
 def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
-    """Convert one sequence per field to one Arrow column per field.
+    """Convert each field's sequence of values to an Arrow column.
 
     Raises:
         InvalidFilter: if the values do not have a common Arrow type; for a single value, such as a

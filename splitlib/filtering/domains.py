@@ -166,7 +166,7 @@ class ValueDomain:
         return ValueDomain(distinct(self.rows.select(names))) if names else None
 
     def cast(self, schema: pa.Schema) -> ValueDomain:
-        """Return a copy with the field types of ``schema``."""
+        """Return a copy in which each field has its type in ``schema``."""
         return ValueDomain(self.rows.cast(pa.schema([schema.field(name) for name in self.fields])))
 
     def describe(self) -> str:
@@ -214,7 +214,7 @@ class RangeDomain:
         return self if self.field.name in fields else None
 
     def cast(self, schema: pa.Schema) -> RangeDomain:
-        """Return a copy with the field type of ``schema``."""
+        """Return a copy in which the domain's field has its type in ``schema``."""
         field = schema.field(self.field.name)
         return RangeDomain(field, self.ranges.cast(field.type), self.includes_null)
 
@@ -387,13 +387,13 @@ class Ranges:
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """Return the approximate gaps between ranges, or None if the type has no distances."""
+        """Return the approximate gaps between ranges, or None if values cannot be subtracted."""
         numbers = _numbers(pa.concat_arrays([self.lower[1:], self.upper[:-1]]))
         return None if numbers is None else numbers[: len(self) - 1] - numbers[len(self) - 1 :]
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Convert values to floats, approximately. Return None if the type has no distances."""
+    """Convert values to approximate floats. Return None if the values cannot be subtracted."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         # Skip the common prefix of all texts, and read the next 8 bytes of each text as a number.
