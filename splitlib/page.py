@@ -78,7 +78,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 
 def bar(label: str, parts: Iterable[tuple[int, bool, str]]) -> str:
-    """Return a bar as HTML. Each part is a tuple of width, whether it is read, and hover text."""
+    """Return a bar as HTML. Each part is a tuple of width, flag (is read) and tooltip text."""
     cells = "".join(
         f'<i{" class=read" if is_read else ""} style="flex:{width}" title="{text(shown)}"></i>'
         for width, is_read, shown in parts

@@ -132,7 +132,7 @@ def _in_text(text: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """Return the forms of a secret in messages: as is, stripped, escaped or percent-encoded."""
+    """Return the forms that a secret can have in messages, such as escaped or percent-encoded."""
     stripped = secret.strip()
     escaped = ascii(stripped)[1:-1]
     return {secret, stripped, repr(stripped)[1:-1], escaped, quote(stripped, safe="")}

@@ -216,7 +216,7 @@ def load_table(
     spark_conf: Mapping[str, str] = {}
     if spark is None and connector == SESSION:
         connector_class(connector)  # Without PySpark, the error names the package to install.
-        # The active session depends on the thread, and another thread opens the table.
+        # Each thread has its own active session, and another thread opens the table.
         spark = _imported(_ACTIVE_SESSION)()
     if spark is not None:
         spark_conf = _imported(_CONF_OF_SESSION)(spark)

@@ -145,7 +145,7 @@ class FilterUse:
         return self._text("partitions")
 
     def _text(self, partitions: str) -> str:
-        """Return the filter as text. ``partitions`` is the noun that follows the dropped count."""
+        """Return the filter as text. ``partitions`` is the noun for the number of dropped items."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
         fields = f" {', '.join(self.fields)}" if self.fields else ""
@@ -345,7 +345,7 @@ class Report:
             yield f"bytes {size}"
 
     def _strip(self) -> str:
-        """Return the partitions as an HTML bar, with the names of its ends and ranges below."""
+        """Return an HTML bar of the partitions, with the names of its ends and read ranges below."""
         if not self.ranges:
             alone = Count(self.without_joins, self.partitions.total)
             return _bar("partitions", alone if self.partitions.matched is None else self.partitions)

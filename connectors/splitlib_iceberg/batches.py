@@ -136,7 +136,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
 
 
 def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
-    """Return the files as a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    """Return the files as a batch with the schema :data:`splitlib.model.FILE_SCHEMA`."""
     owner = np.concatenate([c.partition for c in chosen])
     unknown = np.zeros(len(owner), np.int64)
     columns = [found["path"], found["size"], pa.array(unknown), pa.array(owner)]

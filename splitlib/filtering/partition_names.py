@@ -1,10 +1,10 @@
 """Compute the names of the partitions that a predicate can keep, so that only these are requested.
 
-In a table with a million partitions, a metastore returns thirty of them by name ten times as fast
-as it lists all. It looks up partitions by the text of their values, so this is safe only if each
-value has one spelling. Plain strings have one spelling. Integers may have several: ``k=05`` and
-``k=5`` are the same value. So for other types, the user or a table property must guarantee that
-there is only one.
+In a table with a million partitions, a metastore returns thirty partitions by name ten times as
+fast as it lists all of them. It looks up partitions by the text of their values. So this is safe
+only if each value is always written in the same way. Plain strings are, but integers may not be:
+``k=05`` and ``k=5`` are the same value. For integers and dates, the user or a table property must
+guarantee that they are.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield tables of the leading partition keys' values that the predicate can keep, as text.
+    """Yield tables of the values, as text, that matching partitions can have in the leading keys.
 
     The first table has as many leading keys as possible. Each following table has one key less.
     Each table has distinct, sorted rows that cover every partition that the predicate can keep.
-    Nothing is yielded if the predicate does not restrict the first key to values with one spelling.
+    Nothing is yielded if the predicate does not restrict the first key to a list of values, or if
+    these can be written in several ways.
 
     Args:
         predicate: The predicate on partitions.
         keys: The partition keys with the table's types.
-        canonical: Whether numbers and dates in partition values are spelled as Spark writes them.
+        canonical: Whether integers and dates in partition values are always written as Spark
+            writes them (``7``, never ``07``).
     """
     found: list[pa.RecordBatch] = []
     for alternative in _alternatives(predicate):
@@ -57,7 +59,8 @@ def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
 
     Args:
         key: The partition key with the table's type.
-        canonical: Whether numbers and dates in partition values are spelled as Spark writes them.
+        canonical: Whether integers and dates in partition values are always written as Spark
+            writes them (``7``, never ``07``).
     """
     if pa.types.is_string(key.type):
         return not key.metadata  # CHAR ignores trailing spaces, a collation may ignore case
@@ -112,7 +115,7 @@ def _combinations(
     """Return all combinations of the leading keys' allowed values, as text, one per row.
 
     The result contains every combination that the predicate keeps, and possibly others. None means
-    that the first key's values are not restricted, have several spellings, or are too many.
+    that the first key's values are not restricted, can be written in several ways, or are too many.
     """
     columns: list[pa.Array] = []
     for key in keys:
@@ -124,7 +127,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the fewest values that a matcher allows for ``key``, or None if none restricts it."""
+    """Return the shortest list of values to which a matcher restricts ``key``, or None."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers
@@ -134,7 +137,7 @@ def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
 
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
-    """Return ``values`` as spelled in the metastore, or None if other spellings may exist."""
+    """Return ``values`` as text, or None if the metastore may contain other texts for them."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     return plain_texts(values)

@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return filters restricted to the ``learnable`` columns, by the index of each filter."""
+        """Return the filters on ``learnable`` columns, without other columns, by filter index."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
@@ -307,8 +307,9 @@ class Predicate:
 def _without_padding(lower: pa.Array) -> pa.Array:
     """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
-    Without its padding, a value may sort below a bound that continues after the value with spaces,
-    or with a character that sorts before the space. So the bound is cut at such a character.
+    Without its padding, a value may sort below the bound: ``a`` sorts below ``a`` followed by a
+    space or a control character. So the bound is cut at the first control character, and trailing
+    spaces are removed.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
@@ -335,7 +336,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
     fields = tuple(field for field in fields if field.source.lower() in matcher.keys)
     own = {field.name.lower() for field in fields if _is_own(field)}
     if len(own) == len(fields) == len(matcher.keys):
-        yield matcher  # the same object, so that its cached ranks are reused
+        yield matcher  # not a copy, so that its cached ranks are reused
         return
     if isinstance(matcher, ValueMatcher):
         columns: dict[str, pa.Array] = {}

@@ -175,11 +175,11 @@ class PartitionFiles:
         self._lock = threading.Lock()
 
     def ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        """Return a partition's handle as a dict, which is a value of type :data:`REF`."""
+        """Return a partition's handle: a dict for a struct of the Arrow type :data:`REF`."""
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:
-        """Return the number that stands for a read format in handles. A new format is added."""
+        """Return a read format's index in the list of formats. New formats are added to the list."""
         with self._lock:
             if form not in self._formats:
                 self._formats.append(form)
@@ -287,7 +287,7 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
     """Convert errors that damaged catalog data causes in the block to ``CorruptMetadata``.
 
     Args:
-        what: Subject of the catalog data for the message, such as ``the table``.
+        what: Object that the catalog data describes, such as ``the table``, for the message.
         catalog: Catalog name for the message.
 
     Raises:

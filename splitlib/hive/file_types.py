@@ -160,7 +160,7 @@ class _Walk:
     def _type(
         self, column: Any, logical: Mapping[str, Any], arrow: pa.DataType
     ) -> tuple[pa.DataType, str | None]:
-        """Return the Arrow type, and Spark's type name if the Arrow type does not determine it."""
+        """Return a column's Arrow type, and its Spark type name if the Arrow type is not enough."""
         physical = column.physical_type
         if physical == "INT96":
             as_time = INT96_AS_TIMESTAMP in self._on

@@ -274,8 +274,8 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # The positions in a row are ascending. So if the first and the last slash of a row lie
-        # inside its name, all slashes of the row do.
+        # Each row has the positions of one name's slashes, in ascending order. So if the first and
+        # the last position lie inside the name, all positions do.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
@@ -340,8 +340,9 @@ class TypedValues(NamedTuple):
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """Parse a partition column's values to the type of ``key``.
 
-    A text value is undecided unless Arrow's parser and Spark's cast give the same value. Values of
-    other types are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
+    Text that Arrow's parser and Spark's cast may parse to different values becomes null, and is
+    marked as undecided. Values of other types are only normalized: CHAR without trailing spaces,
+    0.0 instead of -0.0, one NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)

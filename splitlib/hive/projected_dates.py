@@ -88,7 +88,7 @@ class DateFormat:
         self._text = re.compile("".join(texts), re.ASCII)
 
     def write(self, moment: datetime) -> str:
-        """Format ``moment`` with this pattern. Units that the pattern does not have are cut off."""
+        """Format ``moment`` with this pattern. Units that the pattern does not have are omitted."""
         written = []
         for part in self._parts:
             if isinstance(part, str):

@@ -26,7 +26,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 class Projected(ABC):
-    """The projected values of one partition key, numbered from 0 to ``count - 1``."""
+    """The projected values of one partition key, as a sequence with indexes from 0."""
 
     @property
     @abstractmethod
@@ -35,26 +35,26 @@ class Projected(ABC):
 
     @abstractmethod
     def text(self, number: int) -> str:
-        """Return the partition value with this number, as text."""
+        """Return the partition value at index ``number``, as text."""
 
     def in_location(self, number: int) -> str:
-        """Return the value with this number, as it is written in partition locations."""
+        """Return the value at index ``number``, as it is written in partition locations."""
         return self.text(number)
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function that maps a projected value to its number, and any other value to None.
+        """Function that maps a projected value to its index, and any other value to None.
 
-        This property is None if there is no such function. The number can then only be found by
+        This property is None if there is no such function. The index can then only be found by
         comparing with every projected value.
         """
         return None
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function that maps a number to the projected value, in the key's type.
+        """Function that maps an index to the projected value, in the key's type.
 
-        This property is None unless greater numbers have greater values.
+        This property is None if the mapping is not strictly increasing.
         """
         return None
 
@@ -71,7 +71,7 @@ class EnumProjected(Projected):
         return len(self.texts)
 
     def text(self, number: int) -> str:
-        """Return the partition value with this number, as text."""
+        """Return the partition value at index ``number``, as text."""
         return self.texts[number]
 
 
@@ -93,17 +93,17 @@ class IntegerProjected(Projected):
         return (self.last - self.first) // self.interval + 1
 
     def text(self, number: int) -> str:
-        """Return the partition value with this number, as text."""
+        """Return the partition value at index ``number``, as text."""
         return f"{self.first + number * self.interval:0{self.digits}d}"
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function that maps a value of the key's type to its number. See :class:`Projected`."""
+        """Function that maps a value of the key's type to its index. See :class:`Projected`."""
         return None if self.kind == "other" else self._position
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function that maps a number to a value of the key's type. See :class:`Projected`."""
+        """Function that maps an index to a value of the key's type. See :class:`Projected`."""
         return self._value if self.kind == "integer" else None
 
     def _value(self, number: int) -> int:
@@ -141,7 +141,7 @@ class DateProjected(Projected):
         return number + (self._moment(number) <= self.last)
 
     def text(self, number: int) -> str:
-        """Return the partition value with this number, as text."""
+        """Return the partition value at index ``number``, as text."""
         moment = self._moment(number)
         match self.kind:
             case "date":
@@ -151,17 +151,17 @@ class DateProjected(Projected):
         return self.form.write(moment)
 
     def in_location(self, number: int) -> str:
-        """Return the value with this number, as it is written in partition locations."""
+        """Return the value at index ``number``, as it is written in partition locations."""
         return self.form.write(self._moment(number))
 
     @property
     def position(self) -> Callable[[Any], int | None] | None:
-        """Function that maps a value of the key's type to its number. See :class:`Projected`."""
+        """Function that maps a value of the key's type to its index. See :class:`Projected`."""
         return self._position if self.kind in ("date", "text") else None
 
     @property
     def value(self) -> Callable[[int], Any] | None:
-        """Function that maps a number to a value of the key's type. See :class:`Projected`."""
+        """Function that maps an index to a value of the key's type. See :class:`Projected`."""
         return (lambda number: self._moment(number).date()) if self.kind == "date" else None
 
     @property
@@ -197,7 +197,7 @@ class InjectedProjected(Projected):
         return len(self.texts)
 
     def text(self, number: int) -> str:
-        """Return the partition value with this number, as text."""
+        """Return the partition value at index ``number``, as text."""
         return self.texts[number]
 
 

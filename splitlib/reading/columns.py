@@ -32,14 +32,14 @@ returns a dict from each wanted name that the file has to the column's name in t
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-    """Find columns by name, ignoring case. The result is as in :func:`found_columns`."""
+    """Find columns by name, as :func:`found_columns` does."""
     return found_columns(stored.names, [field.name for field in wanted])
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """Return a dict from the wanted names that the file has to the names in the file.
+    """Return a dict that maps the name of each wanted column to its name in the file.
 
-    Names are compared ignoring case.
+    Names are compared ignoring case. Columns that the file does not have are left out.
 
     Raises:
         UnsupportedTable: if two columns in the file match the same wanted column.
@@ -220,7 +220,9 @@ class ByFieldId:
         self._names = names
 
     def __call__(self, stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
-        """Return a dict from the wanted names that the file has to the names in the file.
+        """Return a dict that maps the name of each wanted column to its name in the file.
+
+        Columns that the file does not have are left out.
 
         Raises:
             UnsupportedTable: if the file has no field ids, or if fields inside a column have

@@ -124,7 +124,8 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls when an enumeration ends: enough for most listings, yet unnoticed.
+# Time to wait for running calls when an enumeration ends, in seconds. Most listings end in this
+# time, and users do not notice such a short delay.
 TIDY_SECONDS = 0.2
 # Timeout that means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
@@ -159,7 +160,7 @@ class Task(Generic[T]):
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
-        self._context = copy_context()  # includes the caller's allowed storage locations
+        self._context = copy_context()  # has the caller's allowed storage locations
 
     def run(self) -> None:
         """Do the work and store its result or error, unless the task was already abandoned."""

@@ -1,8 +1,8 @@
 """Convert files that Arrow would read differently from Spark, and convert filters to expressions.
 
 Arrow's own readers find columns by name, cast them by Arrow's rules, and do not apply delete files.
-If this would give other rows than Spark's readers, :mod:`splitlib.reading` reads the file. Arrow
-then gets the rows as a file in Arrow's IPC format.
+If their rows would differ from those of Spark's readers, :mod:`splitlib.reading` reads the file.
+Arrow then gets the rows as a file in Arrow's IPC format.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     @cached_property
     def filesystem(self) -> fs.PyFileSystem:
-        """A pyarrow filesystem for these files, which calls this handler."""
+        """A pyarrow filesystem for these files. It calls the methods of this object."""
         return fs.PyFileSystem(self)
 
     def add(self, split: FileSplit) -> str:
@@ -270,7 +270,7 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
 
 
 def _comparable(column: pa.Field) -> pc.Expression:
-    """Return an expression for a column's values, normalized like keys by ``comparable``."""
+    """Return an expression that normalizes a column's values as ``comparable`` normalizes keys."""
     field = pc.field(column.name)
     if pa.types.is_floating(column.type):
         # The sum turns -0.0 into 0.0. It also keeps Arrow from skipping row groups by the column's

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# A row limit that keeps all rows. Below a limit, DuckDB passes column selections to Arrow, but no
-# conditions.
+# A row limit that keeps all rows. If a relation has a limit, DuckDB passes column selections to
+# Arrow, but no conditions.
 _ALL_ROWS = 2**63 - 1
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 # shortened, which makes them less tight.
 _LONGEST: Final = 64
 
-# Spark may convert dates and timestamps before these from the Julian calendar, depending on session
-# settings. So earlier bounds are treated as unknown, whichever program wrote the file.
+# First date and first time for which bounds are used. Depending on session settings, Spark may
+# convert earlier values from the Julian calendar. So earlier bounds are treated as unknown,
+# whichever program wrote the file.
 _SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
 _SAME_INSTANTS: Final = -2_208_988_800  # 1900-01-01, in seconds since the epoch
 
@@ -273,9 +274,10 @@ def _date(low: int, high: int) -> tuple[Bound, Bound]:
 
 
 def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
-    """Return both bounds, but None in place of a bound below ``first``.
+    """Return both bounds, with None in place of a bound below ``first``.
 
-    Calendar conversion never moves a value across ``first``, so the other bound stays valid.
+    If only one bound is below ``first``, the other bound stays valid, because calendar conversion
+    never moves a value across ``first``.
     """
     return low if low >= first else None, high if high >= first else None
 
@@ -337,7 +339,7 @@ def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
 
 
 def _after(text: str) -> str | None:
-    """Return a string greater than all that start with ``text``, or None if there is none."""
+    """Return a string greater than all strings that start with ``text``, or None."""
     for end in range(len(text), 0, -1):
         code = ord(text[end - 1])
         if code < 0x10FFFF:

@@ -178,9 +178,9 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
 
 
 def overlap(files: FileGroups) -> float:
-    """Return how much the bounds overlap, for the column with the least :func:`overlap_of`.
+    """Return how much the row groups' bounds overlap, in the column where they overlap least.
 
-    Row groups without values are ignored.
+    See :func:`overlap_of`. Row groups without values are ignored.
     """
     of_columns = (lists.flatten() for lists in files.columns.values())
     groups = [one.filter(pc.fill_null(one.field("has_value"), True)) for one in of_columns]

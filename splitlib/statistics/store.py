@@ -78,8 +78,8 @@ class StatisticsStore:
     Args:
         most_bytes: Maximum size of the content, in bytes.
         clock: Function that returns the time in seconds since the epoch.
-        keeps_young: Whether to also keep statistics of files so young that another file could
-            replace them unnoticed.
+        keeps_young: Whether to also keep statistics of files that were written a moment ago, and
+            so could be replaced unnoticed.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class StatisticsStore:
             return self._loaded.get(column, frozenset())
 
     def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
-        """Record that a column's saved files were loaded, until its statistics are dropped."""
+        """Record that saved files were loaded. Dropping the column's statistics ends the record."""
         with self.lock:
             self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
 

@@ -108,7 +108,7 @@ class AzureSettings:
 
     @classmethod
     def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
-        """Create settings from PyIceberg properties, or empty ones if adlfs cannot express them."""
+        """Create settings from PyIceberg properties, or empty settings if adlfs lacks an option."""
         if properties.get("adls.token") or properties.get("adls.credential"):
             return cls()
         found: dict[str, Any] = {n: properties.get(f"adls.{n.replace('_', '-')}") for n in _NAMES}

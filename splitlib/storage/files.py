@@ -50,7 +50,7 @@ def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
-    """Convert (partition index, file) pairs to a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    """Convert (partition index, file) pairs to a batch with the schema ``FILE_SCHEMA``."""
     rows = [(f.path, f.size, f.modified, partition) for partition, f in files]
     columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, FILE_SCHEMA, strict=True)]
@@ -60,7 +60,7 @@ def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
 def of_directories(
     files: pa.Table, rows: Mapping[str, int], locations: Sequence[str], below: bool
 ) -> pa.RecordBatch:
-    """Return a batch of the listed files that are in the directories ``rows``.
+    """Return the listed files that are in the directories ``rows``, as a batch.
 
     Args:
         files: Listed files, with columns ``path``, ``size`` and ``modified``. Files in other

@@ -219,7 +219,7 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all possible meanings of a location. For allowed prefixes, only the first is used."""
+    """Return all possible meanings of a location. An allowed prefix has only the first meaning."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:
@@ -258,7 +258,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Normalize a URI's host or bucket, so that different spellings of a store become equal."""
+    """Normalize a URI's host or bucket, so that all its forms for the same store become equal."""
     container, at, host = authority.rpartition("@")
     if scheme == "abfss" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)

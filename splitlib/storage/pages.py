@@ -97,7 +97,7 @@ FLAT: Final = StoreKind()
 
 
 class StoreOf(Protocol):
-    """Function that creates the lister of a bucket: an obstore store or a `ShownPages`."""
+    """Function that creates the object to list a bucket with: an obstore store or `ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store for ``bucket``."""
@@ -115,7 +115,7 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return at least 1,000 objects below a directory with keys after ``after``, or all."""
+        """Return all objects below a directory with keys after ``after``, or at least 1,000."""
 
 
 class Confirmation(Protocol):

@@ -75,7 +75,7 @@ def _answer(fs: Any, bucket: str, **parameters: Any) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **parameters)
     except FileNotFoundError as error:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
-    if "IsTruncated" not in answer:  # S3 always sends it
+    if "IsTruncated" not in answer:  # S3 always sends this field
         raise no_listing(f"s3://{bucket}")
     return answer
 

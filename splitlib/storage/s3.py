@@ -131,7 +131,7 @@ class S3Settings:
 
     @classmethod
     def from_pyiceberg(cls, properties: Mapping[str, Any]) -> Self:
-        """Create settings from PyIceberg properties, or empty ones if s3fs cannot express them."""
+        """Create settings from PyIceberg properties, or empty settings if s3fs lacks an option."""
         given = {name: value for name, value in properties.items() if value}
         if any(_NOT_BY_KEYS.fullmatch(name) for name in given):
             return cls()
