@@ -50,7 +50,7 @@ def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
-    """Reject partition values that are neither text nor have their column's type in ``columns``.
+    """Reject partition values unless they are text, or have their column's type in ``columns``.
 
     Raises:
         CorruptMetadata: if a value has another type; the error names the partition key.

@@ -65,7 +65,7 @@ def redact(text: str) -> str:
     text = without_credentials(text)
     with _lock:
         known = list(_known)
-    for secret in sorted(known, key=len, reverse=True):  # A secret may be a prefix of another.
+    for secret in sorted(known, key=len, reverse=True):  # One secret may contain another.
         text = text.replace(secret, _MASK)
     return text
 

@@ -345,7 +345,7 @@ class Report:
             yield f"bytes {size}"
 
     def _strip(self) -> str:
-        """Return an HTML bar of the partitions, with the names of its ends and read ranges below."""
+        """Return the partitions as an HTML bar. The names of its ends and read ranges are below."""
         if not self.ranges:
             alone = Count(self.without_joins, self.partitions.total)
             return _bar("partitions", alone if self.partitions.matched is None else self.partitions)

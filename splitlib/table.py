@@ -220,7 +220,8 @@ class Table:
             check_listed_in_part(batches)
             refuse_outside(_paths(batches))
             if self.metadata.snapshot_id is not None:
-                return batches  # A file that manifests list twice must be read twice.
+                # A snapshot may contain a file twice. The file is then read twice.
+                return batches
             return files_once(batches)
 
         return self._call(find, config)

@@ -187,7 +187,7 @@ class FilesConnector(Connector):
 
 
 def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
-    """Reject ``partition_schema`` if it lacks a key that the first file's directories have.
+    """Reject ``partition_schema`` if it lacks a key from the path of the first file.
 
     Raises:
         ConfigError: if a key is missing. Case is ignored, as in Spark.

@@ -50,7 +50,7 @@ def table_metadata(table: Any) -> TableMetadata:
     """Convert a Thrift ``Table`` to splitlib's table metadata.
 
     Raises:
-        UnsupportedTable: for a table in which splitlib may not find the same rows as Spark.
+        UnsupportedTable: if splitlib might return different rows than Spark for this table.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     with readable_metadata("the table"):
@@ -206,7 +206,7 @@ class HiveConnector(Connector):
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the existing partitions with the given key values, including their details."""
+        """Yield the existing partitions whose key values are a row of ``values``, with details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
         # Sort partitions in the order in which an object store lists their directories.

@@ -22,7 +22,7 @@ from thrift.Thrift import TType
 # Header of a list field: field type, field number, element type, number of elements.
 _LIST: Final = struct.Struct(">bhbi")
 _LENGTH: Final = 4
-# Maximum length of one string in bytes, below the limit of Arrow's 32-bit offsets.
+# Maximum length of one string in bytes. Arrow's 32-bit offsets allow at most twice this length.
 _MOST_BYTES: Final = 2**30
 
 

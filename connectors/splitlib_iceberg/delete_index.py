@@ -23,7 +23,7 @@ from splitlib_iceberg.manifest_contents import refusal
 from splitlib_iceberg.manifests import Entries
 from splitlib_iceberg.partition_specs import Spec
 
-# Reserved field id of the column with the data file's path in a position delete file.
+# Reserved field id of the column ``file_path`` in position delete files.
 _FILE_PATH = 2147483546
 
 

@@ -19,7 +19,7 @@ _TRAILER = struct.Struct("<4sI")  # format name, CRC-32 of all bytes before the 
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
-# Types of the batches that splitlib writes: no dictionaries, views, unions or run-end encoding.
+# Column types that splitlib writes: no dictionaries, views, unions or run-end encoding.
 _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_null,
     pa.types.is_boolean,

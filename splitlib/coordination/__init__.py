@@ -1,4 +1,4 @@
-"""Distribute splits to many readers, while files are still listed and filters still arrive.
+"""Distribute splits to many readers while files are being listed and filters are arriving.
 
 ``prefetch`` enumerates splits in a thread, ahead of the readers. The ``coordinator`` hands these
 splits to readers, in an order that one of the ``assigners`` chooses. ``checkpoint`` serializes the

@@ -70,7 +70,7 @@ class PartitionRanges:
         return tuple(ranges)
 
     def _append(self, cells: Iterable[_Cell]) -> None:
-        """Append cells. A cell is joined with the previous one if both together fit into one."""
+        """Append cells. Join adjacent cells that together have at most ``_width`` partitions."""
         for cell in cells:
             if self._cells and self._cells[-1].total + cell.total <= self._width:
                 self._cells[-1] = self._cells[-1].joined(cell)

@@ -58,8 +58,8 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # Below the limits, this list has one table with all fields. Above a limit, it has a table
-        # with one field for each field whose values are still within the limits.
+        # If no limit is exceeded, this list has one table with all fields. Otherwise, it has a
+        # table with one field for each field whose values are still within the limits.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []

@@ -1,9 +1,10 @@
 """Join keys as filtering data: distinct values, ranges, or only a marker for too many keys.
 
-Filtering data consists of domains, which are conditions on fields, combined with AND. Below the
-size limit, one :class:`ValueDomain` contains all keys as tuples. Above the limit, each field has
-its own domain: a :class:`ValueDomain` if it has few values, or a :class:`RangeDomain` if its type
-has an order. Other fields have no domain. Data without domains is the marker, which prunes nothing.
+Filtering data consists of domains, which are conditions on fields, combined with AND. If the keys
+are within the size limit, one :class:`ValueDomain` contains all of them as tuples. Otherwise, each
+field has its own domain: a :class:`ValueDomain` if it has few values, or a :class:`RangeDomain` if
+its type has an order. Other fields have no domain. Data without domains is the marker for too many
+keys, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class DynamicFilteringData:
 
     @classmethod
     def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
-        """Make the filter that stands for too many keys. It matches all tuples."""
+        """Make a filter for keys that are too many to keep. It matches all tuples."""
         return cls(plain_schema(schema), [], exceeds_threshold=True)
 
     @property

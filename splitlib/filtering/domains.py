@@ -336,7 +336,7 @@ class Ranges:
     def at_most(self, number: int) -> Self:
         """Return a copy with at most ``number`` ranges. Ranges with small gaps are merged.
 
-        If the type has no distances between values, groups of about equally many ranges are merged.
+        If the values cannot be subtracted, groups of about equally many ranges are merged.
 
         Args:
             number: Maximum number of ranges, at least 1.

@@ -249,8 +249,8 @@ class ValueMatcher:
     ) -> None:
         """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
 
-        If each column were checked alone, a file would be kept whose bounds fit only the values of
-        different tuples.
+        Checking each column alone would also keep files where one tuple fits the bounds of one
+        column, and another tuple fits the bounds of another column.
         """
         left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():

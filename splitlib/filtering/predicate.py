@@ -29,7 +29,7 @@ _COLLATED: Final = (
 
 
 class PartitionFilter(Protocol):
-    """A condition on partition values other than join keys, such as that of a WHERE clause."""
+    """A condition on partition values that does not consist of join keys, as in a WHERE clause."""
 
     @property
     def fields(self) -> tuple[str, ...]:

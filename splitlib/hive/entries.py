@@ -179,7 +179,7 @@ class PartitionFiles:
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:
-        """Return a read format's index in the list of formats. New formats are added to the list."""
+        """Return a read format's index in the list of formats. Unknown formats are added to it."""
         with self._lock:
             if form not in self._formats:
                 self._formats.append(form)

@@ -26,7 +26,7 @@ from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
-# Options of Spark's Parquet source that change the values read.
+# Options of Spark's Parquet source that change the values that Spark reads.
 _CALENDARS = ("datetimerebasemode", "int96rebasemode")
 
 
