@@ -404,7 +404,9 @@ def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
     """Raise an error unless ``found`` has the same files as ``files``, so that no rows are lost."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
-        raise CorruptMetadata(f"The column names are not those of the {len(files)} given files.")
+        raise CorruptMetadata(
+            f"The column names are for files other than the {len(files)} requested files."
+        )
 
 
 def _places(files: FileBatch) -> Iterator[tuple[str, int]]:

@@ -165,7 +165,7 @@ class FilesConnector(Connector):
         others = paths.filter(pc.greater(found, above + keys))
         if len(others):
             raise SourceError(
-                f"File {others[0].as_py()!r} is in directories of more partition keys than "
+                f"The path of file {others[0].as_py()!r} has more partition keys than "
                 f"{', '.join(self._metadata.partition_keys)}.",
                 hint="move it away, or give the right partition_schema.",
             )
@@ -234,7 +234,7 @@ def _storage(options: Mapping[str, Any]) -> Storage:
     if glob is None:
         return Storage(given)
     if not isinstance(glob, str) or not glob or "/" in glob:
-        raise ConfigError(f"path_glob is a pattern for names of files, not {glob!r}.")
+        raise ConfigError(f"path_glob must be a pattern for file names, not {glob!r}.")
     return GlobbedStorage(given, glob)
 
 

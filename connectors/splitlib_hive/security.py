@@ -145,7 +145,8 @@ def refused(address: object, error: ssl.SSLError) -> Exception:
     if isinstance(error, ssl.SSLCertVerificationError):
         return SourceError(
             f"The certificate of {address} is not trusted: {error.verify_message}.",
-            hint="pass the certificate of its authority as tls_ca, and the host as in it.",
+            hint="pass the authority's certificate as tls_ca, and use the host name from the "
+            "metastore's certificate.",
         )
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason or "certificate" in reason:
@@ -156,7 +157,7 @@ def refused(address: object, error: ssl.SSLError) -> Exception:
     return SourceError(
         f"TLS with {address} failed: {reason}.",
         hint="pass tls_certificate and tls_key if it requires a client certificate; leave out the "
-        "options of TLS if it does not use TLS.",
+        "TLS options if it does not use TLS.",
     )
 
 

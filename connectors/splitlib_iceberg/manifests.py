@@ -156,8 +156,8 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
             found += 1
             if most is not None and found > most + _FEW:
                 raise CorruptMetadata(
-                    f"The manifest {manifest.manifest_path} has more than {found} files, its list "
-                    f"says {most}."
+                    f"The manifest {manifest.manifest_path} has more than {found} files, but the "
+                    f"manifest list counts {most}."
                 )
 
 

@@ -229,8 +229,8 @@ class PartitionFiles:
         below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
         if len(below):
             raise UnsupportedTable(
-                f"File {below[0].as_py()!r} lies in a directory below its partition, where Spark "
-                "fails and Hive on Tez reads it.",
+                f"File {below[0].as_py()!r} lies in a directory below its partition. Hive on Tez "
+                "reads such files, but Spark raises an error.",
                 hint="move it up, or query the table with splitlib.sql in a session that sets "
                 "mapreduce.input.fileinputformat.input.dir.recursive.",
             )

@@ -366,8 +366,8 @@ class Projection:
         self._literals, self._places = pieces[::2], [each.lower() for each in pieces[1::2]]
         if set(self._places) != set(self._properties):
             raise _no_location(
-                f"{_TEMPLATE} {template!r} does not have a placeholder for each partition key "
-                "and no others."
+                f"{_TEMPLATE} {template!r} must have a placeholder for each partition key, and no "
+                "other placeholders."
             )
 
     def values(self, now: datetime) -> list[Projected]:

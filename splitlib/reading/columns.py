@@ -159,7 +159,9 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
     names = found_columns([f.name for f in array.type], [f.name for f in target])
     if not names:
         # Some Spark versions return a null struct here, others a struct with null fields.
-        raise UnsupportedTable(f"The file's {array.type} has no field of {target}.", hint=NATIVE)
+        raise UnsupportedTable(
+            f"The file's {array.type} has none of the fields of {target}.", hint=NATIVE
+        )
     children = [
         fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
         if f.name in names
