@@ -5,13 +5,13 @@
     SplitlibError
     ├── ConfigError            (ValueError)         an unknown setting, or a value out of range
     ├── InvalidFilter          (ValueError)         corrupt or unsupported filtering data
-    ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or another scan's
+    ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or one from another scan
     ├── NonDeterministicDimension (ValueError)      a dimension whose rows may change
     ├── ConnectorNotFound      (LookupError)        no connector has that name
     ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
     ├── TableNotFound          (LookupError)        the catalog has no such table
     ├── SnapshotNotFound       (LookupError)        the table has no such snapshot, branch or tag
-    ├── UnsupportedTable       (ValueError)         reading the table could give wrong rows
+    ├── UnsupportedTable       (ValueError)         reading the table could return wrong rows
     ├── CorruptMetadata        (ValueError)         the catalog's metadata of the table is damaged
     ├── TooManyPartitions      (ValueError)         more than ``max_partitions`` match
     ├── MissingPartition       (FileNotFoundError)  a partition's directory does not exist
@@ -203,7 +203,7 @@ class SnapshotNotFound(SplitlibError, LookupError):
 
 
 class UnsupportedTable(SplitlibError, ValueError):
-    """Reading the table could give wrong rows, so opening it raises this error."""
+    """Reading the table could return wrong rows, so opening it raises this error."""
 
 
 class CorruptMetadata(SplitlibError, ValueError):

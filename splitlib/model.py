@@ -357,8 +357,8 @@ class FileBatch:
     """Data files of one or more partitions, all read in the same way.
 
     Attributes:
-        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is a plain absolute path for a local
-            file, or a URI as Hadoop's ``Path`` writes it, not percent-encoded. ``size`` is
+        files: Rows with the schema :data:`FILE_SCHEMA`. ``path`` is a plain absolute path for a
+            local file, or a URI as Hadoop's ``Path`` writes it, not percent-encoded. ``size`` is
             the exact length in bytes. ``modified`` is in milliseconds since the epoch; 0 means
             unknown. ``partition`` is the row of the file's partition in the batch that was listed.
         read_format: How to read all of these files.

@@ -23,7 +23,7 @@ from splitlib_files.walk import Walk, has_files
 # Number of directories that are listed in parallel.
 _THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
-# Name and advice for each table format, by the hidden directory that identifies the format.
+# Hidden directories that identify table formats, with each format's name and advice for users.
 _LOGS = {
     "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),

@@ -30,8 +30,8 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
     """Read the list of strings at the start of a response, as undecoded bytes.
 
     Args:
-        transport: Thrift transport with the buffer of Thrift's C decoders
-            (``CReadableTransport``). After the call, it is positioned at the next field.
+        transport: Thrift transport that Thrift's C decoders can read (``CReadableTransport``).
+            After the call, its position is at the next field.
 
     Returns:
         The strings. If the response starts with anything else, such as an error, the result is

@@ -25,7 +25,8 @@ from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
 
 # A partition's handle is a list with one integer per file of the partition. The upper bits of this
-# integer are the manifest's number, the lower 32 bits the file's row in that manifest.
+# integer are the manifest's index in the manifest list. The lower 32 bits are the file's row in the
+# manifest.
 _ROW_BITS = 32
 _ROW_MASK = (1 << _ROW_BITS) - 1
 

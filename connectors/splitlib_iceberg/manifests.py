@@ -36,8 +36,8 @@ _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
 _ROOT = -1  # PyIceberg's field id for the top-level record
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
-# Positions of the fields in a manifest entry and in its data file, by the names that Iceberg's
-# specification gives them.
+# Positions of the fields in a manifest entry and in its data file, by their names in Iceberg's
+# specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _FEW = 1000

@@ -86,7 +86,7 @@ def _mapped(
 
 
 def _children(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
-    """Yield a type's nested fields, each with the name that name mappings use for it."""
+    """Yield a type's nested fields, each with its name in name mappings."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield field.name, field

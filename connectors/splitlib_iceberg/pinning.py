@@ -38,9 +38,9 @@ _UNNAMED = "default"
 
 
 def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
-    """Load a catalog like ``pyiceberg.catalog.load_catalog``.
+    """Load a catalog, as ``pyiceberg.catalog.load_catalog`` does.
 
-    The size of a REST catalog's responses is limited.
+    In addition, the size of a REST catalog's responses is limited.
     """
     config = getattr(pyiceberg.catalog, "_ENV_CONFIG", None) or Config()
     name_or_default = name or config.get_default_catalog_name()

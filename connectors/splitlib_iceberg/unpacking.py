@@ -255,7 +255,7 @@ def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
     """Read a deletion vector, and return the positions of deleted rows in ascending order.
 
-    Only the vector's own bytes of the file are read.
+    Only the bytes of the vector are read, not the whole file.
 
     Raises:
         CorruptMetadata: if the bytes are not a valid vector, or the number of rows in the vector

@@ -17,12 +17,12 @@ from splitlib.model import FIELD_ID
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES: Final = 8
-# Number of bytes to read first, the same as in Arrow. Most footers are smaller.
+# Number of bytes to read first. Arrow uses the same number. Most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
 
 
 def read_schema(file: Any) -> pa.Schema:
-    """Read the Arrow schema from the footer of a Parquet file, including its metadata.
+    """Read the Arrow schema from the footer of a Parquet file, including the schema's metadata.
 
     Args:
         file: File object that is open for reading, with ``seek`` and ``read``.

@@ -70,7 +70,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """Return a regular expression that matches all texts that can be cast, and few others."""
+    """Return a regular expression for the texts that can be cast to ``kind``, and few others."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -174,7 +174,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to an Arrow array. Dates and timestamps are integers since 1970."""
+    """Convert Python values to an Arrow array. Dates are days, timestamps are units since 1970."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -338,7 +338,7 @@ def arrow_zone(zone: str) -> str:
     if offset is not None:
         sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
         names = [f"{sign}{hours:02}:{minutes:02}"]
-        if not minutes:  # Older Arrow needs an Etc/GMT name, whose sign is reversed.
+        if not minutes:  # Older versions need Etc/GMT names, whose sign is reversed.
             names.append(f"Etc/GMT{'-' if sign == '+' else '+'}{hours}")
     for known in names:
         try:

@@ -382,7 +382,7 @@ class FooterStage:
             yield selected
 
     def _groups(self, pending: _Pending) -> FileGroups:
-        """Return the row groups of the files, and store those that were just read."""
+        """Return the row groups of the files, and keep the statistics that were just read."""
         rows = sorted(pending.read)
         if not rows:
             return pending.known

@@ -154,7 +154,7 @@ class DynamicFilteringData:
 
     @classmethod
     def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
-        """Make a filter for keys that are too many to keep. It matches all tuples."""
+        """Make a filter for a join with too many keys. It matches all tuples."""
         return cls(plain_schema(schema), [], exceeds_threshold=True)
 
     @property

@@ -1,7 +1,8 @@
 """Match one filter with the values of many partitions, or the statistics of many files.
 
 Join keys are first converted to the partition key's type. This is done only if Spark's
-``fact.k = dim.k`` is true exactly for equal converted values. Other pairs of types prune nothing.
+``fact.k = dim.k`` is true exactly when the converted values are equal. Other pairs of types prune
+nothing.
 Some keys have no equal value in the partition key's type, and so match no partition: a number out
 of range, a fraction for an integer key, or a time other than midnight for a date key.
 """

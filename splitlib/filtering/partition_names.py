@@ -4,7 +4,7 @@ In a table with a million partitions, a metastore returns thirty partitions by n
 fast as it lists all of them. It looks up partitions by the text of their values. So this is safe
 only if each value is always written in the same way. Plain strings are, but integers may not be:
 ``k=05`` and ``k=5`` are the same value. For integers and dates, the user or a table property must
-guarantee that they are.
+guarantee this.
 """
 
 from __future__ import annotations

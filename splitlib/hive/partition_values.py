@@ -127,7 +127,7 @@ def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
 
 
 def _parametrised(name: str, written: list[str]) -> pa.DataType | None:
-    # `\s` and `int` would accept different Unicode spaces.
+    # List the spaces instead of using `\s`, which does not match the same Unicode spaces as `int`.
     if not all(re.fullmatch(r"[ \t\r\n]*[0-9]{1,9}[ \t\r\n]*", number) for number in written):
         return None
     match name, [int(number) for number in written]:

@@ -1,8 +1,8 @@
 """Convert columns of a file to the table's types, as Spark's own readers do.
 
-A file may be older than its table: columns may be missing, or have a name in another case or a
-narrower type. Only the conversions of Spark's Parquet reader are supported. Any other difference is
-an error.
+A file may be older than its table: columns may be missing, their names may differ in case, and
+their types may be narrower. Only the conversions of Spark's Parquet reader are supported. Any other
+difference is an error.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Task(Generic[T]):
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
-        self._context = copy_context()  # has the caller's allowed storage locations
+        self._context = copy_context()  # contains the caller's allowed storage locations
 
     def run(self) -> None:
         """Do the work and store its result or error, unless the task was already abandoned."""

@@ -166,7 +166,7 @@ def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArr
     """Return the rows for :meth:`SavedColumn.save`: one for each file with known row groups.
 
     Args:
-        files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+        files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         groups: One column's row groups, a list per file; null means unknown.
         old: Mask of the files whose statistics can be kept, from :meth:`StatisticsStore.add`.
     """

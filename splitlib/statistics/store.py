@@ -116,7 +116,7 @@ class StatisticsStore:
 
         Args:
             columns: Table columns.
-            files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+            files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         """
         wanted = self._identified(files)
         found = {}
@@ -135,7 +135,7 @@ class StatisticsStore:
 
         Args:
             columns: Table columns.
-            files: Files as in :data:`splitlib.model.FILE_SCHEMA`.
+            files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
             groups: Row groups by column, as in :attr:`FileGroups.columns`.
 
         Returns:
@@ -170,7 +170,7 @@ class StatisticsStore:
             return self._loaded.get(column, frozenset())
 
     def add_loaded(self, column: ColumnKey, paths: Iterable[str]) -> None:
-        """Record that saved files were loaded. Dropping the column's statistics ends the record."""
+        """Record that saved files were loaded, until the column's statistics are dropped."""
         with self.lock:
             self._loaded[column] = self._loaded.get(column, frozenset()).union(paths)
 

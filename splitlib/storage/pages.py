@@ -97,7 +97,7 @@ FLAT: Final = StoreKind()
 
 
 class StoreOf(Protocol):
-    """Function that creates the object to list a bucket with: an obstore store or `ShownPages`."""
+    """Function that creates an obstore store or a `ShownPages`, which lists a bucket."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store for ``bucket``."""
@@ -115,7 +115,7 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return all objects below a directory with keys after ``after``, or at least 1,000."""
+        """Return all objects below a directory after key ``after``, or the first 1,000 or more."""
 
 
 class Confirmation(Protocol):

@@ -75,7 +75,7 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return all objects below a directory with keys after ``after``, or at least 1,000."""
+        """Return all objects below a directory after key ``after``, or the first 1,000 or more."""
         keys = _Keys()
         # A server may return fewer keys than requested even if more keys follow.
         for page in self._pages(directory, **{"start-after": after}):

@@ -30,7 +30,7 @@ from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
-# Name suffix of S3 directory buckets. S3 lists their keys in no order, and always from the start.
+# Name suffix of S3 directory buckets. S3 lists their keys unordered, and always from the start.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in a call that lists several directories per page.
 _BUCKETS = 4
@@ -104,8 +104,8 @@ class Storage:
             below: Whether to include files in subdirectories.
 
         Returns:
-            Files as in :data:`splitlib.model.FILE_SCHEMA`, where ``partition`` is the directory's
-            index in ``locations``, and the number of requests.
+            The files, with the columns of :data:`splitlib.model.FILE_SCHEMA`, and the number of
+            requests. ``partition`` is the directory's index in ``locations``.
 
         Raises:
             MissingPartition: if a directory does not exist.
@@ -285,7 +285,7 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return the lister for all locations, and each location's index by bucket and path.
+        """Return the object that lists the locations, and their indexes by bucket and path.
 
         An example of the indexes is ``{"bucket": {"sales/day=1/": 0}}``.
         """
