@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
@@ -190,6 +191,35 @@ class SplitConfig:
         """
         resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
         return cls(**{setting.name: setting.value for setting in resolved})
+
+
+@cache  # Few programs need it, and it takes longer to compile than all else here.
+def _advice() -> re.Pattern[str]:
+    """Return a pattern for advice on a setting in a hint or report, in each form that texts use."""
+    names = "|".join(_names())
+    return re.compile(
+        rf"(?<![\w-])(?P<use>[Ss]et )(?P<set>{names}) to '?(?P<to>\w+)'?"
+        rf"|(?<=[Rr]aise )(?P<raise>{names})\b"
+        rf"|(?<![\w.(-])(?P<argument>{names})='(?P<value>\w+)'"
+    )
+
+
+def respelled(text: str, spelling: Callable[[str, str | None], str]) -> str:
+    """Return a hint or a line of a report, with advice on settings as a user would write it.
+
+    Args:
+        text: The text. Advice has the form ``raise max_partitions``, ``set spark_scan to 'auto'``
+            or ``spark_scan='auto'``.
+        spelling: Function that returns the spelling of a setting, from its name and its new value,
+            which is None if the text does not name one.
+    """
+
+    def of(found: re.Match[str]) -> str:
+        name = found["set"] or found["raise"] or found["argument"]
+        verb = {"s": "use ", "S": "Use "}[found["use"][0]] if found["use"] else ""
+        return verb + spelling(name, found["to"] or found["value"])
+
+    return _advice().sub(of, text)
 
 
 # help() shows the class docstring but not the metadata of fields, so add the field docs to it.

@@ -6,7 +6,7 @@ A report on a query contains a report on each of its scans. :meth:`Report.__str_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
@@ -354,6 +354,30 @@ class Report:
         more = [f"and {len(read) - _NAMED:,} more"] if len(read) > _NAMED else []
         ends = page.ends(self.ranges[0].first, self.ranges[-1].last)
         return strip + ends + page.names([*read[:_NAMED], *more])
+
+
+def respelled_report(report: Report, spelling: Callable[[str], str]) -> Report:
+    """Return a copy of a report, with another spelling of settings in its sentences.
+
+    Args:
+        report: The report.
+        spelling: Function that returns a sentence with the other spelling.
+    """
+    filters = (
+        replace(
+            use,
+            description=spelling(use.description),
+            unused_because=use.unused_because and spelling(use.unused_because),
+        )
+        for use in report.filters
+    )
+    return replace(
+        report,
+        filters=tuple(filters),
+        reasons=tuple(map(spelling, report.reasons)),
+        notes=tuple(map(spelling, report.notes)),
+        scans=tuple(respelled_report(scan, spelling) for scan in report.scans),
+    )
 
 
 def strip(kept: Sequence[bool], width: int = 120) -> str:

@@ -167,7 +167,7 @@ class FilesConnector(Connector):
             raise SourceError(
                 f"The path of file {others[0].as_py()!r} has more partition keys than "
                 f"{', '.join(self._metadata.partition_keys)}.",
-                hint="move it away, or give the right partition_schema.",
+                hint="move it away, or pass the right partition_schema=.",
             )
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:

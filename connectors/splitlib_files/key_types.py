@@ -67,7 +67,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
     if _FAR_DATE.fullmatch(local):
         raise UnsupportedTable(
             f"Partition value {local!r} is a date outside the years 1 to 9999.",
-            hint="pass partition_schema.",
+            hint="pass partition_schema=.",
         )
     return STRING
 

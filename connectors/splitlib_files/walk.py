@@ -176,7 +176,7 @@ class Walk:
                 raise SourceError(
                     f"Files were added to {self._root + directory!r} after the table was opened, "
                     f"and do not fit the inferred types: {types}.",
-                    hint="open the table again, or give its partition_schema.",
+                    hint="open the table again, or pass partition_schema=.",
                 )
 
     def _children(self, parents: Sequence[str], key: str) -> list[str]:
@@ -194,7 +194,7 @@ class Walk:
                 raise SourceError(
                     f"File {level.files[0].path!r} is in a directory above the partitions of "
                     f"{key!r}.",
-                    hint="move it away, or give the right partition_schema.",
+                    hint="move it away, or pass the right partition_schema=.",
                 )
         children = [
             f"{parent}/{name}"
@@ -213,7 +213,7 @@ class Walk:
         if self._names.key(name).lower() != key.lower():
             raise SourceError(
                 f"Directory {self._root + directory!r} is not a partition of {key!r}.",
-                hint="move it away, or give the right partition_schema.",
+                hint="move it away, or pass the right partition_schema=.",
             )
 
 

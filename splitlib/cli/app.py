@@ -7,27 +7,24 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Final
 
 from splitlib._version import __version__
+from splitlib.cli.arguments import settings_typed
 from splitlib.cli.plan import add_explain, add_export, add_partitions, add_plan
 from splitlib.cli.setup import add_config, add_demo, add_doctor, add_new_connector
 from splitlib.cli.tables import add_analyze, add_audit, add_tables
-from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
 
 _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
 # Python arguments that hints mention and that are connector options on the command line.
 _OPTION: Final = re.compile(
-    r"(?<![\w.\-])(as_of|catalog|format|partition_schema|percent_escapes|read_options|ref|schema"
-    r"|snapshot_id|storage_options)=(\S*)"
+    r"(?<![\w.\-])(as_of|catalog|catalog_id|format|partition_projection|partition_schema|path_glob"
+    r"|percent_escapes|read_options|ref|region|schema|snapshot_id|storage_options|token|unfiltered"
+    r"|uri)=(\S*)"
 )
 _CONNECTOR: Final = re.compile(r"(?<![\w.\-])connector=(?:'(\w+)'|\.\.\.)")
-_SETTING: Final = re.compile(
-    rf"(?<![\w.\-'])({'|'.join(spec.name for spec in fields(SplitConfig))})\b(?!=)"
-)
 
 
 def as_typed(hint: str) -> str:
@@ -39,14 +36,14 @@ def as_typed(hint: str) -> str:
     hint = _CATALOG.sub(lambda found: f"SPLITLIB_CATALOG__{found[1]}__{found[2]}".upper(), hint)
     hint = _CONNECTOR.sub(lambda found: f"-c {found[1] or 'NAME'}", hint)
     hint = _OPTION.sub(_option, hint)
-    return _SETTING.sub(lambda found: f"--set {found[1]}=VALUE", hint)
+    return settings_typed(hint)
 
 
 def _option(found: re.Match[str]) -> str:
-    name, value = found[1], found[2]
+    name, value = found[1], found[2].replace("...", "").replace("…", "")
     end = value[len(value.rstrip(".,;:")) :]
     given = value.removesuffix(end).strip("'\"") or "VALUE"
-    return f"-o {name}={given}{'' if end == '...' else end}"
+    return f"-o {name}={given}{end}"
 
 
 _SCRIPT: Final = """\

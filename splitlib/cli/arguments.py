@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.checks import column_named
-from splitlib.config import SplitConfig
+from splitlib.config import SplitConfig, respelled
 from splitlib.diagnosis.session import spark_session
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError, InvalidFilter
@@ -60,6 +60,11 @@ def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool)
     """
     enabled = config.show_progress and sys.stderr.isatty() and (sys.stdout.isatty() or not json)
     return Progress(describe, on_terminal(sys.stderr) if enabled else None)
+
+
+def settings_typed(text: str) -> str:
+    """Return a hint or a line of a report, with advice on settings as ``--set NAME=VALUE``."""
+    return respelled(text, lambda name, value: f"--set {name}={value or 'VALUE'}")
 
 
 # Matches at each position where `..` starts. In `...`, there are two such positions.

@@ -24,6 +24,7 @@ from splitlib.cli.arguments import (
     output_options,
     plain,
     setting_options,
+    settings_typed,
     table_of,
     table_options,
 )
@@ -33,6 +34,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import parse, partition_name
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.redaction import redact
+from splitlib.report import respelled_report
 from splitlib.table import Table
 from splitlib.telemetry import Progress
 
@@ -184,7 +186,7 @@ def _run_explain(args: argparse.Namespace) -> int:
         raise ConfigError("--json and --html contradict each other.")
     with enumerating(args) as (enumerator, out):
         deque(enumerator.enumerate_splits(), maxlen=0)  # Consume all splits, but store none.
-        report = enumerator.explain()
+        report = respelled_report(enumerator.explain(), settings_typed)
         text = report.to_html() if args.html else str(report)
         out.print(dump(report.to_dict()) if args.json else text)
     return 0

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from splitlib.arrow.values import is_instant
-from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
+from splitlib.config import SPARK_PREFIX, SplitConfig, option_name, respelled
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import Sample
@@ -61,7 +61,7 @@ _OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigg
 _STORAGE = ("storage_options.", "storage.")
 _FILTER = "filter."
 _NEAR = 0.8
-_ARGUMENT = re.compile(r"\b([a-z_]+)='([^']*)'")
+_ARGUMENT = re.compile(r"(?<![\w.])([a-z_]+)=(?:'([^']*)'|\.\.\.|…|(?=[ ,.]))")
 _MAX_BYTES = 2**30
 
 
@@ -117,6 +117,11 @@ def _is_readable(kind: T.DataType) -> bool:
         case T.MapType():
             return _is_readable(kind.keyType) and _is_readable(kind.valueType)
     return isinstance(kind, _READABLE)
+
+
+def _option_call(name: str, value: str | None) -> str:
+    key = option_name(name) if name in SplitConfig.__dataclass_fields__ else name
+    return f'.option("{key}", …)' if value is None else f'.option("{key}", "{value}")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +205,9 @@ class ReadOptions:
                 **{**self.others, **given},
             )
         except ConfigError as error:
-            if error.hint:  # replace Python arguments in the hint by read options
-                error.hint = _ARGUMENT.sub(r'.option("\1", "\2")', error.hint)
+            if error.hint:  # the hint names Python arguments, so convert them to options
+                hint = _ARGUMENT.sub(lambda found: _option_call(*found.groups()), error.hint)
+                error.hint = respelled(hint, _option_call)
             raise
         try:
             return self._in_zone(table)

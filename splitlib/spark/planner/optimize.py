@@ -108,7 +108,7 @@ def plan(
     try:
         new, report = _planned(df, named, planned)
     except (LocationNotAllowed, TooManyPartitions, MissingPartition) as error:
-        error.hint = in_session(error.hint)
+        error.hint = error.hint and in_session(error.hint)
         raise
     except SplitlibError as error:
         if error.connector != SESSION and named:
@@ -135,7 +135,7 @@ def left_to_spark(error: Exception) -> Report:
             exc_info=error,
         )
     if isinstance(shown, SplitlibError):
-        shown.hint = in_session(shown.hint)
+        shown.hint = shown.hint and in_session(shown.hint)
         advice = _CORRECT if shown is error else advice
         advice = "" if shown.hint else advice
     message = str(shown).partition("\n")[0].strip()

@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from typing import Final
 
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
-from splitlib.report import Report
+from splitlib.report import Report, respelled_report
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.decide import Costs, worth_collecting
 from splitlib.spark.planner.eligibility import ScanSite
@@ -143,7 +143,7 @@ _REMEDIES: Final = {
 }
 _OPERATOR: Final = re.compile(r"below (.+?), which is above")
 _SETTING: Final = re.compile(
-    rf"(?<![\w.])({'|'.join(spec.name for spec in fields(SplitConfig))})\b"
+    rf"(?<![\w.`'\"])({'|'.join(spec.name for spec in fields(SplitConfig))})\b"
 )
 
 
@@ -198,11 +198,9 @@ def named_columns(leaf: Node, filters: Collection[JoinFilter]) -> str:
     return ", ".join(dict.fromkeys(n for one in filters for n in column_names(leaf, one)))
 
 
-def in_session(hint: str | None) -> str | None:
-    """Return a hint with settings named as in Spark's configuration: ``spark.splitlib.…``."""
-    if hint is None:
-        return None
-    return _SETTING.sub(lambda found: SPARK_PREFIX + option_name(found[1]), hint)
+def in_session(text: str) -> str:
+    """Return a text with settings named as in Spark's configuration: ``spark.splitlib.…``."""
+    return _SETTING.sub(lambda found: SPARK_PREFIX + option_name(found[1]), text)
 
 
 def with_remedy(reason: str) -> str:
@@ -219,6 +217,13 @@ def with_remedy(reason: str) -> str:
 
 
 def advised(report: Report) -> Report:
-    """Return a copy of a report with advice appended to its reasons and those of its scans."""
+    """Return a copy of a report with advice appended to its reasons and those of its scans.
+
+    Settings are named as in Spark's configuration.
+    """
+    return respelled_report(_with_remedies(report), in_session)
+
+
+def _with_remedies(report: Report) -> Report:
     reasons = tuple(map(with_remedy, report.reasons))
-    return replace(report, reasons=reasons, scans=tuple(map(advised, report.scans)))
+    return replace(report, reasons=reasons, scans=tuple(map(_with_remedies, report.scans)))

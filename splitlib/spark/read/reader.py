@@ -19,15 +19,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.checks import column_named
-from splitlib.config import SplitConfig
+from splitlib.config import SplitConfig, respelled
 from splitlib.enumeration.analyze import Analysis, analyze_table, refuse_data_columns
-from splitlib.errors import ConfigError, InvalidFilter, did_you_mean
+from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.calls import BoundedCalls
-from splitlib.report import FilterUse
+from splitlib.report import FilterUse, respelled_report
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
 from splitlib.spark.conversion import session_time_zone, spark_schema, unquoted
 from splitlib.spark.dimension import given_keys, given_pairs, keys_of_table
@@ -189,6 +189,13 @@ class TableReader:
         """
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
+        try:
+            return self._load()
+        except SplitlibError as error:
+            error.hint = error.hint and _with_config(error.hint)
+            raise
+
+    def _load(self) -> DataFrame:
         state = SessionState.of(self.spark, self._texts())
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
@@ -227,6 +234,7 @@ class TableReader:
             df = named_by_its_table(reduce(DataFrame.where, conditions, df), table)
             unused += [part for parts in static for part in parts.unused]
             report = replace(report, filters=(*report.filters, *unused))
+            report = respelled_report(report, _with_config)
             catalog = table.connector_name == SESSION
             database = catalog and "." not in self._name
             again = partial(self._load_again, state, catalog=catalog, database=database)
@@ -312,6 +320,17 @@ class TableReader:
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
+
+
+def _with_config(text: str) -> str:
+    """Return a text, with settings as calls of ``.config(…)``."""
+    return respelled(text, _config_call)
+
+
+def _config_call(name: str, value: str | None) -> str:
+    given = "…" if value is None else repr(value)
+    given = given.strip("'").capitalize() if value in ("true", "false") else given
+    return f".config({name}={given})"
 
 
 _METHODS = ("table", "config", "where", "filtered_by", "load")

@@ -369,3 +369,8 @@ def test_export_keeps_the_error_of_the_table(run: Run, table: Path, tmp_path: Pa
     code, _, errors = run("export", "--to", str(tmp_path / "out"))
     assert code == 2
     assert "0.parquet" in errors
+
+
+def test_explain_names_settings_as_options(run: Run) -> None:
+    _, lines, _ = run("explain", "--set", "dynamic_filtering_enabled=false")
+    assert any("Use --set dynamic_filtering_enabled=true." in line for line in lines)

@@ -68,8 +68,8 @@ def test_a_session_that_cannot_be_started(
 ) -> None:
     @contextmanager
     def spark_session(_: str, conf: dict[str, str]) -> Iterator[str]:
-        assert conf == {"spark.x": "y"}
-        raise ConfigError("No Spark session can be started: no space left")
+        if conf == {"spark.x": "y"}:
+            raise ConfigError("No Spark session can be started: no space left")
         yield ""
 
     monkeypatch.setattr("splitlib.cli.setup.spark_session", spark_session)

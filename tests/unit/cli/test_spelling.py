@@ -9,6 +9,13 @@ from splitlib.cli.app import as_typed
     ("hint", "typed"),
     [
         ("raise max_partitions.", "raise --set max_partitions=VALUE."),
+        ("set missing_partition to 'skip'.", "use --set missing_partition=skip."),
+        ("Set learn_statistics to true.", "Use --set learn_statistics=true."),
+        ("a session with spark_scan='auto', or", "a session with --set spark_scan=auto, or"),
+        ("learn_statistics is off", "learn_statistics is off"),
+        ("pass region=..., or set AWS_REGION.", "pass -o region=VALUE, or set AWS_REGION."),
+        ("pass unfiltered=True.", "pass -o unfiltered=True."),
+        ("pass uri='thrift://host:9083'.", "pass -o uri=thrift://host:9083."),
         ("did you mean 'listing_threads'?", "did you mean 'listing_threads'?"),
         ("write --set max_partitions=5", "write --set max_partitions=5"),
         ("pass connector=..., one of a, b", "pass -c NAME, one of a, b"),

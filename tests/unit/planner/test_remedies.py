@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from splitlib.report import Report
+from splitlib.report import FilterUse, Report
 from splitlib.spark.planner import remedies
 from splitlib.spark.planner.remedies import advised, in_session, with_remedy
 from tests.unit.planner.shapes import shapes
@@ -54,7 +54,23 @@ def test_hints_name_the_settings_of_a_session() -> None:
     assert in_session("run it again, or set missing_partition to 'skip'.") == (
         "run it again, or set spark.splitlib.missingPartition to 'skip'."
     )
-    assert in_session(None) is None
+    assert in_session("`max_partitions = 1` reads 'max_partitions'") == (
+        "`max_partitions = 1` reads 'max_partitions'"
+    )
+
+
+def test_reports_name_the_settings_of_a_session() -> None:
+    use = FilterUse(("k",), "k", unused_because="Set filter_on_exceed to range.")
+    scan = Report("t", filters=(use,), notes=("Set verify_files to false.",))
+    report = advised(Report(reasons=("dynamic_filtering_enabled is off.",), scans=(scan,)))
+    assert report.reasons == (
+        "spark.splitlib.dynamicFilteringEnabled is off. "
+        "Set spark.splitlib.dynamicFilteringEnabled to true.",
+    )
+    assert report.scans[0].notes == ("Set spark.splitlib.verifyFiles to false.",)
+    assert report.scans[0].filters[0].unused_because == (
+        "Set spark.splitlib.filterOnExceed to range."
+    )
 
 
 def test_settings_in_remedies_exist() -> None:

@@ -152,3 +152,41 @@ def test_a_mistake_has_a_short_traceback() -> None:
         splitlib.load_table("/no/such/directory", connector="files")
     files = [Path(entry.path).name for entry in caught.traceback]
     assert files == ["test_mistakes.py", "registry.py", "registry.py"]
+
+
+def test_hints_of_a_reader_name_settings_as_calls_of_config(
+    reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hint = "set verify_files to true, set spark_scan to 'auto', or raise max_partitions."
+    monkeypatch.setattr("splitlib.spark.read.reader.settings_of", lambda _: refuse(hint))
+    monkeypatch.setattr("splitlib.spark.read.reader.SessionState.of", lambda *_: None)
+    with pytest.raises(ConfigError) as raised:
+        reader.load()
+    assert raised.value.hint == (
+        "use .config(verify_files=True), use .config(spark_scan='auto'), "
+        "or raise .config(max_partitions=…)."
+    )
+
+
+def refuse(hint: str) -> None:
+    raise ConfigError("Refused.", hint=hint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ("pass partition_schema=.", 'pass .option("partition_schema", …).'),
+        ("use connector='iceberg'.", 'use .option("connector", "iceberg").'),
+        ("pass connector=..., one of a, b", 'pass .option("connector", …), one of a, b'),
+        ("raise max_partitions.", 'raise .option("maxPartitions", …).'),
+        ("set missing_partition to 'skip'", 'use .option("missingPartition", "skip")'),
+    ],
+)
+def test_hints_of_the_data_source_name_options(
+    root: Path, monkeypatch: pytest.MonkeyPatch, hint: str, expected: str
+) -> None:
+    options = read_options({"path": str(root), "connector": "files"})
+    monkeypatch.setattr("splitlib.spark.datasource.plan.open_table", lambda *_, **__: refuse(hint))
+    with pytest.raises(ConfigError) as raised:
+        options.open()
+    assert raised.value.hint == expected
