@@ -79,8 +79,10 @@ class ReceivedFilters:
                 self._predicate = self._build(self._filters)
             self._changed.notify_all()
 
-    def await_announced(self, seconds: float) -> None:
+    def await_announced(self, seconds: float) -> int:
         """Wait until every announced filter has arrived, or the scan is cancelled.
+
+        Return the number of announced filters that have not arrived.
 
         Args:
             seconds: Maximum wait in seconds.
@@ -89,6 +91,7 @@ class ReceivedFilters:
             self._changed.wait_for(
                 lambda: not self._announced or self.cancelled.done(), min(seconds, FOREVER_SECONDS)
             )
+            return len(self._announced)
 
     def cancel(self) -> None:
         """Cancel the scan: complete :attr:`cancelled`, and wake threads that wait for filters."""
@@ -313,7 +316,7 @@ class DynamicFileEnumerator:
         """Start a new enumeration for the ``with`` block, and finish it afterwards."""
         tally = self._tally = ScanTally()
         with tally.timed("wait"):
-            self._filters.await_announced(self.config.filter_wait_seconds)
+            tally.late_filters = self._filters.await_announced(self.config.filter_wait_seconds)
         tally.warn(self.table.name, self._filters.mismatches)
         table = self.table
         pipeline = ScanPipeline(

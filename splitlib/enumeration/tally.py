@@ -113,6 +113,8 @@ class ScanTally:
     def __init__(self) -> None:
         self.footers = FooterUse()
         """The use of footers. Only the enumerating thread changes it."""
+        self.late_filters = 0
+        """Number of announced filters that had not arrived when the enumeration started."""
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
@@ -301,6 +303,12 @@ class ScanTally:
         notes += self._how_listed()
         if opening := sum(table.metadata.requests):
             notes.append(f"{opening} requests loaded the snapshot when the table was opened")
+        if self.late_filters:
+            notes.append(
+                f"announced filters that did not arrive within {config.filter_wait_seconds:g} "
+                f"seconds (filter_wait_seconds): {self.late_filters}. They prune only what was not "
+                "yet listed when they arrived. Raise this limit to wait for them."
+            )
         if not config.dynamic_filtering_enabled:
             notes.append(
                 "dynamic filtering is switched off. Set dynamic_filtering_enabled to true."

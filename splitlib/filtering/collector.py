@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
-from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringData, passed_limit
 from splitlib.filtering.domains import (
     Domain,
     RangeDomain,
@@ -57,7 +57,7 @@ class DynamicFilteringDataCollector:
         self._max_values = max_values
         self._on_exceed = on_exceed
         self._null_safe = null_safe
-        self._exceeded = False
+        self._passed_limit = ""
         # If no limit is exceeded, this list has one table with all fields. Otherwise, it has a
         # table with one field for each field whose values are still within the limits.
         self._values = [self._schema.empty_table()]
@@ -72,7 +72,7 @@ class DynamicFilteringDataCollector:
         Raises:
             InvalidFilter: if a field is missing, or cannot be converted to its type without loss.
         """
-        if self._exceeded and not self._values and not self._ranges:
+        if self._passed_limit and not self._values and not self._ranges:
             return
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
         try:
@@ -86,16 +86,21 @@ class DynamicFilteringDataCollector:
         self._waiting.append(rows)
         self._waiting_bytes += values_nbytes(rows)
         if self._waiting_bytes > max(WAITING_BYTES, sum(map(values_nbytes, self._values))):
-            self._take_in()
+            self._take_in(more_may_follow=True)
 
     def finish(self) -> DynamicFilteringData:
         """Return the filtering data for all added keys."""
-        self._take_in()
+        self._take_in(more_may_follow=False)
         domains: list[Domain] = [ValueDomain(in_order(rows)) for rows in self._values]
         domains += self._ranges.values()
-        return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
+        return DynamicFilteringData(
+            self._schema,
+            domains,
+            exceeds_threshold=bool(self._passed_limit),
+            passed_limit=self._passed_limit,
+        )
 
-    def _take_in(self) -> None:
+    def _take_in(self, *, more_may_follow: bool) -> None:
         """Merge the waiting batches into the kept values and ranges, within the limits."""
         if not self._waiting:
             return
@@ -107,21 +112,20 @@ class DynamicFilteringDataCollector:
             unique(pa.concat_tables([kept, rows.select(kept.column_names)]))
             for kept in self._values
         ]
-        if not self._exceeded and self._too_large():
-            self._exceeded = True
+        if not self._passed_limit and (limit := self._too_large(is_least=more_may_follow)):
+            self._passed_limit = limit
             single = self._values[0]
             self._values = []
             if self._on_exceed == "range":
                 self._values = [unique(single.select([name])) for name in single.column_names]
-        while self._exceeded and self._too_large():
+        while self._passed_limit and self._too_large():
             self._degrade(max(self._values, key=values_nbytes))
 
-    def _too_large(self) -> bool:
+    def _too_large(self, *, is_least: bool = True) -> str:
+        """Return a clause that names the limit that the kept values exceed, or an empty string."""
         size = sum(values_nbytes(rows) for rows in self._values)
         most = max((rows.num_rows for rows in self._values), default=0)
-        return (0 < self._threshold_bytes < size) or (
-            self._max_values is not None and most > self._max_values
-        )
+        return passed_limit(most, size, self._max_values, self._threshold_bytes, is_least=is_least)
 
     def _degrade(self, rows: pa.Table) -> None:
         self._values = [kept for kept in self._values if kept is not rows]

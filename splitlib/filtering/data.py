@@ -30,12 +30,13 @@ from splitlib.filtering.domains import (
     plain_schema,
 )
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
+from splitlib.report import size_text
 
 # For each kind of serialized range domain, such as "ranges[)": the brackets of its ranges.
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
-KEY_LIMITS: Final = "filter_threshold_bytes or filter_max_values"
-"""Names of the settings that limit the size of a filter, for messages."""
+_UNKNOWN_LIMIT: Final = "there are more keys than filter_threshold_bytes or filter_max_values"
+"""Clause about the passed limit if it is unknown which limit was passed."""
 
 
 class DynamicFilteringData:
@@ -49,20 +50,30 @@ class DynamicFilteringData:
         schema: The key fields.
         domains: Conditions on the fields. Every key meets all of them.
         exceeds_threshold: Whether there were too many keys to keep all of them.
+        passed_limit: For reports, a clause that names the limit that the keys exceed, with its
+            value and the measured number or size. Empty if the keys exceed no limit. The clause is
+            not compared, and :meth:`to_bytes` does not write it.
     """
 
-    __slots__ = ("domains", "exceeds_threshold", "schema")
+    __slots__ = ("domains", "exceeds_threshold", "passed_limit", "schema")
 
     schema: pa.Schema
     domains: tuple[Domain, ...]
     exceeds_threshold: bool
+    passed_limit: str
 
     def __init__(
-        self, schema: pa.Schema, domains: Iterable[Domain], *, exceeds_threshold: bool
+        self,
+        schema: pa.Schema,
+        domains: Iterable[Domain],
+        *,
+        exceeds_threshold: bool,
+        passed_limit: str = "",
     ) -> None:
         self.schema = schema
         self.domains = tuple(domains)
         self.exceeds_threshold = exceeds_threshold
+        self.passed_limit = (passed_limit or _UNKNOWN_LIMIT) if exceeds_threshold else ""
 
     @classmethod
     def from_arrow(
@@ -233,7 +244,12 @@ class DynamicFilteringData:
         return self._with(schema, [domain.cast(schema) for domain in self.domains])
 
     def _with(self, schema: pa.Schema, domains: Iterable[Domain]) -> DynamicFilteringData:
-        return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
+        return DynamicFilteringData(
+            schema,
+            domains,
+            exceeds_threshold=self.exceeds_threshold,
+            passed_limit=self.passed_limit,
+        )
 
     def to_bytes(self) -> bytes:
         """Serialize the filter to an Arrow IPC stream with a checksum.
@@ -286,7 +302,32 @@ class DynamicFilteringData:
         text = " and ".join(domain.describe() for domain in self.domains)
         if not self.exceeds_threshold:
             return text
-        return f"{text}, a range because of {KEY_LIMITS}; raise the limit to keep the values"
+        is_range = any(isinstance(domain, RangeDomain) for domain in self.domains)
+        kept = "a range" if is_range else "separate values of each column"
+        return f"{text}, {kept} because {self.passed_limit}; raise the limit to keep all keys"
+
+
+def passed_limit(
+    rows: int, nbytes: int, max_values: int | None, threshold_bytes: int, *, is_least: bool = False
+) -> str:
+    """Return a clause that names the limit that keys exceed, or an empty string if there is none.
+
+    Args:
+        rows: Number of distinct keys.
+        nbytes: Size of the distinct keys, in bytes.
+        max_values: Maximum number of distinct keys; None means no limit.
+        threshold_bytes: Maximum size of the distinct keys, in bytes; 0 or less means no limit.
+        is_least: Whether there may be more keys than were counted.
+    """
+    least = "at least " if is_least else ""
+    if max_values is not None and rows > max_values:
+        return f"there are {least}{rows:,} keys, more than filter_max_values ({max_values:,})"
+    if 0 < threshold_bytes < nbytes:
+        size, most = size_text(nbytes), size_text(threshold_bytes)
+        if size == most:
+            size, most = f"{nbytes:,} bytes", f"{threshold_bytes:,} bytes"
+        return f"the keys have {least}{size}, more than filter_threshold_bytes ({most})"
+    return ""
 
 
 def _part(domain: Domain) -> Part:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.values import is_instant, try_cast
-from splitlib.filtering.data import KEY_LIMITS, DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
@@ -230,11 +230,11 @@ class Predicate:
         if foreign:
             reasons.append(not_a_key(foreign))
         elif not data.domains and not others:
+            unbounded = "The range is open at both ends. Give it a lower or an upper end."
             exceeded = (
-                f"There are too many keys for {KEY_LIMITS}. Raise this limit, or set "
+                f"There is no filter, because {data.passed_limit}. Raise this limit, or set "
                 "filter_on_exceed to range."
             )
-            unbounded = "The range is open at both ends. Give it a lower or an upper end."
             reasons.append(exceeded if data.exceeds_threshold else unbounded)
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)

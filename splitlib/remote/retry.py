@@ -55,9 +55,22 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
                     raise current.overdue() from error
                 too_many = attempt >= config.retry_attempts and not paced
                 if too_many or late or pause > remaining:
+                    if error.hint is None and attempt > 1:
+                        error.hint = _hint(attempt, config, current, too_many=too_many, late=late)
                     raise
             current.abandoned.wait(pause)
             attempt += 1
+
+
+def _hint(attempts: int, config: SplitConfig, call: Call, *, too_many: bool, late: bool) -> str:
+    """Return a hint that names the limit because of which no further attempt starts."""
+    if too_many:
+        limit = f"all {attempts} attempts failed (retry_attempts)"
+    elif late:
+        limit = f"attempts failed for {config.retry_max_seconds:g} seconds (retry_max_seconds)"
+    else:
+        limit = f"attempts failed for {call.seconds:g} seconds (call_deadline_seconds)"
+    return f"{limit}. Try again later, or raise this limit."
 
 
 @contextmanager

@@ -40,7 +40,12 @@ from splitlib.spark.planner.remedies import (
     with_remedy,
 )
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
-from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, files_of, matched
+from splitlib.spark.planner.scan_sites.prunable import (
+    MATCH_ALL,
+    few_partitions,
+    files_of,
+    matched,
+)
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.session import settings_of
 from splitlib.telemetry import progress_of
@@ -208,8 +213,8 @@ class _Audit:
             return replace(table, partitions=Count(None, read))  # the keys were not collected
         table = replace(table, partitions=Count(kept, read))
         if table.can_be_pruned and not scan.is_placeholder:
-            if total <= scan.config.planner_small_fact_partitions:
-                table = _without_pruning(table, f"the table has only {total} partitions.")
+            if why := few_partitions(total, scan.config):
+                table = _without_pruning(table, why)
             elif not all(site.site.may_have_keys for site in sites):
                 table = _without_pruning(table, ALSO_WITHOUT_KEYS)
             elif kept == read:

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from splitlib.arrow.values import shown
-from splitlib.filtering.data import KEY_LIMITS, DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
@@ -93,18 +93,18 @@ class Operand(NamedTuple):
     """Type of the key literals in the condition."""
 
 
-def without_condition(name: str, exceeded: str | None = None) -> FilterUse:
+def without_condition(name: str, exceeded: str = "") -> FilterUse:
     """Return the report entry for a column that gets no condition, with the reason.
 
     Args:
         name: The column.
-        exceeded: Name of the setting whose limit the keys exceed, or None if SQL has no literals
-            for the type of the keys.
+        exceeded: Clause that names the limit that the keys exceed. Empty if SQL has no literals for
+            the type of the keys.
     """
     why = "There is no condition, because SQL has no literals for keys of this type. Cast the keys"
-    if exceeded is not None:
-        why = f"There is no condition, because there are more keys than {exceeded}, and the source "
-        why += f"may sort values of this type differently. Raise {exceeded}"
+    if exceeded:
+        why = f"There is no condition, because {exceeded}, and the source may sort values of this "
+        why += "type differently. Raise this limit"
     unused = (
         f"{why}, or use splitlib.read(spark).table(…).filtered_by(…), which writes no condition."
     )
@@ -167,13 +167,19 @@ class ConditionWriter:
                 others = (without_condition(n) for n in columns if n not in data.fields)
                 return JoinCondition(self._any_of(rows), exact, (used, *others))
         parts, filters = [], []
-        limit = KEY_LIMITS if data.exceeds_threshold else "condition_literals"
         for name in columns:
             part, what = self._of_column(name, data)
             parts += [part] if part else []
-            without = without_condition(name, limit if name in data.fields else None)
+            limit = self.passed_limit(data) if name in data.fields else ""
+            without = without_condition(name, limit)
             filters.append(FilterUse((name,), what) if part else without)
         return JoinCondition(all_of(parts), False, tuple(filters))
+
+    def passed_limit(self, data: DynamicFilteringData) -> str:
+        """Return a clause that names the limit that keys exceed, or an empty string."""
+        if data.passed_limit or data.num_values <= self._most:
+            return data.passed_limit
+        return f"there are {data.num_values:,} keys, more than condition_literals ({self._most:,})"
 
     def _never(self, data: DynamicFilteringData) -> str:
         """Return a condition that is always false, but that Spark does not fold to a constant."""

@@ -21,8 +21,9 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType, Y
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter, NonDeterministicDimension
 from splitlib.filtering.collector import DynamicFilteringDataCollector
-from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import RangeDomain, Ranges, has_range, plain_schema
+from splitlib.filtering.data import DynamicFilteringData, passed_limit
+from splitlib.filtering.domains import Domain, RangeDomain, Ranges, has_range, plain_schema
+from splitlib.report import size_text
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import char_length, collation_of, quoted, unquoted
 from splitlib.spark.jvm.active_session import interruptibly
@@ -282,8 +283,8 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
     if found.num_rows > limit:
         (row,) = to_arrow(keys.agg(*_measures(keys))).combine_chunks().to_batches()
         measured = {name: row[name][0] for name in row.schema.names}
-        if not _fits(measured, config):
-            return _beyond(keys, found.schema, measured, config, null_safe)
+        if passed := _passed_limit(measured, config):
+            return _beyond(keys, found.schema, measured, config, passed, null_safe=null_safe)
         found = to_arrow(keys)
     collector = DynamicFilteringDataCollector(
         found.schema,
@@ -306,6 +307,18 @@ def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
     return min(fits, config.filter_max_values or fits)
 
 
+def limit_of_rows(number: int, config: SplitConfig) -> str:
+    """Return the name and value of the setting that allows at most ``number`` rows.
+
+    Args:
+        number: Result of :func:`rows_that_fit`.
+        config: The settings that were passed to :func:`rows_that_fit`.
+    """
+    if number == config.filter_max_values:
+        return f"filter_max_values ({number:,})"
+    return f"filter_threshold_bytes ({size_text(config.filter_threshold_bytes)})"
+
+
 def _width(type_name: str) -> int:
     """Return the size in bytes of an Arrow value of this Spark type."""
     narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
@@ -326,11 +339,10 @@ def _measures(keys: DataFrame) -> list[Column]:
     return measures
 
 
-def _fits(measured: Mapping[str, pa.Scalar], config: SplitConfig) -> bool:
+def _passed_limit(measured: Mapping[str, pa.Scalar], config: SplitConfig) -> str:
     size = sum(v.as_py() for name, v in measured.items() if name.startswith("bytes"))
     rows = measured["rows"].as_py()
-    within = config.filter_threshold_bytes <= 0 or size <= config.filter_threshold_bytes
-    return within and (config.filter_max_values is None or rows <= config.filter_max_values)
+    return passed_limit(rows, size, config.filter_max_values, config.filter_threshold_bytes)
 
 
 def _beyond(
@@ -338,28 +350,28 @@ def _beyond(
     schema: pa.Schema,
     measured: Mapping[str, pa.Scalar],
     config: SplitConfig,
+    passed: str,
+    *,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Return a filter for keys that exceed the threshold. It may also match other values.
+    """Return a filter for keys that exceed a limit. It may also match other values.
 
     If there are several key columns, the values of each column are collected separately. The values
     of a single column become a range. The filter prunes nothing if ``filter_on_exceed`` is ``all``,
-    or if ranges are not supported for the type of the column.
+    or if ranges are not supported for the type of the column. ``passed`` is a clause that names the
+    limit.
     """
     schema = plain_schema(schema)
-    if config.filter_on_exceed == "all":
-        return DynamicFilteringData.exceeded(schema)
-    if len(schema) > 1:
+    domains: list[Domain] = []
+    if config.filter_on_exceed != "all" and len(schema) > 1:
         alone = [_collect(keys.select(f), config, null_safe) for f in schema.names]
         domains = [domain for data in alone for domain in data.domains]
-        return DynamicFilteringData(schema, domains, exceeds_threshold=True)
-    field = schema.field(0)
-    if not has_range(field.type):
-        return DynamicFilteringData.exceeded(schema)
-    low, high = (measured[end].cast(field.type) for end in ("min0", "max0"))
-    includes_null = null_safe and measured["null0"].as_py()
-    domain = RangeDomain(field, Ranges.between(low, high), includes_null)
-    return DynamicFilteringData(schema, [domain], exceeds_threshold=True)
+    elif config.filter_on_exceed != "all" and has_range(schema.field(0).type):
+        field = schema.field(0)
+        low, high = (measured[end].cast(field.type) for end in ("min0", "max0"))
+        includes_null = null_safe and measured["null0"].as_py()
+        domains = [RangeDomain(field, Ranges.between(low, high), includes_null)]
+    return DynamicFilteringData(schema, domains, exceeds_threshold=True, passed_limit=passed)
 
 
 def _of_full_length(

@@ -28,7 +28,7 @@ from splitlib.errors import (
     TooManyPartitions,
 )
 from splitlib.redaction import get_logger
-from splitlib.report import Count, Report
+from splitlib.report import Count, Report, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
 from splitlib.spark.dimension import given_dataframe, kept_rows
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
@@ -48,7 +48,7 @@ from splitlib.spark.planner.optimize import (
     target_condition,
 )
 from splitlib.spark.planner.query import is_command, refresh
-from splitlib.spark.planner.remedies import with_remedy
+from splitlib.spark.planner.remedies import advised, with_remedy
 from splitlib.spark.session import (
     SessionState,
     plan_again_by,
@@ -60,9 +60,6 @@ from splitlib.spark.session import (
 from splitlib.telemetry import traced
 
 _TAKES_NONE: Final = "the table to change does not accept conditions."
-_NOT_COMPUTED: Final = (
-    "the source of the MERGE is too large, or of unknown size, so its keys are not collected."
-)
 _READS_METADATA: Final = (
     "the MERGE reads columns of its source, such as metadata columns, that are not available after "
     "its rows are computed once for their keys."
@@ -167,8 +164,8 @@ def _implied_by_source(
     if len(leaves) != 1 or catalyst.relations.source_of(leaves[0]) is None:
         return None, Report(reasons=(_TAKES_NONE,))
     source = _computed(catalyst, merge.source)
-    if source is None:
-        return None, Report(reasons=(_NOT_COMPUTED,))
+    if isinstance(source, str):
+        return None, Report(reasons=(source,))
     pairs = merge.within(catalyst.plans.joined(merge.target, source, merge.condition))
     implied, report = _implied(catalyst, pairs, merge)
     if implied is None:
@@ -188,12 +185,12 @@ def _planned(
     return None if planned is df else analyzed_plan(planned), report
 
 
-def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | None:
+def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | str:
     """Compute the source rows of a MERGE now, and return a plan that reads these rows.
 
     Without this, a row could appear in the source after the keys are collected. Its match could be
     in a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return
-    None if the source is too large to compute.
+    the reason if the source is too large to compute.
     """
     analyzed = catalyst.execution.analyzed(catalyst.execution.dataframe(source))
     # The source's alias must stay, because the MERGE condition qualifies the source's columns with
@@ -202,8 +199,12 @@ def _computed(catalyst: Catalyst, source: LogicalPlan) -> LogicalPlan | None:
     rows = catalyst.plans.node(analyzed, path)
     leaves = catalyst.plans.leaves(catalyst.execution.optimized(rows))
     limit = _config(catalyst.spark).planner_dimension_bytes
-    if sum(catalyst.plans.size_of(leaf) for leaf in leaves) > limit:
-        return None
+    size = sum(catalyst.plans.size_of(leaf) for leaf in leaves)
+    if size >= catalyst.execution.unknown_size():
+        return "the source of the MERGE reads a table of unknown size."
+    if size > limit:
+        most = f"planner_dimension_bytes ({size_text(limit)})"
+        return f"the source of the MERGE reads {size_text(size)}, more than {most}."
     kept = analyzed_plan(kept_rows(catalyst.execution.dataframe(rows), is_opaque=True))
     if not path:
         kept = catalyst.plans.qualified_like(kept, catalyst.plans.output(rows))
@@ -304,7 +305,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
             else:
                 df = spark.sql(text, *args, **kwargs)
         if command is not None:
-            remember(df, command.report)
+            remember(df, advised(command.report))
             return df
         planned, report = plan(df, tables)
 

@@ -58,7 +58,6 @@ from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overla
 
 _log = get_logger(__name__)
 
-_TOO_MANY: Final = "there are too many keys, or their type cannot be compared."
 # Maximal size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
@@ -256,7 +255,7 @@ class _DataKeys:
             groups = found.groups.only(names.values())
             is_clustered = groups.columns and overlap(groups) <= MOST_KEPT
             if files.has_footers and not is_clustered and not has_bloom_filters(groups):
-                report = _with_note(report, names, _why_not_clustered(groups))
+                report = _with_note(report, names, self._why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
                 submitted.append((names, groups, future))
@@ -300,13 +299,16 @@ class _DataKeys:
         columns, spark = files.columns_of(data), self._query.catalyst.spark
         most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
         conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
-        count, unused = Count(), None if conditions else _TOO_MANY
+        predicate, count = Predicate(columns, [data]), Count()
+        is_used = bool(predicate.keys if files.has_footers else conditions)
+        unused = None if is_used else predicate.filters[0].unused_because
+        if not (is_used or unused):
+            kinds = ", ".join(str(column.type) for column in columns)
+            unused = f"the {files.form.upper()} reader skips nothing by keys of type {kinds}."
         if files.has_footers:
-            predicate = Predicate(columns, [data])
             matched = groups.match(predicate)
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))
-            unused = None if predicate.keys else _TOO_MANY
-            if predicate.keys and (count.matched or 0) > MOST_KEPT * (count.total or 0):
+            if is_used and (count.matched or 0) > MOST_KEPT * (count.total or 0):
                 # Spark's Parquet reader looks up only short lists of values in Bloom filters.
                 is_short = data.is_exact and data.num_values <= PUSHED_VALUES
                 if conditions and is_short and has_bloom_filters(groups):
@@ -382,6 +384,17 @@ class _DataKeys:
         groups = of_files.row_groups
         return node, replace(report, files=of_files.files, row_groups=groups, nbytes=size)
 
+    def _why_not_clustered(self, groups: FileGroups) -> str:
+        if not self._query.config.learn_statistics:
+            return "learn_statistics is off"
+        if not groups.columns:
+            return "statistics of columns of its type are not trusted"
+        files = max(map(len, groups.columns.values()), default=0)
+        bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
+        if all(lower.null_count == len(lower) for lower in bounds):
+            return f"the files have no statistics of it ({files} files were sampled)"
+        return f"most row groups have nearly all of its values ({files} files were sampled)"
+
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
     """Return a copy of the filter with only the comparisons of columns, not of computed values.
@@ -402,13 +415,3 @@ def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
     columns = ", ".join(dict.fromkeys(names.values()))
     note = f"join keys of {columns} are not used: {with_remedy(f'{reason}.')}"
     return replace(report, notes=(*report.notes, note))
-
-
-def _why_not_clustered(groups: FileGroups) -> str:
-    if not groups.columns:
-        return "statistics of its type are not trusted, or learn_statistics is off"
-    files = max(map(len, groups.columns.values()), default=0)
-    bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
-    if all(lower.null_count == len(lower) for lower in bounds):
-        return f"the files have no statistics of it ({files} files were sampled)"
-    return f"most row groups have nearly all of its values ({files} files were sampled)"

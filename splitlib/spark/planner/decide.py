@@ -78,7 +78,8 @@ class Costs:
         if total is None:
             return "the dimension reads a table of unknown size"
         if total > self._limit:
-            return f"the dimension reads {size_text(total)}, more than {size_text(self._limit)}"
+            limit = f"planner_dimension_bytes ({size_text(self._limit)})"
+            return f"the dimension reads {size_text(total)}, more than {limit}"
         return None
 
     def why_never_run(self, node: Node) -> str | None:

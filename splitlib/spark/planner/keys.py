@@ -29,6 +29,7 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.keys import (
     FEW_ROWS,
     collect_distinct,
+    limit_of_rows,
     rows_that_fit,
     why_not_deterministic,
 )
@@ -84,8 +85,8 @@ def collect_ranges(
 ) -> DynamicFilteringData:
     """Return the union of the intervals that the rows of a dimension define.
 
-    There is a separate union for each item of ``bounds``. If the intervals exceed the threshold for
-    the size of the keys, a single range covers all of them.
+    The intervals of each value are collected separately. Their union is exact up to the limits for
+    keys. Above a limit, one range covers all intervals, and the result names the limit.
 
     Returns:
         Ranges, with one field for each item of ``bounds``.
@@ -95,20 +96,27 @@ def collect_ranges(
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []
     fields = []
+    limit = ""
     for of_value in bounds:
-        ranges, kind = _ranges(rows, of_value, config)
+        ranges, kind, passed = _ranges(rows, of_value, config)
+        limit = limit or passed
         fields.append(pa.field(of_value.name, kind))
         if ranges is None:
             return DynamicFilteringData.from_arrow(pa.schema(fields).empty_table())
         domains.append(RangeDomain(fields[-1], ranges))
-    return DynamicFilteringData(plain_schema(fields), domains, exceeds_threshold=False)
+    schema = plain_schema(fields)
+    return DynamicFilteringData(schema, domains, exceeds_threshold=bool(limit), passed_limit=limit)
 
 
 def _ranges(
     rows: DataFrame, bounds: Bounds, config: SplitConfig
-) -> tuple[Ranges | None, pa.DataType]:
-    """Return the union of all rows' intervals (None if there are no rows), and the value type."""
-    lower, upper = bounds.lower, bounds.upper
+) -> tuple[Ranges | None, pa.DataType, str]:
+    """Return the union of all rows' intervals, and the value type.
+
+    The union is None if there are no rows. The third result is a clause that names the limit that
+    the intervals exceed, or an empty string.
+    """
+    lower, upper, passed = bounds.lower, bounds.upper, ""
     if lower is not None and upper is not None:
         intervals = rows.select(lower.alias("lower"), upper.alias("upper"))
         intervals = intervals.where(F.col("lower") <= F.col("upper"))
@@ -120,7 +128,9 @@ def _ranges(
         if found.num_rows <= most:
             found = plain_rows(found)
             ends = [found[name].combine_chunks() for name in ("lower", "upper")]
-            return Ranges.merged(ends[0], ends[1], bounds.brackets), ends[0].type
+            return Ranges.merged(ends[0], ends[1], bounds.brackets), ends[0].type, ""
+        limit = limit_of_rows(most, config)
+        passed = f"there are more than {most:,} intervals, the maximum for {limit}"
         rows, lower, upper = intervals, F.col("lower"), F.col("upper")
     first = [] if lower is None else [F.min(lower).alias("least")]
     last = [] if upper is None else [F.max(upper).alias("greatest")]
@@ -130,8 +140,8 @@ def _ranges(
     least = measured["least"][0] if first else open_
     greatest = measured["greatest"][0] if last else open_
     if not (least.is_valid or greatest.is_valid):
-        return None, kind
-    return replace(Ranges.between(least, greatest), brackets=bounds.brackets), kind
+        return None, kind, ""
+    return replace(Ranges.between(least, greatest), brackets=bounds.brackets), kind, passed
 
 
 class Unusable(Exception):

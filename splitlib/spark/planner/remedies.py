@@ -34,7 +34,7 @@ _RECURSIVE: Final = (
 )
 _REMEDIES: Final = {
     # Reasons why Spark runs the whole query unchanged.
-    "dynamic_filtering_enabled is off": "Set spark.splitlib.dynamicFilteringEnabled to true.",
+    "dynamicFilteringEnabled is off": "Set it to true.",
     "no access to the JVM": "Use splitlib.read(spark).table(…).filtered_by(…), or "
     "splitlib.condition: both prune there.",
     "files are read by path": "Set spark.splitlib.sparkScan to auto.",
@@ -87,6 +87,7 @@ _REMEDIES: Final = {
     "same. Otherwise add a condition on the partition columns before {0}.",
     "compared with a computed value": "Compare the partition column itself, or an expression of "
     "partition columns only.",
+    "in another way than Spark": "Join by a column of another type, such as BIGINT or DATE.",
     "can only be compared by Spark": "Compare values of a type such as BIGINT, DATE, or STRING "
     "without a collation. Compare the fields of a struct one by one.",
     "are not deterministic": "Plan the query without these functions, and call them on the "
@@ -94,11 +95,13 @@ _REMEDIES: Final = {
     # Dimensions whose keys are not collected.
     "may return other rows when the join runs": "Use splitlib.freeze(dimension), which computes "
     "the dimension once.",
+    "the source of the MERGE reads": "Add the result of splitlib.merge_condition(source, on=…) to "
+    "ON. Or store the source in a table, with statistics, that is not larger than "
+    "spark.splitlib.plannerDimensionBytes.",
     "reads a table of unknown size": "Run ANALYZE TABLE … COMPUTE STATISTICS for the tables of the "
     "dimension.",
     "the dimension reads an RDD": "Use splitlib.freeze(dimension), or store it in a table.",
-    "the dimension reads": "Raise spark.splitlib.plannerDimensionBytes, in bytes, to read the "
-    "dimension for its keys.",
+    "the dimension reads": "Raise this limit, in bytes, to read the dimension for its keys.",
     "has observe()": f"Call observe() after the join, {_SAME}",
     "a step of a recursive query": _RECURSIVE,
     "has no condition that drops rows": "Add a condition on the dimension: without one, its keys "
@@ -111,6 +114,10 @@ _REMEDIES: Final = {
     # Scans that are not pruned although there are keys.
     "the table has only": "Reading all of them takes less time than collecting keys. To prune the "
     "table nevertheless, set spark.splitlib.plannerSmallFactPartitions to a smaller number.",
+    "more than spark.splitlib.filter": "Raise this limit, or set spark.splitlib.filterOnExceed to "
+    "range, which prunes by the least and the greatest key.",
+    "more than spark.splitlib.conditionLiterals": "Raise this limit, or narrow the condition on "
+    "the dimension.",
     "in a place without join keys": "Join the dimension there too, or query that part on its own.",
     "match every partition that is read": "A narrower condition on the dimension would keep fewer. "
     "If the query needs all of them, nothing is to be done.",
@@ -120,22 +127,17 @@ _REMEDIES: Final = {
     "most row groups have nearly all of its values": "Sort the table by this column when it is "
     "written.",
     "the files have no statistics of it": "Write the files with statistics of this column.",
-    "statistics of its type are not trusted": "Set spark.splitlib.learnStatistics to true. Nothing "
-    "is to be done for nested and collated columns, and for columns with a default.",
+    "learnStatistics is off": "Set it to true.",
+    "of its type are not trusted": "Nothing is to be done: Spark alone filters by nested and "
+    "collated columns, and by columns with a default or a field id.",
     "most row groups have such values": "Narrow the condition on the dimension, or sort the table "
     "by this column when it is written.",
-    "or their type cannot be compared": "Narrow the condition on the dimension, or join by "
-    "integers, dates or strings.",
+    "reader skips nothing by keys": "Join by integers, dates or strings.",
     "keeps too many rows": "Nothing is to be done: most rows have a match on the other side.",
     "too many keys for a Bloom filter": "Narrow the smaller side of the join.",
-    "too many keys": "Raise spark.splitlib.filterThresholdBytes or spark.splitlib.filterMaxValues, "
-    "or set spark.splitlib.filterOnExceed to range. For JDBC, raise "
-    "spark.splitlib.conditionLiteralsJdbc.",
     # Reasons why no condition is added to a command.
     "does not accept conditions": "Add the result of splitlib.merge_condition to the command's own "
     "condition.",
-    "the source of the MERGE is too large": "Raise spark.splitlib.plannerDimensionBytes, in bytes, "
-    "or add splitlib.merge_condition(source, on=…) to ON.",
     "not available after its rows are computed once": "Select these columns in a subquery as the "
     "source.",
     "NOT MATCHED BY SOURCE needs": "Leave out this clause, and change these rows by a DELETE or "
@@ -204,10 +206,11 @@ def in_session(text: str) -> str:
 
 
 def with_remedy(reason: str) -> str:
-    """Return a reason with the advice for it appended.
+    """Return a reason with its settings named as in Spark's configuration, and with its advice.
 
-    A reason that already ends with its advice, or has none, is returned unchanged.
+    A reason that already ends with its advice, or has none, gets no advice.
     """
+    reason = _SETTING.sub(_in_session, reason)
     for part, remedy in _REMEDIES.items():
         if part in reason:
             operator = _OPERATOR.search(reason)

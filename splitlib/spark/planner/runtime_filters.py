@@ -189,7 +189,7 @@ class _Sides:
             kept = [row[0] for row in tested.take(_SAMPLE)]
         is_used = bool(kept) and sum(kept) <= _MOST_KEPT * len(kept)
         columns = tuple(side.scan.names[i] for i in side.column_ids)
-        unused = "too many keys for a Bloom filter."
+        unused = f"more than about {MOST_KEYS:,} keys are too many keys for a Bloom filter."
         if kept:
             unused = "the filter keeps too many rows of the sample."
         use = FilterUse(

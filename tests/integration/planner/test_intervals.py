@@ -105,6 +105,10 @@ def test_too_many_intervals_are_one(spark: SparkSession) -> None:
     assert kept(spark, query) == 6
     with changed(spark, {"spark.splitlib.filterMaxValues": "2"}):
         assert kept(spark, query) == 21
+        limit = (
+            "there are more than 2 intervals, the maximum for spark.splitlib.filterMaxValues (2)"
+        )
+        assert limit in str(splitlib.explain(splitlib.sql(spark, query)))
 
 
 def test_what_has_valid_from_and_valid_to(spark: SparkSession) -> None:

@@ -117,6 +117,11 @@ def test_waits_for_an_announced_filter_but_not_for_ever():
     never = enumerator_of(MemoryConnector(), filter_wait_seconds=0.01)
     never.announce_dynamic_filter("join")
     assert len(list(never.enumerate_splits())) == 20
+    late_filters = (
+        "announced filters that did not arrive within {} seconds (filter_wait_seconds): 1."
+    )
+    assert late_filters.format(0.01) in str(never.explain())
+    assert "filter_wait_seconds" not in str(enumerator.explain())
 
 
 def test_too_many_partitions():

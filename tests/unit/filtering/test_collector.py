@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
 from splitlib.filtering import collector as collector_module
+from splitlib.filtering.data import passed_limit
 from splitlib.filtering.domains import unique
 
 INTS = pa.schema([("d", pa.int64())])
@@ -151,13 +152,46 @@ class TestCollector:
             assert data.num_values == len({row for batch in batches for row in batch})
 
 
-@pytest.mark.parametrize("max_values", [2, None])
-def test_a_passed_limit_is_named_with_what_to_do(max_values):
-    collector = DynamicFilteringDataCollector(
-        pa.schema([("k", pa.int64())]), threshold_bytes=1, max_values=max_values
-    )
+@pytest.mark.parametrize(
+    ("threshold", "most", "limit"),
+    [
+        (32, 2, "there are 3 keys, more than filter_max_values (2)"),
+        (23, 3, "the keys have 24 B, more than filter_threshold_bytes (23 B)"),
+        (-1, 2, "there are 3 keys, more than filter_max_values (2)"),
+        (1, None, "the keys have 24 B, more than filter_threshold_bytes (1 B)"),
+    ],
+)
+def test_a_passed_limit_is_named_with_what_to_do(threshold, most, limit):
+    schema = pa.schema([("k", pa.int64())])
+    collector = DynamicFilteringDataCollector(schema, threshold, most)
     collector.add(pa.record_batch({"k": [1, 5, 9]}))
-    assert collector.finish().describe() == (
-        "k in [1, 9], a range because of filter_threshold_bytes or filter_max_values; raise the "
-        "limit to keep the values"
+    data = collector.finish()
+    assert data.renamed({"k": "n"}).without_nulls().passed_limit == limit
+    assert data.describe() == (
+        f"k in [1, 9], a range because {limit}; raise the limit to keep all keys"
     )
+
+
+def test_a_limit_passed_before_the_last_batch_says_that_there_may_be_more_keys(monkeypatch):
+    monkeypatch.setattr(collector_module, "WAITING_BYTES", 8)
+    collector = DynamicFilteringDataCollector(pa.schema([("k", pa.int64())]), max_values=2)
+    for first in (0, 100):
+        collector.add(pa.record_batch({"k": range(first, first + 3)}))
+    found = collector.finish().passed_limit
+    assert found == "there are at least 3 keys, more than filter_max_values (2)"
+
+
+def test_sizes_that_look_equal_are_named_in_bytes():
+    found = passed_limit(1, 2**20 + 1, None, 2**20)
+    assert found == (
+        "the keys have 1,048,577 bytes, more than filter_threshold_bytes (1,048,576 bytes)"
+    )
+
+
+def test_fields_with_values_of_their_own_are_named():
+    collector = DynamicFilteringDataCollector(
+        pa.schema([("a", pa.int64()), ("b", pa.int64())]), max_values=2
+    )
+    collector.add(pa.record_batch({"a": [1, 1, 2, 2], "b": [1, 2, 1, 2]}))
+    limit = "there are 4 keys, more than filter_max_values (2)"
+    assert f"values of each column because {limit}; raise" in collector.finish().describe()

@@ -23,17 +23,25 @@ def test_many_reasons_are_tried() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_of_the_shapes_has_a_remedy(reason: str) -> None:
-    advice = with_remedy(reason).removeprefix(reason)
+    shown = in_session(reason) or ""
+    advice = with_remedy(reason).removeprefix(shown)
     assert advice.startswith(" ")
     assert advice.endswith(".")
-    assert with_remedy(reason + advice) == reason + advice
+    assert with_remedy(shown + advice) == shown + advice
 
 
 def test_a_limit_names_its_setting() -> None:
-    size = with_remedy("the dimension reads 2.0 GiB, more than 1.0 GiB.")
-    assert "spark.splitlib.plannerDimensionBytes" in size
+    size = "the dimension reads 2.0 GiB, more than {} (1.0 GiB)."
+    assert with_remedy(size.format("planner_dimension_bytes")) == (
+        size.format("spark.splitlib.plannerDimensionBytes")
+        + " Raise this limit, in bytes, to read the dimension for its keys."
+    )
+    for setting in ("filter_max_values", "condition_literals", "condition_literals_jdbc"):
+        assert "). Raise this limit, or" in with_remedy(
+            f"there are 4 keys, more than {setting} (3)."
+        )
     assert "spark.splitlib.plannerSmallFactPartitions" in with_remedy(
-        "the table has only 4 partitions."
+        "the table has only 4 partitions (planner_small_fact_partitions is 4)."
     )
     assert "ANALYZE TABLE" in with_remedy("the dimension reads a table of unknown size.")
     assert "splitlib.freeze" in with_remedy("the dimension reads an RDD that is also read else.")
@@ -90,3 +98,9 @@ def test_reports_and_their_scans_are_advised() -> None:
     assert advice.reasons == (with_remedy("the query has no join."),)
     assert advice.scans[0].reasons == ("other.",)
     assert advised(advice) == advice
+
+
+def test_the_limits_of_filters_are_named_as_in_a_session() -> None:
+    use = FilterUse(("k",), "k in [1, 9], a range because of filter_max_values")
+    (advice,) = advised(Report(scans=(Report("t", filters=(use,)),))).scans
+    assert advice.filters[0].description.endswith(" spark.splitlib.filterMaxValues")

@@ -35,7 +35,7 @@ def test_what_is_unavailable_is_tried_again():
 
 def test_not_for_ever_and_nothing_else():
     call = Flaky(99, splitlib.SourceUnavailable("down"))
-    with pytest.raises(splitlib.SourceUnavailable):
+    with pytest.raises(splitlib.SourceUnavailable, match=r"all 3 attempts .* \(retry_attempts\)"):
         retrying(call, splitlib.SplitConfig(retry_attempts=3))
     assert call.calls == 3
     late = Flaky(99, splitlib.SourceUnavailable("down"))
@@ -46,6 +46,23 @@ def test_not_for_ever_and_nothing_else():
     with pytest.raises(splitlib.SourceError):
         retrying(final, splitlib.SplitConfig())
     assert final.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds", "limit"),
+    [
+        (splitlib.SplitConfig(retry_max_seconds=7), 100.0, "7 seconds (retry_max_seconds)"),
+        (splitlib.SplitConfig(), 5.0, "5 seconds (call_deadline_seconds)"),
+    ],
+)
+def test_the_passed_limit_is_named(monkeypatch, config, seconds, limit):
+    pauses = iter([0, 8])
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: next(pauses))
+    call = Call(seconds)
+    with working_on(call), pytest.raises(splitlib.SourceUnavailable) as caught:
+        retrying(Flaky(99, splitlib.SourceUnavailable("down")), config)
+    hint = f"attempts failed for {limit}. Try again later, or raise this limit."
+    assert caught.value.hint == hint
 
 
 def test_after_the_deadline_the_error_says_so():

@@ -197,11 +197,8 @@ class Site(ABC):
         return None
 
 
-_COMPUTED: Final = (
-    "keys are compared with a computed value, or have a type that the data source may compare "
-    "differently or fail on."
-)
-_TOO_MANY_KEYS: Final = "too many keys."
+COMPUTED: Final = "keys are compared with a computed value."
+"""Reason why collected keys cannot be compared with the columns of a table."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -236,6 +233,11 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         """
         config = self.config
         return config.condition_literals_jdbc if self.is_database else config.condition_literals
+
+    def too_many_literals(self, number: int) -> str:
+        """Return the reason why a database gets no condition with this number of literals."""
+        limit = f"condition_literals_jdbc ({self.most_literals:,})"
+        return f"the conditions have {number:,} literals, more than {limit}."
 
     @cached_property
     def schema(self) -> StructType:
@@ -288,8 +290,8 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         keyed = [site for site in sites if site.has_keys]
         if keyed and len(keyed) < len(sites):
             report = report.because(ALSO_WITHOUT_KEYS)
-        elif self.is_database and sum(site.literals for site in keyed) > self.most_literals:
-            report = report.because(_TOO_MANY_KEYS)
+        elif self.is_database and (n := sum(s.literals for s in keyed)) > self.most_literals:
+            report = report.because(self.too_many_literals(n))
         elif keyed:
             report = replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
         return self.left_alone(report)
@@ -328,9 +330,8 @@ class FilteredSite(Site):
         literals = self.literals
         for one in collected:
             written = self._written(one, literals)
-            if written is None:
-                text = _COMPUTED if one.keys.data.domains else _TOO_MANY_KEYS
-                reasons.append(Reason(text, parts_of(one.comparisons)))
+            if isinstance(written, str):
+                reasons.append(Reason(written, parts_of(one.comparisons)))
                 continue
             condition, columns, number = written
             literals += number
@@ -346,7 +347,7 @@ class FilteredSite(Site):
             used=tuple(used),
         )
 
-    def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
+    def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | str:
         """Write collected keys as an SQL condition.
 
         Args:
@@ -355,21 +356,25 @@ class FilteredSite(Site):
                 for a database.
 
         Returns:
-            The condition, its columns, and its number of literals; or None if the condition would
-            always be true.
+            The condition, its columns, and its number of literals; or the reason why there is no
+            condition.
         """
+        data = one.keys.data
         operands: dict[str, Operand] = {}
         columns = []
+        reason = COMPUTED
         for name, comparison in one.by_field.items():
             column = self.scan.names.get(comparison.lineage.column)
             if column is None:
                 continue
-            operand = self.scan.operand(column, one.keys.data.schema.field(name).type)
+            operand = self.scan.operand(column, data.schema.field(name).type)
             if operand is not None:
                 operands[name] = operand
                 columns.append(column)
+            else:
+                reason = self._other_order(column)
         if not operands:
-            return None
+            return reason
         most = self.scan.most_literals - (before if self.scan.is_database else 0)
         writer = ConditionWriter(
             operands,
@@ -378,5 +383,18 @@ class FilteredSite(Site):
             plain_strings=self.scan.has_plain_strings,
             for_command=bool(self.scan.qualifier),
         )
-        condition = writer.of(one.keys.data.only(operands)).sql
-        return None if condition == "true" else (condition, tuple(columns), writer.literals)
+        data = data.only(operands)
+        condition = writer.of(data).sql
+        if condition != "true":
+            return condition, tuple(columns), writer.literals
+        if data.passed_limit:
+            return f"{data.passed_limit}."
+        if data.num_values <= most:
+            return self._other_order(columns[0])
+        if self.scan.is_database:
+            return self.scan.too_many_literals(before + data.num_values)
+        return f"{writer.passed_limit(data)}."
+
+    def _other_order(self, column: str) -> str:
+        kind = self.scan.schema[column].dataType.simpleString()
+        return f"the data source may compare keys of type {kind} in another way than Spark."

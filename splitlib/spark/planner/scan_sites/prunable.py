@@ -71,8 +71,8 @@ class SessionScan(ListedScan):
         total = sum(len(batch) for batch, _ in listed)
         reads_all = total if any(one.site.reads_all for one in sites) else None
         report = replace(report, partitions=Count(None, total), without_joins=reads_all)
-        if total <= self.config.planner_small_fact_partitions:
-            return self.left_alone(report.because(f"the table has only {total} partitions."))
+        if why := few_partitions(total, self.config):
+            return self.left_alone(report.because(why))
         if not is_keyed_everywhere:
             return self.left_alone(report.because(ALSO_WITHOUT_KEYS))
         read = _count(_without_keys(sites), listed)
@@ -162,6 +162,14 @@ def _count(sites: Sequence[PrunedSite], listed: Listed) -> int:
         predicate = Predicate(sites[0].scan.table.metadata.filter_schema, (), [each])
     masks = (predicate.match_each(batch).together for batch, _ in listed)
     return sum(mask.true_count for mask in masks)
+
+
+def few_partitions(total: int, config: SplitConfig) -> str | None:
+    """Return the reason not to prune a table with so few partitions, or None if it has more."""
+    limit = config.planner_small_fact_partitions
+    if total > limit:
+        return None
+    return f"the table has only {total} partitions (planner_small_fact_partitions is {limit})."
 
 
 def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, int]:

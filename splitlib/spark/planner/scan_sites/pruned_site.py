@@ -38,7 +38,7 @@ from splitlib.spark.planner.scan_sites.evaluated_filter import (
     named_step,
     partition_rows,
 )
-from splitlib.spark.planner.scan_sites.planned_scan import PlannedScan, Site
+from splitlib.spark.planner.scan_sites.planned_scan import COMPUTED, PlannedScan, Site
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.session_catalog.relation import Relation
@@ -215,13 +215,13 @@ class PrunedSite(Site):
             of_columns, reason = self._of_columns(one)
             evaluated = None
             if not one.keys.data.domains:
-                reason = "too many keys."
+                reason = f"{one.keys.data.passed_limit}."
             elif of_columns is None:
                 evaluated = self._evaluated_keys(plan, one)
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
             if of_columns is None and evaluated is None:
-                text = reason or "keys are compared with a computed value."
+                text = reason or COMPUTED
                 reasons.append(Reason(text, parts_of(one.comparisons)))
             else:
                 used.append(self._use_of(plan, one))
