@@ -17,10 +17,10 @@ from splitlib.hive.projection import Projection, is_projected
 from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import Storage, file_batch, of_rows
-from splitlib_glue.client import OPTIONS, GlueClient, positive
+from splitlib_glue.client import CATALOG, OPTIONS, GlueClient, positive
 from splitlib_glue.partitions import PER_REQUEST, Partitions
 from splitlib_glue.projected import list_projected
-from splitlib_glue.table import CATALOG, GlueTable, identity, load
+from splitlib_glue.table import GlueTable, identity, load
 
 _OPTIONS = {
     *OPTIONS,
@@ -95,7 +95,8 @@ class GlueConnector(Connector):
         client = GlueClient(options)
         try:
             found = load(client, database or "default", table, unfiltered=unfiltered)
-            return cls(client, found, options)
+            with readable_metadata("the table", catalog=CATALOG):
+                return cls(client, found, options)
         except BaseException:
             client.close()
             raise
@@ -109,9 +110,8 @@ class GlueConnector(Connector):
         client = GlueClient(options)
         with closing(client):
             databases = [database.lower()] if database is not None else None
-            for name in databases or sorted(_names(client, "get_databases", "DatabaseList")):
-                tables = _names(client, "get_tables", "TableList", DatabaseName=name)
-                for table in sorted(tables):
+            for name in databases or _names(client, "GetDatabases", "DatabaseList"):
+                for table in _names(client, "GetTables", "TableList", DatabaseName=name):
                     yield name, table
 
     def describe(self) -> TableMetadata:
@@ -145,14 +145,15 @@ class GlueConnector(Connector):
         yield self._partitions.listed(predicate)
 
     def _projected(self, projection: Projection, predicate: Predicate) -> Iterator[PartitionBatch]:
-        keys, number = (
-            self._metadata.partition_schema,
-            self._files.number(self._metadata.read_format),
-        )
-        for values, locations in list_projected(projection, keys, predicate, _now()):
-            numbers = pa.repeat(pa.scalar(number, pa.int32()), len(locations))
-            refs = pa.StructArray.from_arrays([locations, numbers], fields=list(REF))
-            yield PartitionBatch(values, refs, asked_for="names" if predicate.filters else "all")
+        keys = self._metadata.partition_schema
+        number = pa.scalar(self._files.number(self._metadata.read_format), pa.int32())
+        with readable_metadata("the projection", catalog=CATALOG):
+            for values, locations in list_projected(projection, keys, predicate, _now()):
+                numbers = pa.repeat(number, len(locations))
+                refs = pa.StructArray.from_arrays([locations, numbers], fields=list(REF))
+                yield PartitionBatch(
+                    values, refs, asked_for="names" if predicate.filters else "all"
+                )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the data files of ``partitions``, in batches of one read format each.
@@ -193,16 +194,12 @@ class GlueConnector(Connector):
         self._client.close()
 
 
-def _names(client: GlueClient, operation: str, field: str, **arguments: Any) -> Iterator[str]:
-    token: str | None = None
-    while True:
-        answer = client.call(operation, **arguments, NextToken=token)
+def _names(client: GlueClient, operation: str, field: str, **arguments: Any) -> list[str]:
+    found = list[str]()
+    for answer in client.pages(operation, field, **arguments):
         with readable_metadata("names", catalog=CATALOG):
-            yield from (each["Name"] for each in answer[field])
-            following = answer.get("NextToken") or None
-        if following is None:
-            return
-        token = following
+            found += [str.lower(each["Name"]) for each in answer[field]]
+    return sorted(set(found))
 
 
 def _now() -> datetime:

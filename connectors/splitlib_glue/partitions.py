@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.errors import CorruptMetadata, SourceError, SourceUnavailable
+from splitlib.errors import CorruptMetadata, SourceUnavailable
 from splitlib.filtering.partition_names import bound_values, has_one_spelling, plain_texts
 from splitlib.hive import entries
 from splitlib.hive.entries import REF, PartitionFiles, files_each, readable_metadata
@@ -21,8 +21,8 @@ from splitlib.model import PartitionBatch, Requests
 from splitlib.remote.calls import Workers, current_call
 from splitlib.remote.retry import retrying
 from splitlib.spi import Predicate
-from splitlib_glue.client import SEGMENTS, GlueClient, InvalidRequest
-from splitlib_glue.table import CATALOG, GlueTable, storage_entry
+from splitlib_glue.client import CATALOG, SEGMENTS, GlueClient, InvalidRequest
+from splitlib_glue.table import GlueTable, storage_entry
 
 T = TypeVar("T")
 
@@ -37,7 +37,15 @@ _NO_COLUMNS: Final = re.compile(
     r"interval|default|value|any|all|some|not|exists|case|cast"
 )
 _POLL_SECONDS: Final = 0.1
-_REFS: Final = tuple(field.name for field in REF)
+
+
+class Page(NamedTuple):
+    """The partitions in one response."""
+
+    rows: pa.RecordBatch
+    """One row per partition: the values of its keys, and the fields of its handle."""
+    files_each: float
+    """Average number of files per partition, or 0 if unknown."""
 
 
 class Partitions:
@@ -58,6 +66,10 @@ class Partitions:
         self._files = files
         self._per_request = per_request
         self._keys = table.metadata.partition_keys
+        # The position of a key, because its name may be that of a field of the handle.
+        self._key_columns = [str(position) for position in range(len(self._keys))]
+        fields = [(column, pa.string()) for column in self._key_columns]
+        self._schema = pa.schema([*fields, *REF])
 
     @property
     def most_by_values(self) -> int:
@@ -70,138 +82,121 @@ class Partitions:
         Args:
             values: One row per requested partition, and one column per partition key.
         """
-        rows = [list(row) for row in zip(*values.to_pydict().values(), strict=True)]
+        rows = list(zip(*values.to_pydict().values(), strict=True))
         parts = [rows[at : at + self._per_request] for at in range(0, len(rows), self._per_request)]
         if len(parts) == 1:
-            pages = list(self._with_values(rows))
-        else:
-            work = [partial(self._all_with_values, part) for part in parts]
-            pages = [page for pages in _in_parallel(work) for page in pages]
-        return self._batch(pages, len(pages), "names")
+            return self._batch(self._with_values(rows), "names")
+        work = [
+            partial(retrying, partial(self._with_values, part), SplitConfig()) for part in parts
+        ]
+        return self._batch([page for pages in _in_parallel(work) for page in pages], "names")
 
     def listed(self, predicate: Predicate) -> PartitionBatch:
         """Return all partitions, or only those that satisfy the conditions that Glue can evaluate.
 
         The result may contain partitions that the predicate does not match.
         """
-        keys = self._table.metadata.partition_schema
-        if condition := expression(predicate, keys):
+        if condition := expression(predicate, self._table.metadata.partition_schema):
             try:
-                return self._batch(*self._pages(condition), "prefix")
+                return self._list(condition)
             except InvalidRequest:  # Glue reads the name of a partition key as a reserved word
-                pages, requests = self._pages(None)
-                return self._batch(pages, requests + 1, "all")
-        return self._batch(*self._pages(None), "all")
+                return self._list(None, 1)
+        return self._list(None)
 
-    def _pages(self, condition: str | None) -> tuple[list[_Page], int]:
+    def _list(self, condition: str | None, requests: int = 0) -> PartitionBatch:
         """Request the first page and, if there are more pages, all segments of the table at once.
 
-        A small table takes one request. For a large table, the first page is discarded, because the
-        segments contain its partitions, too.
+        A small table takes one request. For a large table, the segments contain the partitions of
+        the first page, too. If they do not, or contain a partition twice, then the server does not
+        support segments or mixes up responses, or the table is being changed. In this case, the
+        table is listed page by page.
 
-        If a partition is returned twice, the server does not support segments or mixes up
-        responses, or the table is being changed. Then the table is listed page by page.
-
-        Returns:
-            The pages, and the number of requests.
+        Args:
+            condition: Filter expression for Glue, or None.
+            requests: Number of requests before.
 
         Raises:
             SourceUnavailable: if listing page by page also returns a partition twice.
         """
-        first = self._page(condition, None, None)
-        if first.token is None:
-            return [first], 1
+        answer = self._client.call("GetPartitions", **self._arguments(condition))
+        first, token = self._page(answer), answer.get("NextToken") or None
+        asked_for: Literal["all", "prefix"] = "prefix" if condition else "all"
+        if token is None:
+            return self._batch([first], asked_for, requests)
         work = [partial(self._segment, condition, number) for number in range(SEGMENTS)]
         pages = [page for pages in _in_parallel(work) for page in pages]
-        if not self._has_repeated(pages):
-            return pages, 1 + len(pages)
-        following = self._segment(condition, None, first.token)
-        if self._has_repeated([first, *following]):
+        count = self._distinct(pages)
+        requests += 1
+        if count == _total(pages) == self._distinct([first, *pages]):
+            return self._batch(pages, asked_for, requests)
+        requests += len(pages) - 1
+        pages = [first, *self._segment(condition, None, token)]
+        if self._distinct(pages) < _total(pages):
             raise SourceUnavailable("Glue lists a partition twice.")
-        return [first, *following], 1 + len(pages) + len(following)
+        return self._batch(pages, asked_for, requests)
 
-    def _has_repeated(self, pages: Sequence[_Page]) -> bool:
+    def _distinct(self, pages: Sequence[Page]) -> int:
+        """Return the number of partitions with different values."""
         whole = pa.Table.from_batches([page.rows for page in pages])
-        keys = whole.column_names[: len(self._keys)]
-        return len(whole.group_by(keys, use_threads=False).aggregate([])) < len(whole)
+        return len(whole.group_by(self._key_columns, use_threads=False).aggregate([]))
 
-    def _segment(
-        self, condition: str | None, number: int | None, token: str | None = None
-    ) -> list[_Page]:
-        """Return the pages of a segment, starting with the page that the token refers to.
-
-        Args:
-            condition: Filter expression for Glue, or None.
-            number: Number of the segment, or None for the whole table.
-            token: Token of the first page to request, or None to start at the beginning.
-        """
-        pages, seen = list[_Page](), {token}
-        while True:
-            page = _retried(partial(self._page, condition, number, token))
-            pages.append(page)
-            if page.token is None:  # an empty page with a token is not the last one
-                return pages
-            if page.token in seen:
-                raise SourceError("Glue returns the same page of partitions again and again.")
-            seen.add(token := page.token)
-
-    def _page(self, condition: str | None, segment: int | None, token: str | None) -> _Page:
-        of_segment = None
-        if segment is not None:
-            of_segment = {"SegmentNumber": segment, "TotalSegments": SEGMENTS}
-        answer = self._client.call(
-            "get_partitions",
+    def _arguments(self, condition: str | None) -> dict[str, Any]:
+        return {
             **self._table.address,
-            TableName=self._table.name,
-            Expression=condition,
-            Segment=of_segment,
-            NextToken=token,
-            MaxResults=self._per_request,
-            ExcludeColumnSchema=True,
-        )
-        return self._parsed(answer)
+            "TableName": self._table.name,
+            "Expression": condition,
+            "MaxResults": self._per_request,
+            "ExcludeColumnSchema": True,
+        }
 
-    def _all_with_values(self, rows: list[list[str]]) -> list[_Page]:
-        return _retried(lambda: list(self._with_values(rows)))
+    def _segment(self, condition: str | None, number: int | None, token: Any = None) -> list[Page]:
+        """Return the pages of a segment, or of the whole table, from the page with ``token`` on."""
+        segment = {"SegmentNumber": number, "TotalSegments": SEGMENTS}
+        arguments = self._arguments(condition)
+        if number is not None:
+            arguments["Segment"] = segment
+        answers = self._client.pages("GetPartitions", "Partitions", token, **arguments)
+        return [self._page(answer) for answer in answers]
 
-    def _with_values(self, rows: list[list[str]]) -> Iterator[_Page]:
+    def _with_values(self, rows: Sequence[tuple[str, ...]]) -> list[Page]:
+        pages = list[Page]()
         while rows:
             answer = self._client.call(
-                "batch_get_partition",
+                "BatchGetPartition",
                 **self._table.address,
                 TableName=self._table.name,
-                PartitionsToGet=[{"Values": row} for row in rows],
+                PartitionsToGet=[{"Values": list(row)} for row in rows],
             )
-            yield self._parsed(answer)
+            pages.append(self._page(answer))
             with readable_metadata("partitions", catalog=CATALOG):
                 found = [tuple(each["Values"]) for each in answer["Partitions"]]
-                if found and not set(found).intersection(map(tuple, rows)):
+                if found and set(found).isdisjoint(rows):
                     raise SourceUnavailable("Glue returns the answer to another request.")
-                left = [list(key["Values"]) for key in answer.get("UnprocessedKeys") or ()]
-                if {*map(tuple, left)}.difference(map(tuple, rows)):
+                left = [tuple(key["Values"]) for key in answer.get("UnprocessedKeys") or ()]
+                if not set(left).issubset(rows):
                     raise CorruptMetadata("Glue returns keys that were not requested.")
             if len(left) >= len(rows):
                 error = SourceUnavailable("Glue processes none of the requested partitions.")
                 error.is_throttled = True
                 raise error
             rows = left
+        return pages
 
-    def _parsed(self, answer: Any) -> _Page:
-        """Convert a response to a page of Arrow columns.
+    def _page(self, answer: Mapping[str, Any]) -> Page:
+        """Convert a response to Arrow columns.
 
         Raises:
             CorruptMetadata: if required metadata is missing or malformed.
         """
         with readable_metadata("partitions", catalog=CATALOG):
             found = answer["Partitions"]
-            rows = [self._row(each) for each in found]
-            columns = zip(*rows, strict=True) if rows else [()] * (len(self._keys) + 2)
-            types = [*[pa.string()] * len(self._keys), pa.string(), pa.int32()]
-            arrays = [pa.array(c, kind) for c, kind in zip(columns, types, strict=True)]
-            names = [*map(str, range(len(self._keys))), *_REFS]
+            columns = list(zip(*map(self._row, found), strict=True)) or [()] * len(self._schema)
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(columns, self._schema, strict=True)
+            ]
             each = files_each(one.get("Parameters") or {} for one in found)
-            batch = pa.RecordBatch.from_arrays(arrays, names=names)
-            return _Page(batch, answer.get("NextToken") or None, each)
+            return Page(pa.RecordBatch.from_arrays(arrays, schema=self._schema), each)
 
     def _row(self, partition: Mapping[str, Any]) -> tuple[Any, ...]:
         values, name = partition["Values"], partition.get("TableName")
@@ -222,44 +217,41 @@ class Partitions:
 
     def _batch(
         self,
-        pages: Sequence[_Page],
-        requests: int,
+        pages: Sequence[Page],
         asked_for: Literal["all", "names", "prefix"],
+        requests: int = 0,
     ) -> PartitionBatch:
         """Return the partitions of all pages without duplicates, sorted by location.
 
         In this order, one request to an object store can list several neighbouring directories.
         Glue returns partitions in no particular order.
+
+        Args:
+            pages: The pages. Each took one request.
+            asked_for: See :class:`PartitionBatch`.
+            requests: Number of further requests.
+
+        Raises:
+            SourceUnavailable: if a partition has two locations or formats.
         """
         whole = pa.Table.from_batches([page.rows for page in pages])
-        keys = whole.column_names[: len(self._keys)]
-        found = whole.group_by(keys, use_threads=False).aggregate(
-            [(name, "first") for name in _REFS]
-        )
-        location = found["location_first"]
-        found = found.append_column("at", pc.binary_join_element_wise(location, "", "/"))
-        order = [("at", "ascending"), *((key, "ascending") for key in keys)]
-        found = found.take(pc.sort_indices(found, sort_keys=order)).combine_chunks()
-        arrays = [_array(found[name]) for name in [*keys, *(f"{n}_first" for n in _REFS)]]
-        values = pa.RecordBatch.from_arrays(arrays[: len(keys)], names=list(self._keys))
-        refs = pa.StructArray.from_arrays(arrays[len(keys) :], fields=list(REF))
+        found = whole.group_by(whole.column_names, use_threads=False).aggregate([])
+        if len(found) > self._distinct(pages):
+            raise SourceUnavailable("Glue lists a partition twice, with different locations.")
+        found = found.append_column("at", pc.binary_join_element_wise(found["location"], "", "/"))
+        order = [("at", "ascending"), *((key, "ascending") for key in self._key_columns)]
+        found = found.take(pc.sort_indices(found, sort_keys=order))
+        arrays = [found[name].combine_chunks() for name in self._schema.names]
+        keys = len(self._keys)
+        values = pa.RecordBatch.from_arrays(arrays[:keys], names=list(self._keys))
+        refs = pa.StructArray.from_arrays(arrays[keys:], fields=list(REF))
         each = next((page.files_each for page in pages if page.files_each), 0.0)
-        took = Requests(catalog=requests)
+        took = Requests(catalog=requests + len(pages))
         return PartitionBatch(values, refs, took, files_each=each, asked_for=asked_for)
 
 
-class _Page:
-    """The partitions in one response.
-
-    Args:
-        rows: One row per partition.
-        token: Token of the next page, or None for the last page.
-        files_each: Average number of files per partition, from the partitions' parameters, or 0 if
-            unknown.
-    """
-
-    def __init__(self, rows: pa.RecordBatch, token: str | None, files_each: float) -> None:
-        self.rows, self.token, self.files_each = rows, token, files_each
+def _total(pages: Sequence[Page]) -> int:
+    return sum(page.rows.num_rows for page in pages)
 
 
 def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
@@ -301,13 +293,3 @@ def _in_parallel(work: Sequence[Callable[[], T]]) -> list[T]:
             if outer and (outer.abandoned.is_set() or not outer.remaining_seconds()):
                 raise SourceUnavailable("The partitions were not listed in time.")
         return [task.outcome.result() for task in tasks]
-
-
-def _retried(call: Callable[[], T]) -> T:
-    """Call a function with retries. The engine itself could only repeat the whole listing."""
-    return retrying(call, SplitConfig())
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

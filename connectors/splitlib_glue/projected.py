@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
+from itertools import compress
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from splitlib.errors import TooManyPartitions, UnsupportedTable
 from splitlib.filtering.matchers import RangeMatcher
 from splitlib.filtering.partition_names import bound_values
+from splitlib.hive.partition_values import NULL_PARTITION
 from splitlib.hive.projection import InjectedProjected, Projected, Projection, injected
 from splitlib.spi import Predicate
 
@@ -22,7 +24,7 @@ MOST_TEXTS: Final = 100_000
 """A key with up to this many values is filtered before its values are combined with others."""
 BLOCK: Final = 1 << 16
 """Number of combinations of key values that are filtered at a time."""
-_MOST_PARTITIONS: Final = 1 << 62
+_MOST_PARTITIONS: Final = 1 << 28  # some minutes of computation
 
 
 def list_projected(
@@ -41,7 +43,7 @@ def list_projected(
 
     Raises:
         UnsupportedTable: if the predicate does not determine the values of an ``injected`` key.
-        TooManyPartitions: if there are more than 2**62 combinations of values.
+        TooManyPartitions: if there are more than 2**28 combinations of values.
     """
     if predicate.matches_nothing:
         return
@@ -76,9 +78,9 @@ class _Column:
         self._values, self._numbers = _candidates(key, values, predicate)
         self._texts: pa.StringArray | None = None
         if self.count <= MOST_TEXTS:
-            texts = pa.array(map(self._values.text, self._numbers), pa.string())
+            texts = self._written(self._numbers)
             kept = predicate.match(pa.RecordBatch.from_arrays([texts], names=[key.name]))
-            self._numbers = pa.array(self._numbers, pa.int64()).filter(kept).to_pylist()
+            self._numbers = list(compress(self._numbers, kept.to_pylist()))
             self._texts = texts.filter(kept)
 
     @property
@@ -92,7 +94,11 @@ class _Column:
         """Return the values at the positions ``rows`` as strings."""
         if self._texts is not None:
             return self._texts.take(pa.array(rows))
-        return pa.array([self._values.text(self._numbers[row]) for row in rows.tolist()])
+        return self._written([self._numbers[row] for row in rows.tolist()])
+
+    def _written(self, numbers: Iterable[int]) -> pa.StringArray:
+        texts = pa.array(map(self._values.text, numbers), pa.string())
+        return pc.if_else(pc.equal(texts, NULL_PARTITION), None, texts)
 
     def in_location(self, rows: npt.NDArray[np.int64]) -> list[str]:
         """Return the values at the positions ``rows`` as they appear in partition locations."""

@@ -9,14 +9,15 @@ from typing import Any, Final
 from splitlib.errors import CorruptMetadata, SourceUnavailable, SplitlibError, UnsupportedTable
 from splitlib.hive.entries import StorageEntry, TableEntry, metadata_of, readable_metadata
 from splitlib.model import TableMetadata
-from splitlib_glue.client import GlueClient
+from splitlib_glue.client import CATALOG, GlueClient
 
-CATALOG: Final = "catalog"
 # Lake Formation can restrict columns, rows and cells. GetTable does not return restricted columns.
 _RESTRICTIONS: Final = ("COLUMN_PERMISSION", "CELL_FILTER_PERMISSION")
 # Formats in which Spark finds columns by name.
 _BY_NAME: Final = ("parquet", "json")
 _NO_CONDITION: Final = ("", "TRUE")
+# Fields that only views have. The field TableType may be empty.
+_OF_VIEWS: Final = ("ViewDefinition", "IsMaterializedView", "IsMultiDialectView")
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
         CorruptMetadata: if required metadata is missing or malformed.
     """
     address: dict[str, str | None] = {"DatabaseName": database}
-    found = _described(client, address, name)
     with readable_metadata("the table", catalog=CATALOG):
+        found = _described(client, address, name)
         if target := found.get("TargetTable"):
             _refuse_other_region(target, client.region)
             address = {"CatalogId": target.get("CatalogId"), "DatabaseName": target["DatabaseName"]}
-            name = target["Name"]
-            found = _described(client, address, name)
+            found = _described(client, address, target["Name"])
+        name = found["Name"]
         # A database may be a resource link, too. Then the response names the actual database.
         for argument in ("CatalogId", "DatabaseName"):
             address[argument] = found.get(argument) or address.get(argument)
@@ -69,9 +70,10 @@ def load(client: GlueClient, database: str, name: str, *, unfiltered: bool) -> G
 
 
 def _described(client: GlueClient, address: Mapping[str, str | None], name: str) -> Any:
-    answer = client.call("get_table", **address, Name=name)
-    with readable_metadata("the table", catalog=CATALOG):
-        return answer["Table"]
+    found = client.call("GetTable", **address, Name=name)["Table"]
+    if found["Name"].lower() != name.lower():
+        raise SourceUnavailable(f"Glue returns the table {found['Name']!r} instead of {name!r}.")
+    return found
 
 
 def identity(client: GlueClient, table: GlueTable) -> tuple[Any, ...]:
@@ -80,9 +82,8 @@ def identity(client: GlueClient, table: GlueTable) -> tuple[Any, ...]:
     Raises:
         TableNotFound: if there is no such table.
     """
-    found = _described(client, table.address, table.name)
     with readable_metadata("the table", catalog=CATALOG):
-        return identity_of(found)
+        return identity_of(_described(client, table.address, table.name))
 
 
 def identity_of(found: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -112,7 +113,7 @@ def _table_entry(found: Mapping[str, Any]) -> TableEntry:
     stored = found.get("StorageDescriptor") or {}
     skew = stored.get("SkewedInfo") or {}
     return TableEntry(
-        kind=found.get("TableType") or "",
+        kind=(found.get("TableType") or "").upper(),
         columns=[(each["Name"], each["Type"]) for each in stored.get("Columns") or ()],
         keys=[(key["Name"], key["Type"]) for key in found.get("PartitionKeys") or ()],
         storage=storage_entry(found),
@@ -125,7 +126,7 @@ def _table_entry(found: Mapping[str, Any]) -> TableEntry:
 def _refuse_unreadable(found: Mapping[str, Any]) -> None:
     if found.get("TargetTable"):
         raise UnsupportedTable("The table is a resource link to another resource link.")
-    if found.get("ViewDefinition") or found.get("IsMaterializedView"):
+    if any(found.get(field) for field in _OF_VIEWS):
         raise UnsupportedTable(
             "The table is a view.", hint="query it with Athena, or read the tables that it uses."
         )
@@ -171,7 +172,7 @@ def _refuse_filtered(
     types = list(_RESTRICTIONS)
     try:
         known = client.call(
-            "get_unfiltered_table_metadata", **address, Name=name, SupportedPermissionTypes=types
+            "GetUnfilteredTableMetadata", **address, Name=name, SupportedPermissionTypes=types
         )
     except SourceUnavailable:
         raise

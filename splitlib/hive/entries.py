@@ -84,9 +84,10 @@ def refuse_unreadable(
         raise UnsupportedTable("The table is an Iceberg table.", hint="use connector='iceberg'.")
     if by == "DELTA" or provider == "delta":
         raise UnsupportedTable(
-            "The table is a Delta table.", hint="read it with Spark's delta source."
+            "The table is a Delta table.",
+            hint="use connector='delta' with the table's directory, or Spark's delta source.",
         )
-    if provider == "hudi" or "hudi" in input_format or "hoodie" in input_format:
+    if "hudi" in (provider, by.lower()) or "hudi" in input_format or "hoodie" in input_format:
         raise UnsupportedTable(
             "The table is a Hudi table.", hint="read it with Spark's hudi source."
         )

@@ -213,13 +213,14 @@ def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Proje
         UnsupportedTable: if Athena rejects the projection, or if its values are ambiguous.
     """
     name, kind = key.name, properties.get("type", "").strip().lower()
+    is_other = pa.types.is_boolean(key.type) or pa.types.is_binary(key.type)
     match kind:
         case "enum":
             texts = _required(properties, name, "values").split(",")
             return EnumProjected(tuple(dict.fromkeys(texts)))
-        case "integer":
+        case "integer" if not is_other and not pa.types.is_temporal(key.type):
             return _integer(key, properties)
-        case "date":
+        case "date" if not is_other:
             return _date(key, properties, now)
         case "injected" if pa.types.is_string(key.type) and not key.metadata:
             return InjectedProjected()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from botocore.client import BaseClient
 from fsspec.implementations.local import LocalFileSystem
 
 from splitlib.model import LOGICAL_TYPE
@@ -25,6 +24,7 @@ from splitlib_conformance import (
     not_tried,
     write_files,
 )
+from splitlib_glue.client import GlueClient
 from tests.support.glue_server import GlueServer, stored
 
 _TYPES = {
@@ -87,9 +87,7 @@ class GlueHarness(Harness):
         return TableAddress("default.missing", self._server.options)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        return calls.patched(
-            catalog=[(BaseClient, "_make_api_call")], storage=[(LocalFileSystem, "ls")]
-        )
+        return calls.patched(catalog=[(GlueClient, "call")], storage=[(LocalFileSystem, "ls")])
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
         return replace(table, options={**table.options, "partitions_per_request": partitions})

@@ -190,6 +190,32 @@ def test_injected_keys(server, tmp_path):
         assert paths(table, shops, day)[1].partitions_matched == 2
 
 
+@pytest.mark.parametrize("most_texts", [0, 9])
+def test_null_partition_of_an_enum(monkeypatch, most_texts):
+    """As in Athena, this text is how Hive writes null."""
+    monkeypatch.setattr(projected, "MOST_TEXTS", most_texts)
+    schema = pa.schema([("k", pa.string())])
+    texts = "a,__HIVE_DEFAULT_PARTITION__"
+    properties = {"projection.k.type": "enum", "projection.k.values": texts}
+    projection = Projection(properties, schema, "s3://b/t")
+    null = pa.table({"k": pa.array([None], pa.string())})
+    keys = DynamicFilteringData.from_arrow(null, fields=["k"])
+    ((values, locations),) = list_projected(projection, schema, Predicate(schema, [keys]), NOW)
+    assert values["k"].to_pylist() == [None]
+    assert locations.to_pylist() == ["s3://b/t/k=__HIVE_DEFAULT_PARTITION__"]
+
+
+def test_integers_of_the_whole_range():
+    schema = pa.schema([("n", pa.int64())])
+    ends = f"{-(2**63)},{2**63 - 1}"
+    properties = {"projection.n.type": "integer", "projection.n.range": ends}
+    numbers = [-(2**63), 0, 2**63 - 1]
+    keys = DynamicFilteringData.from_values({"n": numbers})
+    projection = Projection(properties, schema, "s3://b/t")
+    ((values, _),) = list_projected(projection, schema, Predicate(schema, [keys]), NOW)
+    assert values["n"].to_pylist() == [str(number) for number in numbers]
+
+
 def test_too_many_combinations(server, tmp_path):
     wide = {"projection.shop.range": "0,9223372036854775807"}
     with opened(server, tmp_path, {"day": "string", "shop": "bigint"}, **wide) as table:

@@ -31,9 +31,12 @@ def test_columns_and_keys(server):
     ("changes", "message", "hint"),
     [
         ({"TableType": "VIRTUAL_VIEW"}, "is a view", ""),
+        ({"TableType": "virtual_view"}, "is a view", ""),
+        ({"IsMultiDialectView": True}, "is a view", ""),
         ({"ViewDefinition": {"IsProtected": True}}, "is a view", ""),
         ({"Parameters": {"table_type": "ICEBERG"}}, "Iceberg table", "connector='iceberg'"),
-        ({"Parameters": {"table_type": "DELTA"}}, "Delta table", ""),
+        ({"Parameters": {"table_type": "DELTA"}}, "Delta table", "connector='delta'"),
+        ({"Parameters": {"table_type": "HUDI"}}, "Hudi table", ""),
         ({"Parameters": {"spark.sql.sources.provider": "delta"}}, "Delta table", ""),
         ({"Parameters": {"spark.sql.sources.provider": "hudi"}}, "Hudi table", ""),
         ({"TableType": "GOVERNED"}, "governed", ""),
