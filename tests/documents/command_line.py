@@ -11,7 +11,7 @@ from splitlib.cli.app import arguments_of, command_line, commands_of
 from tests.documents.examples import DOCS
 
 _MARK: Final = "<!-- from here on written by python -m tests.documents -->\n"
-_DEFAULTS: Final = (None, False, [], argparse.SUPPRESS)
+_DEFAULTS: Final[tuple[object, ...]] = (None, False, [], argparse.SUPPRESS)
 """Defaults of options that are not given, which the page does not show."""
 
 

@@ -210,7 +210,7 @@ def with_remedy(reason: str) -> str:
 
     A reason that already ends with its advice, or has none, gets no advice.
     """
-    reason = _SETTING.sub(_in_session, reason)
+    reason = in_session(reason)
     for part, remedy in _REMEDIES.items():
         if part in reason:
             operator = _OPERATOR.search(reason)

@@ -190,17 +190,17 @@ class TableReader:
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
         try:
-            return self._load()
+            return self._load(self._name)
         except SplitlibError as error:
             error.hint = error.hint and _with_config(error.hint)
             raise
 
-    def _load(self) -> DataFrame:
+    def _load(self, name: str) -> DataFrame:
         state = SessionState.of(self.spark, self._texts())
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
         opened = open_table(
-            self._name,
+            name,
             self._connector,
             spark=self.spark,
             spark_conf=spark_conf,
@@ -236,7 +236,7 @@ class TableReader:
             report = replace(report, filters=(*report.filters, *unused))
             report = respelled_report(report, _with_config)
             catalog = table.connector_name == SESSION
-            database = catalog and "." not in self._name
+            database = catalog and "." not in name
             again = partial(self._load_again, state, catalog=catalog, database=database)
             remember(df, report, again)
         return df

@@ -125,8 +125,8 @@ def test_keys_that_stay_unprocessed(server, change):
             change("BatchGetPartition", lambda *_, left=left: {"UnprocessedKeys": left})
             with pytest.raises(splitlib.SourceUnavailable, match="processes none"):
                 listed(table, k=["a", "b"] if len(left) > 1 else ["a"])
-        for left in ([{"Values": ["z"]}], [{"Values": None}], [5], 5):
-            change("BatchGetPartition", lambda *_, left=left: {"UnprocessedKeys": left})
+        for wrong in ([{"Values": ["z"]}], [{"Values": None}], [5], 5):
+            change("BatchGetPartition", lambda *_, wrong=wrong: {"UnprocessedKeys": wrong})
             with pytest.raises(splitlib.CorruptMetadata):
                 listed(table, k=["a", "b"])
 
