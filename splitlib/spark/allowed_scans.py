@@ -187,7 +187,7 @@ def allowed_part(catalyst: Catalyst, plan: LogicalPlan, config: SplitConfig) -> 
 def refuse_statement(
     spark: SparkSession, text: str, config: SplitConfig, *, has_parameters: bool
 ) -> None:
-    """Raise an error if a statement reads outside of ``allowed_locations``, or may do so.
+    """Raise an error if a statement may read outside of ``allowed_locations``.
 
     Queries are not checked here, including those in INSERT and CREATE TABLE AS. They are checked
     when they are planned, or by :func:`refuse_written_query`.

@@ -54,7 +54,7 @@ def quoted(*parts: str) -> str:
 
 
 def column_text(spark: SparkSession, *parts: str) -> str:
-    """Return SQL text that refers to a column, whatever characters its name contains.
+    """Return a column name, quoted so that the session's SQL parser reads it correctly.
 
     With ``spark.sql.parser.quotedRegexColumnNames``, Spark reads a name in backticks as a regular
     expression. Spark also replaces ``${…}``, even inside backticks.

@@ -265,7 +265,7 @@ class ConditionWriter:
         return f"{column} {sign} {literal}"
 
     def _has_range(self, name: str) -> bool:
-        """Return whether the data source sorts the column's values in the same order as ranges."""
+        """Return whether the data source is known to sort the column's values as Spark does."""
         kind = self._operands[name].kind
         return not _is_string(kind) or (self._plain_strings and collation_of(kind) is None)
 

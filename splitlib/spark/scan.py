@@ -70,7 +70,7 @@ _COLUMNS: Final = StructType(
         StructField("path", StringType()),
         StructField("modificationTime", TimestampType()),
         StructField("length", LongType()),
-        StructField("content", BinaryType()),  # never read, as no query uses it
+        StructField("content", BinaryType()),  # no query selects this column
     ]
 )
 _SIZE: Final = "__splitlib_size"

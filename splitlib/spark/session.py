@@ -267,9 +267,9 @@ def reports_of_scans(df: DataFrame) -> dict[str, Report]:
 
 
 def table_read_by(name: str) -> str:
-    """Return the name of the table that a pinned scan reads, given the scan's root directory.
+    """Return the name of the table that a pinned scan reads, by the scan's root directory.
 
-    Other names, and roots of scans for which no report is kept, are returned unchanged.
+    If ``name`` is not the root directory of a remembered scan, it is returned unchanged.
     """
     _, report = _of_scans.get(name, ((), Report(name)))
     tables = {one.table for one in report.scans or (report,)}

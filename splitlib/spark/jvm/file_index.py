@@ -33,7 +33,7 @@ from splitlib.spark.jvm.spark_handles import CatalystStruct, FileIndex, Internal
 # The scheme is http because Spark fails when it lists such a root. With another scheme, Spark would
 # treat the missing root as empty, and REFRESH TABLE on a view of the scan would drop the files.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
-"""Prefix of the made-up root directory of each scan that reads a fixed list of files (pinned
+"""Prefix of the artificial root directory of each scan that reads a fixed list of files (pinned
 scan)."""
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
@@ -167,7 +167,7 @@ def _files_read(scala: Scala, index: FileIndex) -> int:
 
 
 def _numbered_directories(scala: Scala, rows: JavaArray[InternalRow]) -> Seq[JavaObject]:
-    """Return a ``Seq[PartitionPath]`` that gives each partition a made-up directory.
+    """Return a ``Seq[PartitionPath]`` that gives each partition an artificial directory.
 
     The name of the directory is the partition's row number in ``rows``.
     """

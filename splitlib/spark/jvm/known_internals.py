@@ -361,7 +361,7 @@ class Member(NamedTuple):
 
 
 def known_classes(session: str) -> list[str]:
-    """Return the full names of all listed classes. ``session`` is the package for ``SESSION``."""
+    """Return the full names of all listed classes. ``session`` replaces the text ``SESSION``."""
     names = [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
     return [name.replace("SESSION.", f"{session}.") for name in names]
 

@@ -293,7 +293,7 @@ class Plans:
     def local_relation(
         self, output: Seq[CatalystAttribute], rows: JavaArray[InternalRow]
     ) -> LogicalPlan:
-        """Return a leaf with the given rows.
+        """Return a ``LocalRelation`` with fixed rows.
 
         Args:
             output: The attributes, a ``Seq[Attribute]``. The leaf keeps their ids.

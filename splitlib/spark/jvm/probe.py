@@ -2,7 +2,7 @@
 
 The version number is not enough, because vendors ship builds with the same number and different
 internals. So the check looks up all classes, constructors and methods in the session's JVM. Then it
-creates a file index with a made-up file, and checks that Spark lists it. Each step takes only a few
+creates a file index with a dummy file, and checks that Spark lists it. Each step takes only a few
 calls, since the JVM does all lookups at once.
 """
 
@@ -140,7 +140,7 @@ def _column(scala: Scala, texts: Sequence[str]) -> Seq[str]:
 
 
 def _list_made_up_file(scala: Scala, session: JvmSession) -> None:
-    """Check that Spark lists a made-up file, with the same code that lists real files."""
+    """Check that Spark lists a dummy file, with the same code that lists real files."""
     files = pa.table([["file:/splitlib/f"], [1], [2], [0]], schema=FILE_SCHEMA)
     keys = session.parseDataType(StructType([StructField("k", IntegerType())]).json())
     row = scala.jvm.object_(_ROW).fromSeq(scala.seq([7]))

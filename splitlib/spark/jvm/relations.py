@@ -161,7 +161,7 @@ class Relations:
         return self.reads_files(leaf) and _is_pinned(leaf.relation().location())
 
     def pinned_root_of(self, leaf: LogicalPlan) -> str | None:
-        """Return the made-up root directory of a pinned scan, or None for any other leaf."""
+        """Return the artificial root directory of a pinned scan, or None for any other leaf."""
         if self._plans.kind(leaf) != "LogicalRelation":
             return None
         relation = leaf.relation()

@@ -58,7 +58,7 @@ from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overla
 
 _log = get_logger(__name__)
 
-# Maximal size of a dimension, as a share of the size of the scan that its keys filter.
+# Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
 # each bound of a range. Spark still skips row groups by their statistics.

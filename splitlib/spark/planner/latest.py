@@ -44,7 +44,7 @@ _log = get_logger(__name__)
 _FUNCTIONS: Final = ("Max", "Min")
 # Number of partition values per attempt. If all attempts find too few rows, Spark reads the table.
 _VALUES: Final = (1, 1, 4, 16)
-# Maximal LIMIT. With a larger limit, counting rows during planning may take longer than it saves.
+# Maximum LIMIT. Counting more rows during planning may take longer than it saves.
 _MANY_ROWS: Final = 100_000
 _Conditions = Sequence[PartitionFilter | DynamicFilteringData]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_object
 
-# Maximal number of decimal digits of each integer type, narrowest type first.
+# Maximum number of decimal digits of each integer type, narrowest type first.
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")

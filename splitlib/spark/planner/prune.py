@@ -34,7 +34,7 @@ COPIED: Final = "the optimizer has copied the scan, and a copy may need every pa
 # Qualifiers that Spark adds to column names. Users rarely write them.
 _QUALIFIERS: Final = ("spark_catalog.", "__auto_generated_subquery_name.")
 _QUOTED: Final = 120
-"""Maximal length of a quoted join condition, in characters."""
+"""Maximum length of a quoted join condition, in characters."""
 PrunedSites = Mapping[Path, Site]
 """Scan sites by their paths in the optimized plan."""
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]
@@ -117,7 +117,7 @@ def reason_text(scan: Scan, plan: LogicalPlan, reason: Reason) -> str:
 def scan_of_sites(
     scan: Scan, sites: Sequence[Site], plan: LogicalPlan, *, is_copied: bool
 ) -> ScanOutcome:
-    """Return the outcome of a scan, which keeps all partitions that any of its sites needs.
+    """Return the planning outcome of a scan, which keeps the partitions that its sites need.
 
     Args:
         scan: The scan.

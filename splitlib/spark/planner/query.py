@@ -22,7 +22,7 @@ from splitlib.spark.planner.lineage import RELATIONS
 from splitlib.spark.planner.scan_sites.planned_scan import Scan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScans
 
-# Maximal number of files whose footers are read to count the rows of a table.
+# Maximum number of files whose footers are read to count the rows of a table.
 _FEW_FILES: Final = 4
 
 
@@ -117,7 +117,7 @@ class Query:
     optimized_tree: Node
     """The optimized plan as a tree of Python objects."""
     broadcast_threshold: int
-    """Maximal size in bytes of a join side that Spark broadcasts."""
+    """Maximum size in bytes of a join side that Spark broadcasts."""
     unknown_size: int
     """Size in bytes that Spark assumes for relations of unknown size."""
     is_command: bool
@@ -149,7 +149,7 @@ class Query:
 
     @property
     def dimension_bytes(self) -> int:
-        """Maximal number of bytes to read in order to collect the keys of a dimension."""
+        """Maximum number of bytes to read for collecting the keys of a dimension."""
         return self.config.planner_dimension_bytes
 
     def scan_of(self, leaf: Node) -> Scan | None:

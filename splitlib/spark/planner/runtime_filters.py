@@ -43,15 +43,15 @@ from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, s
 
 _log = get_logger(__name__)
 
-# Maximal size of the smaller side, as a share of the larger side. Reading the keys of a larger side
+# Maximum size of the smaller side, as a share of the larger side. Reading the keys of a larger side
 # costs about as much as the filter saves.
 _SMALLER: Final = 1 / 4
 _SAMPLE: Final = 20_000
 """Number of rows of the larger side to test the filter on."""
 _MOST_KEPT: Final = 0.7
-"""Maximal share of the sample that a filter may keep. Above this share, hashing costs too much."""
+"""Maximum share of the sample that a filter may keep. Above this share, hashing costs too much."""
 _FULL: Final = 0.5
-"""Maximal share of a Bloom filter's bits that are set. A fuller filter keeps too many rows."""
+"""Maximum share of a Bloom filter's bits that are set. A fuller filter keeps too many rows."""
 # Types for which two values are equal if and only if their hashed bytes are equal.
 _HASHED: Final = frozenset(
     {"byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "binary"}

@@ -116,7 +116,7 @@ def _relation(catalyst: Catalyst, table: Table) -> LogicalPlan:
 
 
 def _location(table: Table) -> str:
-    """Return the table's location in the form of Hadoop paths, by which Spark finds directories."""
+    """Return the table's location as a normalized Hadoop path, as Spark compares such paths."""
     (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
     return str(location).rstrip("/")
 

@@ -354,11 +354,11 @@ def analyze(
     """Read the footers of a table's Parquet files, and keep each column's minimum and maximum.
 
     Later queries in this process use these statistics to prune files and row groups without reading
-    footers. With the setting ``statistics_location``, other processes do so too. Calling this is
+    footers. With the setting ``statistics_location``, other processes use them too. Calling this is
     optional and only improves speed: footers of new and changed files are read when a query needs
     them. The driver reads the first few thousand footers, with ``listing_threads`` threads. Spark
-    jobs read the others: executors need PyArrow, and credentials that PyArrow's filesystems find.
-    The driver also reads the footers that the executors cannot read.
+    jobs read the remaining footers. For this, executors need PyArrow, and credentials that
+    PyArrow's filesystems find. The driver also reads the footers that the executors cannot read.
 
     Args:
         spark: The session.
@@ -370,8 +370,8 @@ def analyze(
         options: Connector options.
 
     Raises:
-        UnsupportedTable: if the footers have no usable statistics for the table or a given column,
-            if the catalog already has statistics, or if ``learn_statistics`` is off.
+        UnsupportedTable: if the footers have no usable statistics for the table or for one of
+            ``columns``, if the catalog already has statistics, or if ``learn_statistics`` is off.
         InvalidFilter: if a column does not exist, or the condition reads other columns.
         SplitlibError: see :mod:`splitlib.errors`.
     """

@@ -161,7 +161,7 @@ class CatalogTable(Relation):
         return batches
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """Load partitions from the catalog, and return the ones that still exist.
+        """Load partitions from the catalog. Partitions that no longer exist are left out.
 
         The details of the partitions stay in the JVM.
         """

@@ -285,8 +285,8 @@ class PartitionsByName:
     def _most_pages(self, directories: int) -> int:
         """Return the maximum number of pages that a common listing of the directories may read.
 
-        Pages are read one after the other, and the listing may fail in the end. So it may take at
-        most half the time that all threads need to list the directories one by one.
+        Pages are read one after the other, and the last one may fail. So the listing may take
+        at most half the time that all threads need to list the directories one by one.
         """
         return max(_PAGES, directories // (2 * self.threads))
 

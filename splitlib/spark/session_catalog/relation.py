@@ -240,7 +240,7 @@ class ListedTable(Relation):
         leaf: A ``LogicalRelation``.
         index: The ``InMemoryFileIndex`` of the leaf.
         location: The table's directory; None to read it from the leaf. A leaf that reads a fixed
-            list of files (pinned scan) may have a made-up location instead.
+            list of files (pinned scan) may have an artificial location instead.
     """
 
     partitions_per_listing = 10_000

@@ -81,7 +81,7 @@ class PlannedScan(ABC, Generic[S]):
 
     @abstractmethod
     def pruned_for(self, sites: Sequence[S], report: Report) -> ScanOutcome:
-        """Prune the scan to the rows that any of its sites needs, and return the outcome.
+        """Prune the scan to the rows that its sites need, and return the planning outcome.
 
         Args:
             sites: All sites of the scan in the optimized plan.
@@ -89,7 +89,7 @@ class PlannedScan(ABC, Generic[S]):
         """
 
     def left_alone(self, report: Report) -> ScanOutcome:
-        """Return the outcome for a scan that is not pruned."""
+        """Return the planning outcome of a scan that is not pruned."""
         return ScanOutcome(self, None, report)
 
     def prepare(self, *, by_name: bool) -> None:
@@ -227,7 +227,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
 
     @property
     def most_literals(self) -> int:
-        """Maximal number of literals in one condition.
+        """Maximum number of literals in one condition.
 
         For a database, the limit applies to all conditions on the table together.
         """

@@ -52,7 +52,7 @@ class SessionScan(ListedScan):
         return PrunedSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Prune the scan to the rows that any of its sites needs, and return the outcome."""
+        """Prune the scan to the rows that its sites need, and return the planning outcome."""
         keyed = [site for site in sites if site.has_keys]
         if not keyed:
             return self.left_alone(report.because(NO_PARTITION_KEYS, if_first=True))
@@ -61,7 +61,7 @@ class SessionScan(ListedScan):
         if any(batch.has_gaps for batch, _ in listed):
             # The report has no total, because counting all partitions would need their names.
             node, found = self.pruned(_needed(sites))
-            # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
+            # Without keys, nothing was requested and ``asked_for`` is empty, so fill it in.
             if not found.asked_for:
                 found = replace(found, asked_for="by name", partitions=Count(0))
             return ScanOutcome(self, node, self.counted(report, [found]))
@@ -113,7 +113,7 @@ class WholeScan(SessionScan):
     is_listed: ClassVar[bool] = False
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Return the outcome of an unpruned scan, which reads all files."""
+        """Return the planning outcome of an unpruned scan, which reads all files."""
         return self.left_alone(report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> None:
@@ -130,13 +130,13 @@ class NamedScan(ListedScan):
         return PrunedSite(scan=self, site=site).with_conditions(plan)
 
     def pruned_for(self, sites: Sequence[PrunedSite], report: Report) -> ScanOutcome:
-        """Prune the scan to the rows that any of its sites needs, and return the outcome."""
+        """Prune the scan to the rows that its sites need, and return the planning outcome."""
         node, found = self.pruned(_needed(sites) if sites else _EVERYTHING)
         counted = replace(self.counted(report, [found]), ranges=found.ranges)
         return ScanOutcome(self, node, counted)
 
     def left_alone(self, report: Report) -> ScanOutcome:
-        """Return the outcome of an unpruned scan, which reads all partitions."""
+        """Return the planning outcome of an unpruned scan, which reads all partitions."""
         return self.pruned_for((), replace(report, filters=()))
 
 
