@@ -237,7 +237,7 @@ def qualified(scala: Scala, conf: HadoopConf, locations: Seq[Uri]) -> Seq[Hadoop
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
-    """Keep the data files directly in a directory, and drop files in subdirectories.
+    """Keep the data files that are directly in one of the directories, and drop other files.
 
     Spark's listing includes files in subdirectories, but Spark does not read them as part of the
     partition.

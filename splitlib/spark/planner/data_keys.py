@@ -89,7 +89,7 @@ class _Files:
 
     @property
     def has_footers(self) -> bool:
-        """Whether splitlib can read column statistics from the footers of this file format."""
+        """Whether splitlib reads statistics from the footers of this format (Parquet, not ORC)."""
         return self.form == "parquet"
 
     @property

@@ -94,7 +94,7 @@ def materializable(
     wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
     for node in (part for dimension in wanted.values() for part in _filters(dimension)):
         found = leaves.below(node)
-        # If a leaf has a filter, _filters yields the filter first, so later nodes are skipped.
+        # _filters yields a filter before its leaf, so skip a leaf that is already waiting.
         if found is None or found.leaf.path in sites or found.leaf.path in waiting:
             continue
         if fits(found.leaf):

@@ -94,7 +94,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval contains values. There are none between two adjacent strings."""
+    """Return whether an interval may contain values. Between adjacent strings, there are none."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # not open at both ends

@@ -78,7 +78,7 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return StructType([column for column in columns if column.name in accepted])
 
     def has_one_spelling(self, key: pa.Field) -> bool:
-        """Return whether a partition value has only one possible text: ``5``, but never ``05``."""
+        """Return whether each value of ``key`` has only one possible text: ``5``, never ``05``."""
         # `has_canonical_values` calls the JVM, so it is evaluated last.
         return has_one_spelling(key) or (
             has_one_spelling(key, canonical=True)
