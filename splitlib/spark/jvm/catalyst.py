@@ -40,14 +40,14 @@ _NOT_YET = (
 )
 _PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
-    # splitlib only inspects the plans that it optimizes. Without these settings, Spark would add
-    # subqueries for its own run-time filters, which would complicate the inspection.
+    # Do not let Spark add subqueries for its own run-time filters. They would complicate the plan,
+    # which splitlib only inspects.
     _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
-    # Spark would replace a scan by its partition values, and splitlib would not find the scan.
+    # Otherwise Spark would replace a scan by its partition values, and the plan would have no scan.
     "spark.sql.optimizer.metadataOnly": "false",
-    # Spark would replace a scan with VARIANT columns by a copy that has other columns.
+    # Otherwise Spark would replace a scan with VARIANT columns by a copy that has other columns.
     "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"

@@ -262,7 +262,8 @@ def _add_edges(
                 continue
             flows = source.references <= sources.ids
             if not flows and operator != "<=>" and _is_null_with_its_column(source):
-                # In rows without a match, the source column is null, so the comparison is null.
+                # In rows without a match, the source columns are null. So the comparison is null,
+                # and these rows do not meet the condition.
                 flows = source.references <= sources.or_null
             if flows and target.references <= targets.ids:
                 graph.edges.append(_Edge(start, end, seen, source, target, part))

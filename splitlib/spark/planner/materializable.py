@@ -63,8 +63,8 @@ class Leaves:
         leaf = _leaf_below(node)
         if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
             return None
-        # If the optimizer has pruned fields of structs, the columns' types differ between the
-        # plans, so no leaf is found.
+        # Look up the leaf in the analyzed plan, by the ids and types of its columns. There is none
+        # if the optimizer has removed fields of structs, because this changes the types.
         at = self._places.get(_columns(leaf), ())
         if len(at) != 1 or not leaf_ids(leaf):
             return None

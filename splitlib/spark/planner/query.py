@@ -64,7 +64,7 @@ def refresh(df: DataFrame) -> None:
         ConfigError: if the query reads a fixed list of files, which cannot be listed again.
     """
     if internals_unavailable(df.sparkSession) is not None:
-        return  # Spark Connect analyzes a query each time it runs
+        return  # not needed: Spark Connect analyzes a query each time it runs
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
     nodes = catalyst.plans.tree(plan).walk()
@@ -205,7 +205,7 @@ class Query:
         try:
             footers = [read_footer(jvm, conf, *place) for place in places]
         except (OSError, pa.ArrowException, *JVM_ERRORS):
-            return None  # for example, a file is encrypted
+            return None  # the footer cannot be read, for example because it is encrypted
         return sum(int(footer.metadata.num_rows) for footer in footers)
 
     def size_in_analyzed(self, leaf: Node) -> int | None:

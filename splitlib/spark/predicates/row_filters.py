@@ -56,7 +56,7 @@ MOST_KEYS = 2**20
 _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "IsNull": lambda column: column.isNull(),
     "NotNull": lambda column: column.isNotNull(),
-    # Spark's isnan returns false for null.
+    # Nulls need no test here, because Spark's isnan returns false for null.
     "IsNaN": F.isnan,
     "NotNaN": lambda column: column.isNotNull() & ~F.isnan(column),
     "EqualTo": lambda column, value: column == value,

@@ -180,7 +180,7 @@ class Relation(ABC):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        # Spark raises an error if a partition value cannot be parsed.
+        # This raises an error if Spark cannot parse a partition value.
         with errors_of_the_jvm(self._catalyst.spark):
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(pinned_leaf(self._catalyst, self.leaf, files, partitions, rows, known))
