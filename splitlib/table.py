@@ -352,7 +352,7 @@ class Table:
             with self._only_allowed(config):
                 return source_call(work, config, connector=self.connector_name, table=self.name)
 
-        if current_call() is not None:  # The outer call enforces the deadline.
+        if current_call() is not None:  # Nested call: the outer call has the deadline.
             return call()
         with self._context():
             return run_bounded(call, config)

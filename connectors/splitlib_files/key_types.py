@@ -39,7 +39,7 @@ DATE, STRING, NULL = pa.date32(), pa.string(), pa.null()
 
 
 def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
-    """Return the type of a value in a directory name, or Arrow's null type for the null partition.
+    """Return the type of a value in a directory name. For Hive's null, this is Arrow's null type.
 
     Args:
         text: The value, still escaped.

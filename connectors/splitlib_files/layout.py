@@ -160,7 +160,7 @@ class Layout:
     def _refuse_table_formats(self) -> None:
         self._refuse_in(self._root, self._top)
         above = self._root
-        while "=" in _name(above):  # the root may be a partition of a table
+        while "=" in _name(above):  # the root may be a partition's directory
             above = above.rpartition("/")[0]
         if _name(above) == "data":  # Iceberg stores the files of a table in "data"
             above = above.rpartition("/")[0]

@@ -173,7 +173,8 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # Arrow also rejects some maps and lists
+        except pa.ArrowException as error:
+            # Arrow also rejects some maps and lists that Spark can read.
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())

@@ -239,7 +239,7 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
             with of_catalog(options):
                 found = sorted({identifier[-1] for identifier in catalog.list_tables(namespace)})
                 if not found and database is not None:
-                    catalog.load_namespace_properties(namespace)  # error if missing
+                    catalog.load_namespace_properties(namespace)  # raises if missing
             for name in found:
                 yield ".".join(namespace), name
     finally:

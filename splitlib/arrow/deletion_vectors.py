@@ -54,7 +54,7 @@ def positions_of(data: bytes, expected: int | None) -> npt.NDArray[np.int64]:
         ValueError: if the bytes are not a valid bitmap, or do not have the expected number of
             values.
     """
-    if not data:  # pyroaring would raise an IndexError.
+    if not data:  # For empty data, pyroaring raises an IndexError.
         raise ValueError("The bitmap is empty.")
     bitmap = BitMap64.deserialize(data)
     total = len(bitmap)

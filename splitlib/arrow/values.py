@@ -272,7 +272,7 @@ def python_value(value: pa.Scalar) -> Any:
         pass
     try:
         return str(pc.cast(value, pa.string(), safe=False).as_py())
-    except pa.ArrowInvalid:  # The year is after 32767.
+    except pa.ArrowInvalid:  # Arrow cannot format years after 32767.
         return f"<value out of range: {value.cast(pa.int64())}>"
 
 
@@ -356,7 +356,7 @@ def arrow_zone(zone: str) -> str:
 @lru_cache
 def is_known(zone: str) -> bool:
     """Return whether Arrow has the time zone with this Arrow or Java name."""
-    if zone in ("UTC", "Z"):  # These two need no time zone database.
+    if zone in ("UTC", "Z"):  # These names need no time zone database.
         return True
     try:
         arrow_zone(zone)

@@ -74,7 +74,7 @@ class SplitPrefetcher:
         """
         if self._thread is None and not self.complete:
             finalizer = weakref.finalize(owner, self._stop_in, os.getpid())
-            finalizer.atexit = False  # Not needed at exit: the thread ends with the process.
+            finalizer.atexit = False  # Do not stop at exit: the thread ends with the process.
             self._thread = threading.Thread(target=self._run, name="splitlib-prefetch", daemon=True)
             self._thread.start()
 

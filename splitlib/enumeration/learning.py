@@ -318,7 +318,7 @@ class FooterStage:
         while self._waiting and self._in_progress < IN_PROGRESS:
             pending = self._waiting[0]
             if pending.missing and self._reads is None:
-                return  # the sample is not complete
+                return  # wait until the sample is complete
             self._running.append(self._waiting.popleft())
             unread = [row for row in pending.missing if row not in pending.read]
             if unread and self._reads and self._done >= self._limit:

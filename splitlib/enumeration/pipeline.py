@@ -250,7 +250,7 @@ class ScanPipeline:
             yield batch, self._tally.match(batch, self._predicate())
 
     def matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
-        """Yield matching partitions with their details, in batches."""
+        """Yield matching partitions in batches, with the details that are needed to list files."""
         total = listed = 0
         for batch in self._listed_partitions(calls):
             before, listed = listed, listed + len(batch)

@@ -290,7 +290,7 @@ class Predicate:
             reasons.append(f"{key.name} {_COLLATED}")
             return None
         if (
-            not is_char(key)  # padding changes the sort order
+            not is_char(key)  # the padding of CHAR values changes their order
             and same_order(domain.field.type, key.type)
         ):
             # An end that does not fit the column's type becomes open. This never drops a match.

@@ -146,7 +146,7 @@ def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, 
     while at < len(tokens):
         if name == "struct":
             names.append(tokens[at].strip().strip("`"))
-            at += 2  # skip the name and its colon
+            at += 2  # skip the field's name and the colon
         kind, at = _type(tokens, at)
         kinds.append(kind)
         if at >= len(tokens) or tokens[at] not in ",>" or kind is None:
@@ -247,7 +247,7 @@ def stored_name(name: str) -> str:
 def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
     """Split names like ``k1=v1/k2=v2`` into one text column per key.
 
-    Values are unescaped. The value of the null partition is null.
+    Values are unescaped. Hive's text for null (:data:`NULL_PARTITION`) becomes null.
 
     Raises:
         SourceError: if a name does not have one value per key.
@@ -359,7 +359,7 @@ def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
     """Replace each value by null if Spark parses a different value from the text in ``column``."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
-        plain = r"^(?i:nan)$"  # NaN without sign or payload
+        plain = r"^(?i:nan)$"  # not "-nan" or "nan(1)", which Arrow parses too
     elif pa.types.is_decimal(values.type):
         whole, scale = values.type.precision - values.type.scale, values.type.scale
         odd = pc.greater(pc.binary_length(column), _MAX_DIGITS - scale)

@@ -133,7 +133,7 @@ def _of_group(
     try:
         lower, upper = fit(pa.array([found.min, found.max], stored), kind)
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
-        return None, None, has_null, has_value  # The bounds do not fit the type.
+        return None, None, has_null, has_value  # The bounds do not fit the table's type.
     return lower.as_py(), upper.as_py(), has_null, has_value
 
 

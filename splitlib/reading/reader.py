@@ -80,7 +80,7 @@ def read_split(
         if split.read_format.name == "orc":
             found = _orc(file, split, data, batch_rows, deleted)
         else:
-            from splitlib.reading.formats import read_parquet  # Slow to import.
+            from splitlib.reading.formats import read_parquet  # This module is slow to import.
 
             found = read_parquet(
                 file, split, data, row_groups, batch_rows, find, deleted, pre_buffer=pre_buffer

@@ -343,7 +343,7 @@ def _after(text: str) -> str | None:
     for end in range(len(text), 0, -1):
         code = ord(text[end - 1])
         if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1  # skip the surrogates
+            following = 0xE000 if code == 0xD7FF else code + 1  # skip surrogates
             return text[: end - 1] + chr(following)
     return None
 

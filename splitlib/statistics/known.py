@@ -125,7 +125,7 @@ class SavedColumn:
         content = self._fs.cat_file(path)
         try:
             table = parquet.read_table(pa.BufferReader(content), use_threads=False)
-        except OSError as error:  # Arrow's error for damaged pages
+        except OSError as error:  # Arrow raises this for damaged pages
             raise pa.ArrowInvalid(str(error)) from error
         if table.schema.remove_metadata() != self._schema:
             raise pa.ArrowInvalid("the file has unexpected columns")

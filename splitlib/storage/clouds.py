@@ -344,7 +344,7 @@ def _credentials(token: Any) -> Callable[[], Any]:
         with lock:
             if not found.valid:
                 found.refresh(Request())
-            expiry = found.expiry  # in UTC, but without a time zone
+            expiry = found.expiry  # a time in UTC, but without a time zone
             expires = None if expiry is None else expiry.replace(tzinfo=UTC)
             return {"token": found.token, "expires_at": expires}
 

@@ -114,7 +114,7 @@ class Filesystems:
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise
             scheme = local_path(location).partition(":")[0]
-            reason = (str(error).splitlines() or [""])[0]  # libjvm errors list many paths
+            reason = (str(error).splitlines() or [""])[0]  # errors about libjvm list many paths
             raise ConnectorNotInstalled(
                 f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
             ) from error

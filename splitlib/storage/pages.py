@@ -296,7 +296,7 @@ class PagedListing:
         where = f"{self._protocol}://{at.name}/{at.directory}"
 
         def message_of(error: Exception) -> str:
-            return str(error).partition("Debug source:")[0].strip()  # drop obstore's internals
+            return str(error).partition("Debug source:")[0].strip()  # cut off debug output
 
         try:
             yield
