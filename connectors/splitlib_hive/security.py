@@ -126,7 +126,7 @@ def _tls_context(files: Mapping[str, str]) -> ssl.SSLContext:
             context.load_cert_chain(files["tls_certificate"], files.get("tls_key"), password="")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"A file of the options {', '.join(sorted(files))} cannot be read: {error}",
+            f"A file in the options {', '.join(sorted(files))} cannot be read: {error}",
             hint="pass PEM files; the key must not be encrypted.",
         ) from None
     return context

@@ -258,7 +258,7 @@ def read_orc(
     stored = reader.schema
     if stored.names and all(name.startswith("_col") for name in stored.names):
         raise UnsupportedTable(
-            "The ORC file of an old version of Hive has no column names.", hint=NATIVE
+            "An old version of Hive wrote the ORC file without column names.", hint=NATIVE
         )
     found = found_columns(stored.names, [field.name for field in fields])
     wanted = {field.name: field.type for field in fields if field.name in found}

@@ -68,7 +68,7 @@ def read_split(
     """
     refuse_unreadable(split.read_format, by_id=find is not by_name)
     if split.deletes and deleted is None:
-        raise UnsupportedTable("Some rows of the file are deleted by other files.", hint=NATIVE)
+        raise UnsupportedTable("Delete files remove some rows of the file.", hint=NATIVE)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
     constant = {
         field.name: pa.repeat(pa.scalar(keys[field.name.lower()], field.type), batch_rows)
