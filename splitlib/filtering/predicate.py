@@ -308,8 +308,7 @@ def _without_padding(lower: pa.Array) -> pa.Array:
     """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
     Without its padding, a value may sort below the bound: ``a`` sorts below ``a`` followed by a
-    space or a control character. So the bound is cut at the first control character, and trailing
-    spaces are removed.
+    space. So the bound is cut at its first control character, and trailing spaces are removed.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 

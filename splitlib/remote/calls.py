@@ -124,8 +124,7 @@ class Pace:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Time to wait for running calls when an enumeration ends, in seconds. Most listings end in this
-# time, and users do not notice such a short delay.
+# Seconds to wait for running calls when an enumeration ends. Most listings end in this time.
 TIDY_SECONDS = 0.2
 # Timeout that means "no deadline". Larger timeouts would exceed the threading module's limit.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2

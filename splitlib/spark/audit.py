@@ -33,12 +33,7 @@ from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
 from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.remedies import (
-    column_names,
-    filters_by_other_columns,
-    in_session,
-    with_remedy,
-)
+from splitlib.spark.planner.remedies import column_names, filters_by_other_columns, with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import (
     MATCH_ALL,
@@ -198,7 +193,7 @@ class _Audit:
         return AuditedJoin(quoted, False, f"{reason} {remedy}", columns)
 
     def _join(self, scan: Scan, reason: Reason) -> AuditedJoin:
-        why = in_session(with_remedy(reason.text))
+        why = with_remedy(reason.text)
         return AuditedJoin(self._quoted(scan, reason.parts), False, why)
 
     def _quoted(self, scan: Scan, parts: tuple[Expression | str, ...]) -> str:
@@ -237,7 +232,7 @@ class _Audit:
 
 def _without_pruning(table: AuditedTable, reason: str) -> AuditedTable:
     """Return a copy of ``table`` in which no join can prune it, because of ``reason``."""
-    why = in_session(with_remedy(reason))
+    why = with_remedy(reason)
     joins = (replace(j, can_prune=False, reason=why) if j.can_prune else j for j in table.joins)
     return replace(table, joins=tuple(joins))
 
@@ -400,7 +395,7 @@ def _audited(spark: SparkSession, name: str, query: str | DataFrame, files: bool
         message = str(shown).strip().partition("\n")[0]
         return AuditedQuery(name, reason=f"{type(shown).__name__}: {message}", is_error=True)
     if isinstance(found, str):
-        return AuditedQuery(name, reason=in_session(with_remedy(found)))
+        return AuditedQuery(name, reason=with_remedy(found))
     return AuditedQuery(name, found, None if found else _NO_TABLE)
 
 
