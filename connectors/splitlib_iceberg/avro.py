@@ -29,8 +29,8 @@ _MAX_SIZE: Final = 2**31 - 1
 # never reads beyond the padding.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Real records are larger, because each contains a
-# unique path. Files that claim to have more records are rejected, because each decoded record takes
-# a kilobyte of memory.
+# unique path. A file that claims to have more records than fit in its size is rejected, because
+# each decoded record takes a kilobyte of memory.
 _BYTES_PER_RECORD: Final = 2
 _FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)

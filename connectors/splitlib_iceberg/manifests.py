@@ -100,7 +100,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
 
 def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
-    """Return the entries of a manifest list. Each is checked before the next one is decoded."""
+    """Return a manifest list's entries. Each entry is checked before the next one is decoded."""
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
@@ -162,12 +162,12 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """Return the number of a manifest's live files, or None if the manifest list lacks it."""
+    """Return a manifest's number of live files, or None if the manifest list does not store it."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """Return the number of rows in a manifest's live files, or None if the manifest list lacks it.
+    """Return the number of rows in a manifest's live files, or None if the list does not store it.
 
     Rows that delete files remove are counted too.
     """

@@ -220,7 +220,7 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
 
     Args:
         database: A namespace, or None for all namespaces, including nested ones.
-        options: Catalog options, as for :func:`open_table`.
+        options: Catalog options; see :func:`open_table`.
 
     Raises:
         TableNotFound: if there is no such namespace.
@@ -329,7 +329,7 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
             if table.metadata.current_snapshot_id is None:
                 return None, table.schema()
             return _by_id(table, table.metadata.current_snapshot_id), table.schema()
-    if snapshot.schema_id is None:  # old writers did not store the id
+    if snapshot.schema_id is None:  # old writers did not store the schema's id
         return snapshot, table.schema()
     schema = table.schemas().get(snapshot.schema_id)
     if schema is None:

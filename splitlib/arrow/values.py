@@ -277,7 +277,7 @@ def python_value(value: pa.Scalar) -> Any:
 
 
 def python_values(values: pa.Array) -> list[Any]:
-    """Convert an array to a list, with each value as in :func:`python_value`."""
+    """Convert an array to a list, by converting each value with :func:`python_value`."""
     try:
         found: list[Any] = values.to_pylist()
     except (OverflowError, ValueError):

@@ -102,7 +102,7 @@ class ReceivedFilters:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far: a new object after each new filter."""
+        """The conjunction of all filters received so far. It is replaced when a filter is added."""
         with self._changed:
             return self._predicate
 
@@ -197,7 +197,7 @@ class DynamicFileEnumerator:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far: a new object after each new filter."""
+        """The conjunction of all filters received so far. It is replaced when a filter is added."""
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:

@@ -403,7 +403,7 @@ class FooterStage:
 
 
 def arrays(columns: pa.Schema, read: Sequence[Rows | None]) -> Mapping[str, pa.ListArray]:
-    """Convert footer statistics to one Arrow array per column, as in :attr:`FileGroups.columns`.
+    """Convert footer statistics to Arrow arrays for :attr:`FileGroups.columns`, one per column.
 
     Args:
         columns: The columns of the statistics.

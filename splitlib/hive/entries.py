@@ -337,7 +337,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
             spark_json = None  # Hive altered the table after Spark wrote it: use Hive's schema
     form = read_format(table)
     if spark_json and not _is_source(parameters) and form.name not in _CONVERTED:
-        # Spark reads such a table with Hive's reader, which ignores NOT NULL
+        # Spark reads files of other formats with Hive's reader, which ignores NOT NULL.
         spark_json["fields"] = [{**field, "nullable": True} for field in spark_json["fields"]]
     return TableMetadata(
         schema, keys, form, location, spark_schema=json.dumps(spark_json) if spark_json else None

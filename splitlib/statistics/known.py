@@ -187,8 +187,7 @@ class KnownStatistics:
     """Statistics of one table's files, in memory and in ``statistics_location``.
 
     Errors from ``statistics_location`` are logged, and only make planning slower. Each plan has its
-    own instance, which also keeps statistics of files that are too young to be kept for later
-    plans.
+    own instance, which also keeps statistics of files that are too new to be kept for later plans.
 
     Args:
         table: The table.
@@ -206,7 +205,7 @@ class KnownStatistics:
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
         """Return the files' row groups from memory. If some are missing, load saved statistics.
 
-        The arguments and the result are as for :meth:`StatisticsStore.get`.
+        See :meth:`StatisticsStore.get` for the arguments and the result.
         """
         found = self._in_memory(columns, files)
         if self._location is None:
@@ -235,7 +234,7 @@ class KnownStatistics:
     ) -> pa.BooleanArray:
         """Keep the files' row groups in memory, and collect them for :meth:`save`.
 
-        The arguments and the result are as for :meth:`StatisticsStore.add`.
+        See :meth:`StatisticsStore.add` for the arguments and the result.
         """
         old = LEARNED.add(columns, files, groups)
         if old.false_count:

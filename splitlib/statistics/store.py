@@ -131,7 +131,9 @@ class StatisticsStore:
     def add(
         self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
     ) -> pa.BooleanArray:
-        """Keep the files' row groups, except null lists and files that are too young.
+        """Keep the files' row groups, except for files with unknown row groups and new files.
+
+        Files are new if they were written so recently that they could be replaced unnoticed.
 
         Args:
             columns: Table columns.

@@ -252,7 +252,7 @@ class PagedListing:
                 after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
-        """Return one page of the files below ``root`` after a key, and the page's object count."""
+        """Return a page of files below ``root`` after a key, and the page's number of objects."""
         if isinstance(store, ShownPages):
             objects = store.page(root.directory, after)
         else:
