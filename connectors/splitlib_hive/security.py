@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _MESSAGE: Final = struct.Struct(">BI")
 _START, _OK, _COMPLETE = 1, 2, 5
 _FRAME: Final = struct.Struct(">i")
-# Maximum size of a SASL message. A ticket of a user with many groups has about 64 kB.
+# Maximum size of a SASL message. The ticket of a user in many groups has about 64 kB.
 _MOST_MESSAGE: Final = 1 << 20
 _MOST_ERROR: Final = 2000
 # Security layers in RFC 4752, in the order of preference: none, integrity, confidentiality.

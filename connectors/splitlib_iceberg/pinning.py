@@ -53,7 +53,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
     if not isinstance(properties.get("uri"), str):
-        return False  # PyIceberg raises an error for this
+        return False  # PyIceberg then raises an error
     kind = properties.get("type")
     if not kind:
         return infer_catalog_type(name, dict(properties)) is CatalogType.REST
@@ -239,7 +239,7 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
             with of_catalog(options):
                 found = sorted({identifier[-1] for identifier in catalog.list_tables(namespace)})
                 if not found and database is not None:
-                    catalog.load_namespace_properties(namespace)  # raises if missing
+                    catalog.load_namespace_properties(namespace)  # error if missing
             for name in found:
                 yield ".".join(namespace), name
     finally:

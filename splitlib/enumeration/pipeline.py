@@ -232,7 +232,7 @@ class ScanPipeline:
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield (batch, offset, maximum length) of the partitions to list in each listing call."""
+        """Yield the partitions to list in each call, as (batch, offset, maximum length)."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)

@@ -176,7 +176,7 @@ class PartitionFiles:
         self._lock = threading.Lock()
 
     def ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        """Return a partition's handle: a dict for a struct of the Arrow type :data:`REF`."""
+        """Return a partition's handle, as a dict with the fields of the type :data:`REF`."""
         return {"location": location, "read_format": self.number(form)}
 
     def number(self, form: ReadFormat) -> int:

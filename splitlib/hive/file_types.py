@@ -122,7 +122,7 @@ def _with_spark_type(field: pa.Field, declared: Mapping[str, Any]) -> pa.Field:
 
 
 def _named(field: pa.Field, kind: str) -> pa.Field:
-    """Return a copy of the field whose metadata contains the Spark type ``kind``."""
+    """Return a copy of the field, with the Spark type ``kind`` in its metadata."""
     declared = {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
     return _with_spark_type(field, declared)
 

@@ -201,7 +201,7 @@ class ReadableTable(Table):
 
 
 def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
-    """Return a table of the names and typed values of the partitions at positions ``rows``."""
+    """Return the names and typed values of the partitions at the indexes ``rows``, as a table."""
     kept = batch.take(rows)
     names = [name_of(kept, row) for row in range(len(kept))]
     fields = table_fields(kept.values.schema, kept.fields, table.metadata.filter_schema)
