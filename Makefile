@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+SCALA213 := .venv-scala213
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
@@ -17,7 +18,7 @@ RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments environments-core check test test-oldest test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 bench-trino demo docs pictures release-check clean
+.PHONY: help environments environments-core check test test-oldest test-scala test-all interop interop-core kerberos differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 bench-trino demo docs pictures release-check clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,17 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	$(OLDEST)/bin/python -m pip install --quiet pyarrow==17.0.0 numpy==1.26.4 pandas==2.2.2
 	touch $@
 
+# PyPI has Spark 3.5 for Scala 2.12 only. 3.5.6 is the newest in Maven's repository for Scala 2.13.
+$(SCALA213)/bin/.ready: setup.cfg pyproject.toml tests/scala213/pom.xml
+	$(PYTHON) -m venv $(SCALA213)
+	$(SCALA213)/bin/python -m pip install --quiet --upgrade pip
+	$(SCALA213)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==3.5.6'
+	$(SCALA213)/bin/python -m pip install --quiet pyarrow==17.0.0 numpy==1.26.4 pandas==2.2.2
+	rm -rf $(SCALA213)/lib/python3*/site-packages/pyspark/jars
+	mvn --quiet --batch-mode -f tests/scala213/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+		-DoutputDirectory=$$(echo $(abspath $(SCALA213))/lib/python3*/site-packages/pyspark)/jars
+	touch $@
+
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.
 environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install what test-all needs
 
@@ -53,6 +65,9 @@ test: $(BIN)/.ready  ## tests without Java, and the Spark tests of tests/core.tx
 
 test-oldest: $(OLDEST)/bin/.ready  ## the Spark tests of tests/core.txt on the oldest PySpark
 	$(OLDEST)/bin/pytest $(IN_TWO) --core tests/integration -m 'spark and not newest_spark'
+
+test-scala: $(BIN)/.ready $(SCALA213)/bin/.ready  ## the tests of test-oldest on Spark 3.5 for Scala 2.13, by hand; needs Maven
+	$(RECORD) 'make test-scala' $(SCALA213)/bin/pytest $(IN_TWO) --core tests/integration -m 'spark and not newest_spark'
 
 # Tests marked newest_spark do not depend on Spark's version (the metastore, errors, counts, the demo, the
 # benchmarks), or try many cases of a test that runs on both.

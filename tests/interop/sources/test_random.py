@@ -18,6 +18,7 @@ from tests.integration.randomized.programs import Optimizing, Program, Step, com
 from tests.integration.randomized.spark_settings import QUICK
 from tests.integration.randomized.star_queries import StarQueries
 from tests.interop.sources.conftest import FORMATS
+from tests.support.abilities import without_collations
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "40"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
@@ -34,7 +35,7 @@ def session(
 ) -> Iterator[SparkSession]:
     """Create the tables of the random queries, alternately in Delta and Iceberg."""
     formats = dict(zip(star_tables.NAMES, cycle(["delta", "iceberg"]), strict=False))
-    for statement in star_tables.STATEMENTS:
+    for statement in map(without_collations, star_tables.STATEMENTS):
         table = statement.split()[2]
         format_ = "parquet" if table in _AS_FILES else formats[table]
         name = table if format_ == "parquet" else f"{FORMATS[format_]}.{table}"
