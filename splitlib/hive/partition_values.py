@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -229,9 +231,25 @@ def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
 
 def name_of(partitions: PartitionBatch, row: int) -> str:
     """Return a partition's name, such as ``k1=v1/k2=v2``, for messages and identifiers."""
-    values = [python_value(column[row]) for column in partitions.values.columns]
-    texts = [None if value is None else str(value) for value in values]
-    return partition_name(partitions.values.schema.names, texts)
+    values = [_written(python_value(column[row])) for column in partitions.values.columns]
+    return partition_name(partitions.values.schema.names, values)
+
+
+def _written(value: Any) -> str | None:
+    """Return a typed partition value as Spark writes it in a name, with instants in UTC."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            return str(local).rstrip("0") if local.microsecond else str(local)
+    return str(value)
 
 
 def stored_name(name: str) -> str:

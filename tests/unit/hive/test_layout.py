@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from splitlib import SourceError
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
     escape,
+    name_of,
     parse,
     partition_name,
     read_names,
@@ -18,6 +20,7 @@ from splitlib.hive.partition_values import (
     stored_name,
     unescape,
 )
+from splitlib.model import PartitionBatch
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda t: t != NULL_PARTITION)
 
@@ -44,6 +47,36 @@ def test_names_round_trip(rows):
     names = pa.array([partition_name(["k=1", "b"], row) for row in rows])
     back = split_names(names, ["k", "b"])
     assert list(zip(back["k"].to_pylist(), back["b"].to_pylist(), strict=True)) == rows
+
+
+MOMENT = dt.datetime(2024, 1, 2, 3, 4, 5, 120_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "name"),
+    [
+        (None, pa.date32(), NULL_PARTITION),
+        ("", pa.string(), NULL_PARTITION),
+        ("a b=c/é", pa.string(), "a b%3Dc%2Fé"),
+        (True, pa.bool_(), "true"),
+        (dt.date(1, 2, 3), pa.date32(), "0001-02-03"),
+        (MOMENT, pa.timestamp("us"), "2024-01-02 03%3A04%3A05.12"),
+        (MOMENT.replace(microsecond=0), pa.timestamp("us"), "2024-01-02 03%3A04%3A05"),
+        (MOMENT, pa.timestamp("us", "UTC"), "2024-01-02 03%3A04%3A05.12"),
+        (MOMENT, pa.timestamp("us", "+02:00"), "2024-01-02 03%3A04%3A05.12"),
+        (Decimal("0.0000000000"), pa.decimal128(20, 10), "0.0000000000"),
+        (Decimal("-1.50"), pa.decimal128(5, 2), "-1.50"),
+        (b"a/b", pa.binary(), "a%2Fb"),
+        (b"a\xff", pa.binary(), "a%5Cxff"),
+        (-5, pa.int64(), "-5"),
+    ],
+    ids=str,
+)
+def test_names_of_typed_values_are_those_of_spark(value, kind, name):
+    """Points in time are written in UTC."""
+    column = pa.array([value], kind) if value != MOMENT else pa.array([value]).cast(kind)
+    values = pa.RecordBatch.from_arrays([column], names=["k"])
+    assert name_of(PartitionBatch(values, pa.array(["x"])), 0) == f"k={name}"
 
 
 def test_keys_spelled_differently():

@@ -8,15 +8,18 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from splitlib.hive.partition_values import unescape
 
 _moments = st.datetimes(datetime(1900, 1, 2), datetime(2100, 1, 1))
 # deltalake 1.6 writes "" as a partition value, which means null. So it reads other rows than Spark.
@@ -100,6 +103,31 @@ def test_rows_are_those_of_deltalake(
         )
         found = set(map(repr, _read(root, data)))
         assert {repr(row) for row in expected if repr(row[name]) == repr(value)} <= found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([date(1, 1, 1), date(9999, 12, 31), None]),
+        pa.array([Decimal("1.50"), Decimal(0)], pa.decimal128(20, 10)),
+        pa.array([True, False, None]),
+        pa.array([-1, 2], pa.int16()),
+        pa.array([b"a/b", b"\xff=", None]),
+        pa.array(["a b", "a/b", "a=b", "a%b", "a:b", "é", "e\u0301", "+x'\"*?#[]^\\\n", None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_names_of_partitions_are_those_of_their_directories(
+    tmp_path: Path, values: pa.Array
+) -> None:
+    data = pa.table({"v": range(len(values)), "k": values})
+    deltalake.write_deltalake(tmp_path, data, partition_by=["k"])
+    with splitlib.load_table(str(tmp_path), connector="delta") as table:
+        names = table.partitions()["partition"].to_pylist()
+        paths = table.files()["path"].to_pylist()
+    # deltalake escapes the bytes of é, as URLs do. Hive escapes only ASCII.
+    directories = [unquote(path.removeprefix(f"{tmp_path}/").rpartition("/")[0]) for path in paths]
+    assert sorted(map(unescape, names)) == sorted(directories)
 
 
 def _array(value: Any, kind: pa.DataType) -> pa.Array:
