@@ -25,11 +25,12 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
+from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Connector, Predicate, check_options, integer, milliseconds
 from splitlib.storage import Storage, local_path, located
 from splitlib_delta.actions import decoding
 from splitlib_delta.deletion_vectors import delete_file, read_vector
-from splitlib_delta.log import LogReader, Snapshot, in_parallel, version_at
+from splitlib_delta.log import LogReader, Snapshot, version_at
 from splitlib_delta.schema import Columns, check_protocol, columns_of
 from splitlib_delta.statistics import bounds_of, concatenated
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 import numpy as np
@@ -20,15 +20,11 @@ from splitlib.errors import (
     SourceUnavailable,
     UnsupportedTable,
 )
-from splitlib.remote.calls import Workers
+from splitlib.remote.parallel import in_parallel
 from splitlib.storage import Storage
 from splitlib_delta.actions import Actions, Columns, child, decoding, entries, live
 from splitlib_delta.versions import Log, LogFile, Version
 
-A = TypeVar("A")
-B = TypeVar("B")
-
-_THREADS: Final = 16
 _MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
 _DETAILS: Final = ("metaData", "protocol")
 # Checkpoint columns that are read when the table is opened. Statistics are read later.
@@ -337,11 +333,3 @@ def _details(
     if missing := sorted(set(_DETAILS) - found.keys()):
         raise CorruptMetadata(f"The log of the table has no {missing[0]}.")
     return found["metaData"], found["protocol"]
-
-
-def in_parallel(call: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-    """Call a function for each argument in a thread pool, and return the results in order."""
-    if len(arguments) < 2:
-        return [call(each) for each in arguments]
-    with Workers(_THREADS, "splitlib-delta") as pool:
-        return list(pool.map(call, arguments))

@@ -13,15 +13,13 @@ from splitlib.errors import (
     MissingPartition,
     UnsupportedTable,
 )
-from splitlib.remote.calls import Workers
+from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
 from splitlib.storage import Level, Links, Storage
 from splitlib_files.key_types import NULL, STRING, common_type, type_of
 from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
 
-# Number of directories that are listed in parallel.
-_THREADS = 16
 _ALL = Predicate(pa.schema([]), [])
 # Hidden directories that identify table formats, with each format's name and advice for users.
 _LOGS = {
@@ -86,8 +84,7 @@ class Layout:
             self.first_file()
             return [file.path for file in self._top.files]
         roots = [f"{self._root}/{name}" for name in self._top.directories if "=" in name]
-        with Workers(_THREADS, "splitlib-walk") as pool:
-            found = list(pool.map(self._storage.files_below, roots))
+        found = in_parallel(self._storage.files_below, roots)
         return [file.path for files, _ in found for file in files]
 
     def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:

@@ -11,13 +11,12 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, MissingPartition, SourceError
 from splitlib.model import PartitionBatch, Requests
-from splitlib.remote.calls import Workers
+from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
 from splitlib.storage import Level, Storage
 from splitlib_files.names import DirectoryNames
 
 _MEANINGS = {"*": ".*", "?": ".", "{": "(?:", "}": ")"}
-_THREADS = 16
 # Number of directories listed for one batch.
 _DIRECTORIES = 256
 
@@ -183,9 +182,7 @@ class Walk:
         if self._top is not None and parents == [""]:
             levels = [self._top]
         else:
-            # Stop the threads after this listing, because the caller may never request another one.
-            with Workers(_THREADS, "splitlib-walk") as pool:
-                levels = list(pool.map(self._level, parents))
+            levels = in_parallel(self._level, parents)
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
             # Spark ignores files next to the directories of the first partition key. It raises an
@@ -196,25 +193,30 @@ class Walk:
                     f"{key!r}.",
                     hint="move it away, or pass the right partition_schema=.",
                 )
-        children = [
+        return [
             f"{parent}/{name}"
             for parent, level in zip(parents, levels, strict=True)
             for name in level.directories
+            if self._is_partition(f"{parent}/{name}", key)
         ]
-        for child in children:
-            self._check(child, key)
-        return children
 
     def _level(self, parent: str) -> Level:
         return self._storage.level(self._root + parent, retries=True)
 
-    def _check(self, directory: str, key: str) -> None:
-        name = directory.rpartition("/")[2]
-        if self._names.key(name).lower() != key.lower():
+    def _is_partition(self, directory: str, key: str) -> bool:
+        """Return whether a directory is named ``key=value``. Other directories must have no files.
+
+        Raises:
+            SourceError: if another directory has files; the message names the directory.
+        """
+        if self._names.key(directory.rpartition("/")[2]).lower() == key.lower():
+            return True
+        if has_files(self._storage, self._root + directory):
             raise SourceError(
                 f"Directory {self._root + directory!r} is not a partition of {key!r}.",
                 hint="move it away, or pass the right partition_schema=.",
             )
+        return False
 
 
 def has_files(storage: Storage, location: str) -> bool:

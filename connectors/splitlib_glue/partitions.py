@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, wait
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,13 +18,11 @@ from splitlib.hive import entries
 from splitlib.hive.entries import REF, PartitionFiles, files_each, readable_metadata
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 from splitlib.model import PartitionBatch, Requests
-from splitlib.remote.calls import Workers, current_call
+from splitlib.remote.parallel import in_parallel
 from splitlib.remote.retry import retrying
 from splitlib.spi import Predicate
 from splitlib_glue.client import CATALOG, SEGMENTS, GlueClient, InvalidRequest
 from splitlib_glue.table import GlueTable, storage_entry
-
-T = TypeVar("T")
 
 PER_REQUEST: Final = 1000
 """Glue's limit for the number of partitions per request."""
@@ -36,7 +34,6 @@ _NO_COLUMNS: Final = re.compile(
     r"current.*|local.*|sys.*|session.*|true|false|null|user|rownum|unknown|date|time|timestamp|"
     r"interval|default|value|any|all|some|not|exists|case|cast"
 )
-_POLL_SECONDS: Final = 0.1
 
 
 class Page(NamedTuple):
@@ -86,10 +83,11 @@ class Partitions:
         parts = [rows[at : at + self._per_request] for at in range(0, len(rows), self._per_request)]
         if len(parts) == 1:
             return self._batch(self._with_values(rows), "names")
-        work = [
-            partial(retrying, partial(self._with_values, part), SplitConfig()) for part in parts
-        ]
-        return self._batch([page for pages in _in_parallel(work) for page in pages], "names")
+
+        def retried(part: Sequence[tuple[str, ...]]) -> list[Page]:
+            return retrying(partial(self._with_values, part), SplitConfig())
+
+        return self._batch([*chain(*in_parallel(retried, parts, SEGMENTS))], "names")
 
     def listed(self, predicate: Predicate) -> PartitionBatch:
         """Return all partitions, or only those that satisfy the conditions that Glue can evaluate.
@@ -123,8 +121,8 @@ class Partitions:
         asked_for: Literal["all", "prefix"] = "prefix" if condition else "all"
         if token is None:
             return self._batch([first], asked_for, requests)
-        work = [partial(self._segment, condition, number) for number in range(SEGMENTS)]
-        pages = [page for pages in _in_parallel(work) for page in pages]
+        segments = partial(self._segment, condition)
+        pages = [*chain(*in_parallel(segments, range(SEGMENTS), SEGMENTS))]
         count = self._distinct(pages)
         requests += 1
         if count == _total(pages) == self._distinct([first, *pages]):
@@ -273,23 +271,3 @@ def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
     while conditions and len(" AND ".join(conditions)) > _MOST_CHARACTERS:
         conditions.remove(max(conditions, key=len))
     return " AND ".join(conditions) or None
-
-
-def _in_parallel(work: Sequence[Callable[[], T]]) -> list[T]:
-    """Call functions in threads within the current call's deadline, and return their results.
-
-    Raises:
-        SourceUnavailable: if the deadline has passed, or the call was abandoned.
-    """
-    outer = current_call()
-    with Workers(SEGMENTS, "splitlib-glue") as workers:
-        seconds = 0.0 if outer is None else outer.remaining_seconds()
-        tasks = [workers.submit(each, seconds) for each in work]
-        pending = {task.outcome for task in tasks}
-        while pending:
-            done, pending = wait(pending, _POLL_SECONDS, FIRST_EXCEPTION)
-            for outcome in done:
-                outcome.result()
-            if outer and (outer.abandoned.is_set() or not outer.remaining_seconds()):
-                raise SourceUnavailable("The partitions were not listed in time.")
-        return [task.outcome.result() for task in tasks]

@@ -20,6 +20,7 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
+from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Connector, Predicate
 from splitlib.storage import AzureSettings, S3Settings
 from splitlib_iceberg.batches import (
@@ -43,7 +44,7 @@ from splitlib_iceberg.schema import (
     refuse_reinterpreted,
     renamed,
 )
-from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
+from splitlib_iceberg.snapshot import SnapshotFiles
 from splitlib_iceberg.unpacking import read_vector
 
 # Iceberg's dates and timestamps use the Gregorian calendar. Depending on its settings, Spark would

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata, SplitlibError
 from splitlib.model import Manifests
-from splitlib.remote.calls import Workers
+from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
@@ -45,7 +45,6 @@ ManifestFiles = Sequence[ManifestFile]
 _THREADS = 8
 # Approximate memory use of the decoded entry of a delete file, in bytes.
 _DELETE_BYTES = 2000
-A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -213,7 +212,7 @@ class SnapshotFiles:
                 found[number] = known
         missing = [number for number in numbers if number not in found]
         read = partial(self._read, statistics=statistics)
-        contents = in_parallel(read, [manifests[number] for number in missing])
+        contents = in_parallel(read, [manifests[number] for number in missing], _THREADS)
         found.update(zip(missing, contents, strict=True))
         with self._lock:
             self._held.update(found)
@@ -236,7 +235,7 @@ class SnapshotFiles:
             known = self._deletes
             if known.manifests == chosen:
                 return known.index, reads
-        lists = in_parallel(self._read_deletes, [manifests[number] for number in chosen])
+        lists = in_parallel(self._read_deletes, [manifests[number] for number in chosen], _THREADS)
         index = DeleteIndex(delete for deletes, _ in lists for delete in deletes)
         with self._lock:
             self._deletes = _Deletes(chosen, index)
@@ -320,11 +319,3 @@ class SnapshotFiles:
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
         """Return a file's cache key, which includes the specification used for decoding."""
         return self._identity, path, None if spec is None else spec.signature
-
-
-def in_parallel(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
-    """Call a function for each argument in threads, and return the results in argument order."""
-    if len(arguments) < 2:
-        return [call(each) for each in arguments]
-    with Workers(_THREADS, "splitlib-iceberg") as pool:
-        return list(pool.map(call, arguments))

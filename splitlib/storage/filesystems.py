@@ -164,6 +164,13 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         # An object store may list the directory's own marker object as one of its entries.
         if info["name"].rstrip("/") != itself
     ]
+    for name, _ in children:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise SourceError(
+                f"The name {name!r} in {location!r} is not UTF-8.", hint="rename it."
+            ) from error
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
     # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}

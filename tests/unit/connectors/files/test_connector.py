@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -154,9 +155,28 @@ def test_a_level_without_directories_has_no_partitions(tmp_path):
 @pytest.mark.parametrize("name", ["b=1", "a", "aa=1"])
 def test_a_directory_of_another_key_is_refused(root, name):
     connector = opened(root)
-    (root / name).mkdir()
+    before = partitions_of(connector)
+    (root / name / "deep" / "_hidden").mkdir(parents=True)
+    (root / name / "_SUCCESS").touch()
+    assert partitions_of(connector) == before  # as in Spark, directories without files do not count
+    (root / name / "deep" / "f").touch()
     with pytest.raises(splitlib.SourceError, match="is not a partition of 'y'"):
         partitions_of(connector)
+
+
+@pytest.mark.parametrize("name", [b"y=\xff/f", b"y=2024/m=1/\xff"])
+def test_names_that_are_not_utf8(root, name):
+    path = os.path.join(os.fsencode(root), name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb"):
+        pass
+
+    def listed():
+        with splitlib.load_table(str(root), "files") as table:
+            return list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
+
+    with pytest.raises(splitlib.SourceError, match=r"'(y=)?\\udcff' in '.*' is not UTF-8"):
+        listed()
 
 
 def test_keys_in_another_case_are_the_same(root):

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+import splitlib
+from splitlib import SplitConfig
+from splitlib.remote.calls import BoundedCalls, current_call
+from splitlib.remote.parallel import in_parallel
+
+
+def test_results_are_in_the_order_of_the_arguments():
+    together = threading.Barrier(4)
+
+    def squared(number):
+        together.wait(60)
+        return number**2
+
+    assert in_parallel(squared, [3, 1, 2, 0], threads=4) == [9, 1, 4, 0]
+    assert in_parallel(squared, []) == []
+
+
+def test_one_call_needs_no_thread():
+    assert in_parallel(lambda _: threading.current_thread(), [1]) == [threading.current_thread()]
+
+
+def test_error_ends_the_other_calls():
+    started, ended = threading.Event(), threading.Event()
+
+    def call(number):
+        if number:
+            started.wait(60)
+            raise KeyError(number)
+        started.set()
+        assert current_call().abandoned.wait(60)
+        ended.set()
+
+    with pytest.raises(KeyError):
+        in_parallel(call, [0, 1], threads=2)
+    assert ended.wait(60)
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+def test_cancellation_and_deadline_end_the_calls(cancel):
+    cancelled, started = Future(), threading.Event()
+    seconds = 0 if cancel else 0.01
+    config = SplitConfig(call_deadline_seconds=seconds)
+    calls, errors = threading.Semaphore(0), []
+
+    def wait(_):
+        started.set()
+        assert current_call().abandoned.wait(60)
+        calls.release()
+
+    def work():
+        try:
+            in_parallel(wait, [1, 2], threads=2)
+        except splitlib.SourceUnavailable as error:
+            errors.append(error)
+        finally:
+            calls.release()
+
+    with BoundedCalls(config, cancelled) as bounded:
+        task = bounded.submit(work)
+        assert started.wait(60)
+        if cancel:
+            cancelled.set_result(None)
+        with pytest.raises(splitlib.SplitlibError):
+            bounded.result(task)
+        for _ in range(3):
+            assert calls.acquire(timeout=60)
+    assert "did not end in time" in str(errors[0])
