@@ -32,6 +32,8 @@ _MODULES = [
     for module in pkgutil.iter_modules(planted_bugs.__path__)
 ]
 _DRAWN = {"test_no_match_is_lost"}
+# Two files with the same path have no fixed order.
+_BY_CHANCE = {"TestListsTheFirstFileAgain": {"test_same_splits_in_the_same_order"}}
 TESTS = frozenset(name for name in dir(ConnectorConformance) if name.startswith("test_"))
 
 Outcomes = dict[str, dict[str, set[str]]]
@@ -71,7 +73,8 @@ def test_planted_bug_is_caught(outcomes: Outcomes, connector: str) -> None:
     failed, expected = outcomes[connector]["failed"], CAUGHT_BY[connector]
     # The examples of a drawn test depend on its source text. Other tests decide if there are any.
     drawn = _DRAWN if expected - _DRAWN else set()
-    assert failed - drawn == expected - drawn
+    ignored = drawn | _BY_CHANCE.get(connector, set())
+    assert failed - ignored == expected - ignored
     assert outcomes[connector]["passed"]
 
 
