@@ -202,7 +202,7 @@ def test_names_of_databases_and_tables(metastore, server, tmp_path):
 
 
 def test_options_are_what_they_are_said_to_be(monkeypatch, server, by_two):
-    said = dict(re.findall(r"(\w+): .*\((\d+)\)", HiveConnector.__doc__ or ""))
+    said = dict(re.findall(r"(\w+) \(.*default (\d+)\):", HiveConnector.__doc__ or ""))
     given: list[dict[str, float]] = []
 
     class Client(MetastoreClient):
