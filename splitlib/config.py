@@ -172,6 +172,8 @@ class SplitConfig:
         given: Any = self.allowed_locations
         if isinstance(given, list):
             object.__setattr__(self, "allowed_locations", tuple(given))
+        if isinstance(self.statistics_location, os.PathLike):
+            object.__setattr__(self, "statistics_location", os.fspath(self.statistics_location))
         types = get_type_hints(SplitConfig)
         for spec in fields(self):
             _check(spec.name, getattr(self, spec.name), types[spec.name], spec.metadata)
@@ -254,9 +256,23 @@ def resolve_settings(
         elif env_key in environ:
             value, source = environ[env_key], env_key
         if isinstance(value, str):
-            value = _from_text(source, value, types[spec.name])
+            name = spec.name if source == "argument" else source
+            value = _from_text(name, value, types[spec.name])
         resolved.append(ResolvedSetting(spec.name, value, source, spec.metadata["doc"]))
     return resolved
+
+
+def refuse_other_than_config(config: object) -> None:
+    """Reject an argument ``config`` that is neither settings nor None.
+
+    Raises:
+        ConfigError: for a dict, for example.
+    """
+    if config is not None and not isinstance(config, SplitConfig):
+        raise ConfigError(
+            f"config is a {type(config).__name__}, not a SplitConfig.",
+            hint="pass config=splitlib.SplitConfig(max_partitions=10).",
+        )
 
 
 def _refuse_unknown(
@@ -286,8 +302,7 @@ def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) ->
     if float in accepted:
         accepted = (*accepted, int)
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        expected = " or ".join(kind.__name__ for kind in accepted)
-        raise ConfigError(f"{name} must be {expected}, not {value!r}.")
+        raise ConfigError(f"{name} must be {_names_of(accepted)}, not {value!r}.")
     minimum, choices = metadata["minimum"], metadata["choices"]
     # The test is `not >=` instead of `<`, so that NaN is rejected too.
     if minimum is not None and value is not None and not value >= minimum:
@@ -339,8 +354,11 @@ def _from_text(source: str, text: str, declared: Any) -> Any:
         return None
     elif size := _SIZE.fullmatch(text):
         return int(size[1]) << _UNITS[size[2].lower()]
-    kinds = " or ".join(kind.__name__ for kind in accepted)
-    raise ConfigError(f"{source} must be {kinds}, not {_shortened(text)!r}.")
+    raise ConfigError(f"{source} must be {_names_of(accepted)}, not {_shortened(text)!r}.")
+
+
+def _names_of(kinds: Iterable[Any]) -> str:
+    return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
 
 
 def _shortened(text: str) -> str:

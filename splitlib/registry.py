@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from splitlib.config import ENV_CATALOG_PREFIX, ENV_CATALOGS_FILE, SPARK_CATALOG_PREFIX, SplitConfig
+from splitlib.config import (
+    ENV_CATALOG_PREFIX,
+    ENV_CATALOGS_FILE,
+    SPARK_CATALOG_PREFIX,
+    SplitConfig,
+    refuse_other_than_config,
+)
 from splitlib.errors import (
     ConfigError,
     ConnectorNotFound,
@@ -141,7 +147,17 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
 
 
 def register(name: str, connector: type[Connector]) -> None:
-    """Register ``connector`` as ``name`` in this process. It replaces any earlier connector."""
+    """Register ``connector`` as ``name`` in this process. It replaces any earlier connector.
+
+    Raises:
+        ConfigError: if ``connector`` is not a class of connectors, or ``name`` is not a name.
+    """
+    if not isinstance(connector, type) or not issubclass(connector, Connector):
+        raise ConfigError(
+            f"{connector!r} is not a class of connectors.",
+            hint="register a subclass of splitlib.spi.Connector.",
+        )
+    _refuse_other_than_name(name)
     _registered[name] = connector
 
 
@@ -158,6 +174,7 @@ def connector_class(name: str) -> type[Connector]:
         ConnectorNotInstalled: if the connector cannot be imported, or was written for another
             version of :mod:`splitlib.spi`.
     """
+    _refuse_other_than_name(name)
     if name in _registered:
         return _of_this_version(name, _registered[name])
     target = _BUILT_IN.get(name) or {e.name: e.value for e in _entry_points()}.get(name)
@@ -177,6 +194,14 @@ def connector_class(name: str) -> type[Connector]:
     return _of_this_version(name, found)
 
 
+def _refuse_other_than_name(connector: object) -> None:
+    if not isinstance(connector, str):
+        raise ConfigError(
+            f"connector is a {type(connector).__name__}, not the name of a connector.",
+            hint=f"the names are {', '.join(connector_names())}.",
+        )
+
+
 def _of_this_version(name: str, connector: type[Connector]) -> type[Connector]:
     if connector.spi_version != VERSION:
         newer = "splitlib" if connector.spi_version > VERSION else f"the package of {name!r}"
@@ -189,7 +214,7 @@ def _of_this_version(name: str, connector: type[Connector]) -> type[Connector]:
 
 
 def load_table(
-    name: str,
+    name: str | os.PathLike[str],
     connector: str | None = None,
     *,
     spark: SparkSession | None = None,
@@ -214,6 +239,8 @@ def load_table(
         SplitlibError: see :mod:`splitlib.errors`.
     """
     spark_conf: Mapping[str, str] = {}
+    if spark is not None and not hasattr(spark, "createDataFrame"):
+        raise ConfigError(f"spark is a {type(spark).__name__}, not a Spark session.")
     if spark is None and connector == SESSION:
         connector_class(connector)  # Without PySpark, the error names the package to install.
         # Each thread has its own active session, and another thread opens the table.
@@ -224,7 +251,7 @@ def load_table(
 
 
 def open_table(
-    name: str,
+    name: str | os.PathLike[str],
     connector: str | None = None,
     *,
     spark: object = None,
@@ -245,8 +272,9 @@ def open_table(
         session_settings: Spark settings for the connector ``files``, if ``spark`` is not passed.
         options: Connector options.
     """
+    name, spark_conf = _name_of_table(name), spark_conf or {}
+    refuse_other_than_config(config)
     remember(name, options)
-    spark_conf = spark_conf or {}
     if connector is None:
         name, connector, options = _by_catalog(name, options, spark_conf, spark)
         remember(name, options)
@@ -305,15 +333,27 @@ def is_path(name: str) -> bool:
     return name.startswith(("/", "./", "../", "~", "file:/")) or "://" in name
 
 
+def _name_of_table(name: Any) -> str:
+    """Return a table's name as text.
+
+    Raises:
+        ConfigError: if it is neither a text nor a path.
+    """
+    if isinstance(name, str | os.PathLike):
+        return os.fsdecode(name)
+    raise ConfigError(f"The name of a table is a text or a path, not a {type(name).__name__}.")
+
+
 def _refuse_text(options: Mapping[str, Any]) -> None:
     """Reject options that are not mappings. The error omits the value, which may be a secret."""
     for name in ("storage_options", "read_options"):
-        given = options.get(name)
+        given, wrong = options.get(name), ""
         if given is not None and not isinstance(given, Mapping):
-            raise ConfigError(
-                f"{name} is a {type(given).__name__}, not a mapping.",
-                hint=f"pass {name}={{'option': value}}.",
-            )
+            wrong = f"{name} is a {type(given).__name__}, not a mapping."
+        elif not all(isinstance(key, str) for key in given or ()):
+            wrong = f"{name} has a name that is not a text."
+        if wrong:
+            raise ConfigError(wrong, hint=f"pass {name}={{'option': value}}.")
 
 
 def _by_catalog(
@@ -322,6 +362,10 @@ def _by_catalog(
     """Resolve ``catalog.table`` to the table name, the connector's name and its options."""
     catalog, _, table = name.partition(".")
     catalogs = named_catalogs(spark_conf)
+    if not name.strip():
+        raise ConfigError(
+            "No table is named.", hint=f"write db.table, or a path with connector={_DIRECTORIES!r}."
+        )
     if is_path(name):
         raise ConfigError(
             f"{name!r} is a path, not the name of a table.",

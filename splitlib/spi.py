@@ -35,6 +35,7 @@ from splitlib.errors import (
     SourceUnavailable,
     TableNotFound,
     UnsupportedTable,
+    did_you_mean,
 )
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
@@ -201,7 +202,9 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
     if unknown := set(given).difference(known):
         raise ConfigError(
             f"Unknown option {', '.join(sorted(unknown))}.",
-            hint=f"the options of this connector are {', '.join(sorted(known))}.",
+            hint=did_you_mean(
+                min(unknown), sorted(known), otherwise="the options of this connector are"
+            ),
         )
 
 

@@ -23,7 +23,7 @@ from splitlib.checks import (
     checked_partitions,
     files_once,
 )
-from splitlib.config import SplitConfig
+from splitlib.config import SplitConfig, refuse_other_than_config
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
@@ -377,6 +377,7 @@ class Table:
         refuse_outside(filter(None, [self.metadata.location]))
 
     def _settings(self, config: SplitConfig | None) -> SplitConfig:
+        refuse_other_than_config(config)
         return config or self._config or SplitConfig.resolve()
 
     def _context(self) -> Any:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Self, TextIO
 
 from splitlib._version import __version__
+from splitlib.errors import ConfigError
 from splitlib.redaction import get_logger, redact
 from splitlib.report import Report, summary
 
@@ -36,7 +37,14 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
 
     Returns:
         A function that removes the callback. It may be called several times.
+
+    Raises:
+        ConfigError: if ``callback`` cannot be called.
     """
+    if not callable(callback):
+        raise ConfigError(
+            f"A {type(callback).__name__} cannot be called.", hint="pass a function of one report."
+        )
     registered = partial(callback)  # A new object, so the same callback can be registered twice.
     _callbacks.append(registered)
 

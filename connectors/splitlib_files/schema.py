@@ -22,7 +22,12 @@ _THREADS = 16
 # Hints for files that are not Parquet, by file name extension.
 _OTHER_FORMAT = {
     name: f"pass format={name!r}{other}."
-    for name, other in (("orc", ""), ("json", " and schema="), ("csv", " and schema="))
+    for name, other in (
+        ("parquet", ""),
+        ("orc", ""),
+        ("json", " and schema="),
+        ("csv", " and schema="),
+    )
 }
 
 
@@ -102,9 +107,13 @@ def declared_schema(given: Any) -> pa.Schema | None:
     """
     if given is None or isinstance(given, pa.Schema):
         return None if given is None else readable_columns(given)
-    if isinstance(given, str):
+    if isinstance(given, str) and given.strip():
         return parse_schema(given)
-    raise ConfigError(f"A schema must be a pyarrow.Schema or 'k int, d date', not {given!r}.")
+    if isinstance(given, str):
+        raise ConfigError("A schema is empty.", hint="write columns such as 'k int, d date'.")
+    raise ConfigError(
+        f"A schema must be a pyarrow.Schema or 'k int, d date', not a {type(given).__name__}."
+    )
 
 
 def schema_of_files(
@@ -164,17 +173,22 @@ def schema_of_file(
     if form not in ("parquet", "orc"):
         raise ConfigError(f"Files of {form} do not declare their columns.", hint="pass schema=.")
     if path is None:
-        raise TableNotFound("The directory has no data file to read the columns from.")
+        raise TableNotFound(
+            "The directory has no data file to read the columns from.",
+            hint="pass the directory of the table, not the path of a file.",
+        )
     fs, local = storage.filesystem(path)
     with fs.open(local, "rb") as file:
-        if form == "orc":
-            from pyarrow import orc
-
-            return orc_columns(orc.ORCFile(file).schema)
         try:
+            if form == "orc":
+                from pyarrow import orc
+
+                return orc_columns(orc.ORCFile(file).schema)
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:
-            # Arrow also rejects some maps and lists that Spark can read.
+        # Arrow also rejects some maps and lists that Spark can read.
+        except (pa.ArrowException, OSError) as error:
+            if not isinstance(error, pa.ArrowException) and "an ORC file" not in str(error):
+                raise  # an error of the storage
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())

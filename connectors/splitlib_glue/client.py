@@ -95,6 +95,9 @@ class GlueClient:
         self._connect_seconds, self._seconds = (
             positive(name, options.get(name, default)) for name, default in NUMBERS.items()
         )
+        for name in OPTIONS.difference(NUMBERS).intersection(options):
+            if not isinstance(options[name], str | None):  # The value may be a secret.
+                raise ConfigError(f"{name} is a {type(options[name]).__name__}, not a text.")
         catalog_id = options.get("catalog_id")
         self._always = {} if catalog_id is None else {"CatalogId": str(catalog_id)}
         if (options.get("key") is None) != (options.get("secret") is None):

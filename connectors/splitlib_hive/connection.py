@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
 import time
@@ -19,6 +20,9 @@ from splitlib.errors import SourceError
 from splitlib_hive.security import Address, HttpTransport, KerberosTransport, Security
 from splitlib_hive.string_lists import read_strings
 
+# Thrift raises each error that it logs. In a program that configures no logging, Python would print
+# these records, with their tracebacks, beside splitlib's own error.
+logging.getLogger("thrift").addHandler(logging.NullHandler())
 _READ_BUFFER = 1 << 18
 # Thrift's default limit of 16 MB per string is too low for the table parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1

@@ -325,7 +325,12 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
     """Return a metastore client for ``options``, and the numeric options by name."""
     check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
-    addresses = parse_uris(str(options.get("uri", "")))
+    uri = options.get("uri") or ""
+    if not isinstance(uri, str):
+        raise ConfigError(
+            f"uri is a {type(uri).__name__}, not a text.", hint="pass uri='thrift://host:9083'."
+        )
+    addresses = parse_uris(uri)
     client = MetastoreClient(
         addresses,
         security=security_of(options, addresses),

@@ -271,6 +271,10 @@ def _opened(
                     f"{', '.join(properties)} cannot be combined with a catalog object."
                 )
             return given, None
+        if not isinstance(given, str | None):
+            raise ConfigError(
+                f"catalog is a {type(given).__name__}, neither a name nor a PyIceberg catalog."
+            )
         # splitlib only reads. By default, PyIceberg creates the tables of an empty SQL catalog.
         properties.setdefault("init_catalog_tables", "false")
         own = loaded(given, guarded(properties))

@@ -138,6 +138,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _drop_output()
         return _INTERRUPTED
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark."):
+            raise  # a bug
+        first = next(filter(None, str(error).splitlines()), type(error).__name__)
+        print(f"error: {redact(first)}", file=sys.stderr)
+        return _FAILED
     return code
 
 

@@ -64,6 +64,7 @@ def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool)
 
 def settings_typed(text: str) -> str:
     """Return a hint or a line of a report, with advice on settings as ``--set NAME=VALUE``."""
+    text = text.replace("Call splitlib.analyze", "Run splitlib analyze")
     return respelled(text, lambda name, value: f"--set {name}={value or 'VALUE'}")
 
 
@@ -196,7 +197,7 @@ def _read(source: str) -> bytes:
             with open(source, "rb") as file:
                 data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{source} cannot be read: {error.strerror or error}.") from error
+        raise ConfigError(f"{source!r} cannot be read: {error.strerror or error}.") from error
     if len(data) > _MOST_BYTES:
         raise ConfigError(
             f"The keys in {source} have more than {_MOST_BYTES:,} bytes.",

@@ -213,6 +213,8 @@ def _run_export(args: argparse.Namespace) -> int:
     from pyarrow import dataset as ds  # Slow to import, and used only here.
 
     config = config_of(args)
+    if not args.to.strip():
+        raise ConfigError("--to names no directory.", hint="write --to DIR.")
     rows, files = 0, 0
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ from splitlib.cli.arguments import (
     repeatable,
     setting_options,
 )
-from splitlib.config import resolve_settings
+from splitlib.config import SplitConfig, resolve_settings
 from splitlib.demo import QUERY, DemoData, Run, Steps, generate, report, run_all, session, wrong
 from splitlib.diagnosis.machine import PROBLEM
 from splitlib.diagnosis.session import spark_session
@@ -48,7 +48,9 @@ def add_config(commands: Any) -> None:
 
 
 def _run_config(args: argparse.Namespace) -> int:
-    resolved = resolve_settings(pairs("set", args.set))
+    given = pairs("set", args.set)
+    SplitConfig.resolve(given)  # raises an error for a value that is out of range
+    resolved = resolve_settings(given)
     width = max(len(setting.name) for setting in resolved)
     for setting in resolved:
         if args.json:

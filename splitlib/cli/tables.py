@@ -138,7 +138,8 @@ def _of_catalogs(name: str | None) -> Iterator[_Table]:
         near = did_you_mean(catalog, catalogs, otherwise="the catalogs are") if catalogs else ""
         raise ConfigError(
             f"There is no catalog {catalog!r}.",
-            hint=f"{near} Write --uri thrift://host:9083 for a Hive metastore, or -c NAME.".strip(),
+            hint=f"{near or 'none is named.'} Write --uri thrift://host:9083 for a Hive "
+            "metastore, or -c NAME.",
         )
     if not catalogs:
         raise ConfigError(

@@ -79,13 +79,20 @@ def doctor(
     """
     if spark is not None and not hasattr(spark, "createDataFrame"):
         raise ConfigError(
-            f"spark is a {type(spark).__name__}, not a Spark session.",
-            hint="write splitlib.doctor(spark, *locations).",
+            f"Expected a Spark session, not a {type(spark).__name__}.",
+            hint="splitlib.doctor(spark, *locations)",
         )
     options = _mapping(storage_options)
     listed = {_path(location): options for location in locations}
     start = None if spark is None else lambda: spark
-    return Diagnosis(tuple(findings({}, listed, start, is_running=spark is not None)))
+    found = findings({}, listed, start, is_running=spark is not None)
+    return Diagnosis(tuple(one._replace(advice=_in_python(one.advice)) for one in found))
+
+
+def _in_python(advice: str) -> str:
+    """Return advice with calls of :func:`doctor` instead of commands."""
+    advice = advice.replace("run: splitlib doctor --spark", "call splitlib.doctor(spark)")
+    return advice.replace("splitlib doctor s3://…", 'splitlib.doctor(spark, "s3://…")')
 
 
 def _mapping(storage_options: Any) -> Mapping[str, Any]:

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.checks import Mismatch, mismatches
-from splitlib.config import SplitConfig
+from splitlib.config import SplitConfig, refuse_other_than_config
 from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline
 from splitlib.enumeration.splitting import SelectedFiles, SplitMaker
 from splitlib.enumeration.tally import ScanTally
-from splitlib.errors import InvalidFilter, UnsupportedTable, error_context
+from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
@@ -141,6 +141,12 @@ class DynamicFileEnumerator:
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
         strict: bool = False,
     ) -> None:
+        if not hasattr(table, "metadata"):
+            raise ConfigError(
+                f"table is a {type(table).__name__}, not an open table.",
+                hint="pass the result of splitlib.load_table(…).",
+            )
+        refuse_other_than_config(config)
         self.table = table
         self.config = config or SplitConfig.resolve()
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]

@@ -353,7 +353,7 @@ class FooterStage:
             _log.debug("A footer was not read within %g seconds.", FOOTER_SECONDS)
             self._reads = False
             self._use.reason = (
-                "the storage is too slow to read footers in a query. Run splitlib analyze, which "
+                "the storage is too slow to read footers in a query. Call splitlib.analyze, which "
                 "reads them once."
             )
             return None

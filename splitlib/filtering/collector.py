@@ -16,6 +16,7 @@ from splitlib.filtering.domains import (
     in_order,
     plain_rows,
     plain_schema,
+    rows_of,
     unique,
     values_nbytes,
 )
@@ -50,7 +51,9 @@ class DynamicFilteringDataCollector:
     ) -> None:
         if on_exceed not in ("range", "all"):
             raise ConfigError(f"on_exceed must be 'range' or 'all', not {on_exceed!r}.")
-        if max_values is not None and max_values < 1:
+        if not isinstance(threshold_bytes, int):
+            raise ConfigError(f"threshold_bytes must be int, not {threshold_bytes!r}.")
+        if max_values is not None and (not isinstance(max_values, int) or max_values < 1):
             raise ConfigError(f"max_values must be at least 1 or None, not {max_values!r}.")
         self._schema = plain_schema(schema)
         self._threshold_bytes = threshold_bytes
@@ -74,7 +77,7 @@ class DynamicFilteringDataCollector:
         """
         if self._passed_limit and not self._values and not self._ranges:
             return
-        table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
+        table = rows_of(batch)
         try:
             rows = plain_rows(table.select(self._schema.names)).cast(self._schema)
         except (KeyError, pa.ArrowException) as error:

@@ -28,6 +28,7 @@ from splitlib.filtering.domains import (
     has_range,
     plain_rows,
     plain_schema,
+    rows_of,
 )
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 from splitlib.report import size_text
@@ -95,7 +96,7 @@ class DynamicFilteringData:
                 f"fields={fields!r} is a string, not a list of names.",
                 hint=f"pass fields=[{fields!r}].",
             )
-        table = pa.table(data) if isinstance(data, pa.RecordBatch) else data
+        table = rows_of(data)
         names = list(table.column_names if fields is None else fields)
         if repeated := sorted({n for n in names if table.column_names.count(n) > 1}):
             raise InvalidFilter(f"The data has several columns named {', '.join(repeated)}.")
@@ -206,6 +207,7 @@ class DynamicFilteringData:
         Raises:
             InvalidFilter: if ``row`` has other fields or a value of another type.
         """
+        _refuse_unnamed(row, "{'field': value}")
         if set(row) != set(self.fields):
             raise InvalidFilter(f"Expected the fields {self.fields}, got {tuple(row)}.")
         try:
@@ -440,3 +442,5 @@ def _refuse_unnamed(given: object, example: str) -> None:
         raise InvalidFilter(
             f"A {type(given).__name__} has no field names.", hint=f"pass {example}."
         )
+    if wrong := [name for name in given if not isinstance(name, str)]:
+        raise InvalidFilter(f"The name of a field is a text, not {wrong[0]!r}.")

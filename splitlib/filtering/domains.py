@@ -82,6 +82,20 @@ def in_order(rows: pa.Table) -> pa.Table:
         return rows.combine_chunks()
 
 
+def rows_of(data: pa.RecordBatch | pa.Table) -> pa.Table:
+    """Return a batch as a table, and a table unchanged.
+
+    Raises:
+        InvalidFilter: for any other argument.
+    """
+    if not isinstance(data, pa.RecordBatch | pa.Table):
+        raise InvalidFilter(
+            f"A {type(data).__name__} is not an Arrow table.",
+            hint="pass pa.table(…), or call from_values({'field': [value, …]}).",
+        )
+    return pa.table(data) if isinstance(data, pa.RecordBatch) else data
+
+
 def plain_rows(rows: pa.Table) -> pa.Table:
     """Cast ``rows`` to the types of :func:`plain_schema`."""
     return rows.cast(plain_schema(rows.schema))
@@ -94,7 +108,11 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
         InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
     """
     plain = []
+    if isinstance(fields, Mapping) or not isinstance(fields, Iterable):
+        raise InvalidFilter(f"A {type(fields).__name__} is not a pyarrow.Schema.")
     for field in fields:
+        if not isinstance(field, pa.Field):
+            raise InvalidFilter(f"A schema has fields of Arrow, not {field!r}.")
         _refuse_unknown_zone(field.name, field.type)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -65,6 +65,34 @@ def active_session() -> SparkSession | None:
         return None
 
 
+def refuse_other_than_session(spark: object, call: str) -> None:
+    """Reject an argument that is neither a classic session nor one of Spark Connect.
+
+    Args:
+        spark: The argument.
+        call: The right call, for the hint of the error.
+
+    Raises:
+        ConfigError: for any other object.
+    """
+    if not hasattr(spark, "createDataFrame"):  # the two kinds of sessions share no base class
+        raise ConfigError(f"Expected a Spark session, not a {type(spark).__name__}.", hint=call)
+
+
+def refuse_other_than_query(spark: object, query: object) -> None:
+    """Reject arguments of :func:`splitlib.sql` that are not a session and a text.
+
+    Raises:
+        ConfigError: for any other object.
+    """
+    refuse_other_than_session(spark, "splitlib.sql(spark, 'SELECT …')")
+    if not isinstance(query, str):
+        raise ConfigError(
+            f"A query is a text, not a {type(query).__name__}.",
+            hint="for a DataFrame, call splitlib.optimize.",
+        )
+
+
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Return all ``spark.splitlib.*`` settings of the session."""
     if internals_unavailable(spark) is not None:

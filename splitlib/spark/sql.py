@@ -52,6 +52,7 @@ from splitlib.spark.planner.remedies import advised, with_remedy
 from splitlib.spark.session import (
     SessionState,
     plan_again_by,
+    refuse_other_than_query,
     remember,
     reports,
     reports_of_scans,
@@ -287,6 +288,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
             with SELECT or VALUES, because splitlib cannot determine there which tables a command
             reads.
     """
+    refuse_other_than_query(spark, query)
     warn_without_effect(spark, "sql")
     args = tuple(map(_copied, args))
     kwargs = {name: _copied(value) for name, value in kwargs.items()}

@@ -97,7 +97,7 @@ def test_text_values(name, text, value):
             lambda: SplitConfig.resolve(spark_conf={"spark.splitlib.listingThread": "1"}),
             "did you mean 'spark.splitlib.listingThreads'",
         ),
-        (lambda: untyped(allowed_locations="/data"), "must be tuple or NoneType, not '/data'"),
+        (lambda: untyped(allowed_locations="/data"), "must be tuple or None, not '/data'"),
         (lambda: SplitConfig(allowed_locations=("data",)), "absolute paths and URIs, not 'data'"),
         # An environment variable that is empty by mistake must not allow all locations.
         (lambda: SplitConfig.resolve(environ={"SPLITLIB_ALLOWED_LOCATIONS": ""}), "not ''"),

@@ -47,7 +47,12 @@ from splitlib.spark.read.pruned_rows import (
     relation_of_table,
     saying_its_table,
 )
-from splitlib.spark.session import SessionState, remember, settings_of
+from splitlib.spark.session import (
+    SessionState,
+    refuse_other_than_session,
+    remember,
+    settings_of,
+)
 from splitlib.table import Table
 from splitlib.telemetry import traced
 
@@ -57,10 +62,7 @@ if TYPE_CHECKING:
 
 def read(spark: SparkSession) -> TableReader:
     """Start reading a table: ``read(spark).table(…).filtered_by(…).load()``."""
-    if not hasattr(spark, "createDataFrame"):  # classic and Connect sessions share no base class
-        raise ConfigError(
-            f"Expected a Spark session, not a {type(spark).__name__}.", hint="splitlib.read(spark)"
-        )
+    refuse_other_than_session(spark, "splitlib.read(spark)")
     return TableReader(spark)
 
 
@@ -375,6 +377,7 @@ def analyze(
         InvalidFilter: if a column does not exist, or the condition reads other columns.
         SplitlibError: see :mod:`splitlib.errors`.
     """
+    refuse_other_than_session(spark, "splitlib.analyze(spark, 'db.t')")
     settings = settings_of(spark)
     config = SplitConfig.resolve(spark_conf=settings)
     with open_table(

@@ -168,7 +168,7 @@ def test_dictionaries_of_views_are_keys(
 
 def test_a_file_that_does_not_exist(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(table), "--keys", "/no/such/file"]) == 2
-    assert "/no/such/file cannot be read: No such file" in capsys.readouterr().err
+    assert "'/no/such/file' cannot be read: No such file" in capsys.readouterr().err
     assert main(["plan", str(table), "--keys", "-", "--keys", "-"]) == 2
     assert "once only" in capsys.readouterr().err
 

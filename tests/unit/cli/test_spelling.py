@@ -12,6 +12,7 @@ from splitlib.cli.app import as_typed
         ("set missing_partition to 'skip'.", "use --set missing_partition=skip."),
         ("Set learn_statistics to true.", "Use --set learn_statistics=true."),
         ("a session with spark_scan='auto', or", "a session with --set spark_scan=auto, or"),
+        ("Call splitlib.analyze, which", "Run splitlib analyze, which"),
         ("learn_statistics is off", "learn_statistics is off"),
         ("pass region=..., or set AWS_REGION.", "pass -o region=VALUE, or set AWS_REGION."),
         ("pass unfiltered=True.", "pass -o unfiltered=True."),

@@ -100,6 +100,7 @@ def test_the_result(tmp_path: Path) -> None:
     (problem,) = (finding for finding in found.problems if finding.check == "storage")
     assert f"{tmp_path}/none" in problem.text
     assert str(found).count("\n") == len(found.findings) - 1
+    assert "splitlib doctor" not in str(found)
     assert json.loads(json.dumps(found.to_dict()))["findings"][0]["check"] == "python"
 
 
@@ -112,7 +113,7 @@ def test_html() -> None:
 
 def test_wrong_arguments() -> None:
     wrong: Any = "s3://bucket"
-    with pytest.raises(ConfigError, match=r"spark is a str.*splitlib\.doctor\(spark, \*locations"):
+    with pytest.raises(ConfigError, match=r"not a str.*splitlib\.doctor\(spark, \*locations"):
         splitlib.doctor(wrong)
     with pytest.raises(ConfigError, match="not a list"):
         splitlib.doctor(None, [wrong])  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def test_how_files_are_read(root):
     [
         ({"format": "avro"}, "Unknown format 'avro'"),
         ({"fromat": "csv"}, "fromat"),
-        ({"schema": 5}, "not 5"),
+        ({"schema": 5}, "not a int"),
         ({"read_options": {"pathGlobFilter": "*"}}, "'pathGlobFilter' would change"),
         ({"read_options": {"recursiveFileLookup": "true"}}, "'recursiveFileLookup' would change"),
         ({"read_options": {"basePath": "/"}}, "'basePath' would change"),

@@ -1,0 +1,165 @@
+"""Arguments of a wrong type end in one sentence that names the argument, not in a traceback."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib import (
+    ConfigError,
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    DynamicFilteringDataCollector,
+    InvalidFilter,
+    SplitConfig,
+    SplitlibError,
+    load_table,
+)
+
+SCHEMA = pa.schema([("day", pa.int32())])
+ANY: Any = None
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for kind in ("a", "ü"):
+        (tmp_path / f"kind={kind}").mkdir()
+        pq.write_table(pa.table({"x": [1]}), tmp_path / f"kind={kind}" / "0.parquet")
+    return tmp_path
+
+
+def test_a_path_is_a_name(root: Path) -> None:
+    table = load_table(root, "files")
+    assert splitlib.paths(table, {"kind": ["ü"]}) == [f"{root}/kind=ü/0.parquet"]
+    assert SplitConfig(statistics_location=root).statistics_location == str(root)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "connector", "options", "message"),
+    [
+        (None, "files", {}, "a text or a path, not a NoneType"),
+        (["/data"], "files", {}, "a text or a path, not a list"),
+        ("", None, {}, "No table is named"),
+        (" ", None, {}, "No table is named"),
+        ("/data", 5, {}, "connector is a int, not the name of a connector"),
+        ("/data", splitlib.Table, {}, "connector is a type, not the name"),
+        (
+            "/data",
+            "files",
+            {"config": {"max_partitions": 1}},
+            "config is a dict, not a SplitConfig",
+        ),
+        ("a.b", None, {"spark": "local"}, "spark is a str, not a Spark session"),
+        ("/data", "files", {"storage_options": {5: "x"}}, "storage_options has a name that is not"),
+        ("/data", "files", {"read_options": {5: "x"}}, "read_options has a name that is not a tex"),
+        ("/data", "files", {"formt": "orc"}, "did you mean 'format'?"),
+        ("a.b", "hive", {"uri": None}, "No address of a metastore is given"),
+        ("a.b", "hive", {"uri": ["thrift://h"]}, "uri is a list, not a text"),
+        ("a.b", "glue", {"region": 5}, "region is a int, not a text"),
+        ("a.b", "iceberg", {"catalog": 5}, "catalog is a int, neither a name nor a PyIceberg"),
+    ],
+)
+def test_tables(name: Any, connector: Any, options: dict[str, Any], message: str) -> None:
+    if connector in ("hive", "glue", "iceberg"):
+        pytest.importorskip({"hive": "thrift", "glue": "boto3", "iceberg": "pyiceberg"}[connector])
+    with pytest.raises(ConfigError) as raised:
+        load_table(name, connector, **options)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partition_schema": (part for part in "ab")}, "not a generator"),
+        ({"partition_schema": ""}, "A schema is empty"),
+        ({"schema": {"x": "int"}}, "not a dict"),
+        ({"format": "orc"}, "pass format='parquet'"),
+    ],
+)
+def test_options_of_directories(root: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SplitlibError) as raised:
+        load_table(root, "files", **options)
+    assert message in str(raised.value)
+
+
+def test_a_file_is_no_table(root: Path) -> None:
+    with pytest.raises(splitlib.TableNotFound, match="pass the directory of the table"):
+        load_table(root / "kind=a" / "0.parquet", "files")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: DynamicFileEnumerator(ANY), ConfigError, "table is a NoneType, not an open table"),
+        (lambda: splitlib.paths(ANY), ConfigError, r"splitlib\.load_table\("),
+        (lambda: DynamicFilteringData.from_values({5: [1]}), InvalidFilter, "is a text, not 5"),  # type: ignore[dict-item]
+        (lambda: DynamicFilteringData.from_arrow(ANY), InvalidFilter, "not an Arrow table"),
+        (lambda: DynamicFilteringData.exceeded(["day"]), InvalidFilter, "not 'day'"),  # type: ignore[arg-type]
+        (lambda: DynamicFilteringData.exceeded(SCHEMA).contains(ANY), InvalidFilter, "field names"),
+        (lambda: DynamicFilteringDataCollector(ANY), InvalidFilter, "not a pyarrow.Schema"),
+        (lambda: DynamicFilteringDataCollector({"day": "int"}), InvalidFilter, "A dict is not"),  # type: ignore[arg-type]
+        (
+            lambda: DynamicFilteringDataCollector(SCHEMA, "1g"),  # type: ignore[arg-type]
+            ConfigError,
+            "threshold_bytes must be int",
+        ),
+        (
+            lambda: DynamicFilteringDataCollector(SCHEMA, max_values="9"),  # type: ignore[arg-type]
+            ConfigError,
+            "max_values must be",
+        ),
+        (lambda: DynamicFilteringDataCollector(SCHEMA).add(ANY), InvalidFilter, "not an Arrow tab"),
+        (lambda: splitlib.register("x", ANY), ConfigError, "None is not a class of connectors"),
+        (lambda: splitlib.on_report(ANY), ConfigError, "A NoneType cannot be called"),
+        (lambda: SplitConfig(max_partitions=ANY), ConfigError, "must be int, not None"),
+        (lambda: SplitConfig(statistics_location=5), ConfigError, "must be str or None, not 5"),  # type: ignore[arg-type]
+    ],
+)
+def test_other_arguments(call: Callable[[], Any], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_the_config_of_a_call(root: Path) -> None:
+    wrong: Any = {"max_partitions": 5}
+    with load_table(root, "files") as table:
+        with pytest.raises(ConfigError, match="config is a dict, not a SplitConfig"):
+            DynamicFileEnumerator(table, wrong)
+        with pytest.raises(ConfigError, match="config is a dict, not a SplitConfig"):
+            table.partitions(config=wrong)
+
+
+def test_thrift_does_not_print_its_errors() -> None:
+    pytest.importorskip("splitlib_hive.connection", exc_type=ImportError)
+    handlers = logging.getLogger("thrift").handlers
+    assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: splitlib.read(ANY), "Expected a Spark session, not a NoneType"),
+        (lambda: splitlib.sql("SELECT 1", ANY), r"not a str.*splitlib\.sql\(spark, 'SELECT …'\)"),  # type: ignore[arg-type]
+        (lambda: splitlib.sql(Session(), ANY), "A query is a text, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: splitlib.analyze("db.t", ANY), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
+        (lambda: splitlib.doctor("s3://b"), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_sessions(call: Callable[[], Any], message: str) -> None:
+    pytest.importorskip("pyspark")
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+class Session:
+    """A session of no kind."""
+
+    def createDataFrame(self) -> None:
+        """Exist, as the methods of a session do."""
