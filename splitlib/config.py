@@ -172,8 +172,9 @@ class SplitConfig:
         given: Any = self.allowed_locations
         if isinstance(given, list):
             object.__setattr__(self, "allowed_locations", tuple(given))
-        if isinstance(self.statistics_location, os.PathLike):
-            object.__setattr__(self, "statistics_location", os.fspath(self.statistics_location))
+        given = self.statistics_location
+        if isinstance(given, os.PathLike):
+            object.__setattr__(self, "statistics_location", os.fspath(given))
         types = get_type_hints(SplitConfig)
         for spec in fields(self):
             _check(spec.name, getattr(self, spec.name), types[spec.name], spec.metadata)

@@ -101,10 +101,10 @@ def test_a_file_is_no_table(root: Path) -> None:
         (lambda: splitlib.paths(ANY), ConfigError, r"splitlib\.load_table\("),
         (lambda: DynamicFilteringData.from_values({5: [1]}), InvalidFilter, "is a text, not 5"),  # type: ignore[dict-item]
         (lambda: DynamicFilteringData.from_arrow(ANY), InvalidFilter, "not an Arrow table"),
-        (lambda: DynamicFilteringData.exceeded(["day"]), InvalidFilter, "not 'day'"),  # type: ignore[arg-type]
+        (lambda: DynamicFilteringData.exceeded(["day"]), InvalidFilter, "not 'day'"),
         (lambda: DynamicFilteringData.exceeded(SCHEMA).contains(ANY), InvalidFilter, "field names"),
         (lambda: DynamicFilteringDataCollector(ANY), InvalidFilter, "not a pyarrow.Schema"),
-        (lambda: DynamicFilteringDataCollector({"day": "int"}), InvalidFilter, "A dict is not"),  # type: ignore[arg-type]
+        (lambda: DynamicFilteringDataCollector({"day": "int"}), InvalidFilter, "A dict is not"),
         (
             lambda: DynamicFilteringDataCollector(SCHEMA, "1g"),  # type: ignore[arg-type]
             ConfigError,
