@@ -84,8 +84,7 @@ def planned_command(
 ) -> PlannedCommand | None:
     """Plan a command, or return None if the statement is not a command that splitlib can plan.
 
-    If planning raises an error other than those below, the command stays unchanged, so that Spark
-    reports the error.
+    If planning raises another error, the command stays unchanged, so that Spark reports the error.
 
     Args:
         spark: Session in which the statement runs.
