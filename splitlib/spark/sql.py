@@ -2,8 +2,7 @@
 
 The query inside a MERGE, UPDATE, DELETE, INSERT or CREATE TABLE AS is planned like any other query,
 before the command runs. In MERGE, UPDATE and DELETE, the joins in the condition also imply a filter
-on the changed table. Every row that the command changes satisfies this filter. So the filter is
-added to the condition, and Spark reads less of the table.
+that every changed row satisfies. It is added to the condition, so Spark reads less of the table.
 """
 
 from __future__ import annotations
