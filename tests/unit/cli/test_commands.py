@@ -333,6 +333,7 @@ def test_the_output_does_not_wait_for_the_end(
         directory.mkdir(parents=True)
         pq.write_table(pa.table({"x": [day]}), directory / "0.parquet")
     (tmp_path / "day=299" / "no_partition").mkdir()
+    (tmp_path / "day=299" / "no_partition" / "0.parquet").touch()
     options = ["-c", "files", "-o", "partition_schema=day int, kind string"]
     assert main(["plan", str(tmp_path), *options, "--set", "listing_threads=1"]) == 2
     printed = capsys.readouterr()
