@@ -71,10 +71,7 @@ def test_reports_name_the_settings_of_a_session() -> None:
     use = FilterUse(("k",), "k", unused_because="Set filter_on_exceed to range.")
     scan = Report("t", filters=(use,), notes=("Set verify_files to false.",))
     report = advised(Report(reasons=("dynamic_filtering_enabled is off.",), scans=(scan,)))
-    assert report.reasons == (
-        "spark.splitlib.dynamicFilteringEnabled is off. "
-        "Set spark.splitlib.dynamicFilteringEnabled to true.",
-    )
+    assert report.reasons == ("spark.splitlib.dynamicFilteringEnabled is off. Set it to true.",)
     assert report.scans[0].notes == ("Set spark.splitlib.verifyFiles to false.",)
     assert report.scans[0].filters[0].unused_because == (
         "Set spark.splitlib.filterOnExceed to range."
