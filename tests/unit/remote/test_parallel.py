@@ -34,7 +34,9 @@ def test_error_ends_the_other_calls():
             started.wait(60)
             raise KeyError(number)
         started.set()
-        assert current_call().abandoned.wait(60)
+        call = current_call()
+        assert call is not None
+        assert call.abandoned.wait(60)
         ended.set()
 
     with pytest.raises(KeyError):

@@ -33,7 +33,7 @@ from pyiceberg.types import (
 )
 
 import splitlib
-from splitlib_iceberg.snapshot import in_parallel
+from splitlib.remote.parallel import in_parallel
 from tests.support.iceberg_tables import (
     append,
     create,

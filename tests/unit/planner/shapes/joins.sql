@@ -183,7 +183,7 @@ SELECT f.v FROM sales f JOIN (SELECT explode(sequence(id, week)) AS e FROM days 
 --> sales.day = e
 -- huge dimension
 SELECT f.v FROM sales f JOIN huge d ON f.day = d.id WHERE d.name = 'n3';
---> sales: the dimension reads 976.6 GiB, more than 1.0 GiB.
+--> sales: the dimension reads 976.6 GiB, more than planner_dimension_bytes (1.0 GiB).
 -- dimension of unknown size
 SELECT f.v FROM sales f JOIN unknown d ON f.day = d.id WHERE d.name = 'n3';
 --> sales: the dimension reads a table of unknown size.
