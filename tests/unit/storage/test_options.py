@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 import pytest
 
@@ -40,10 +41,14 @@ def test_of_the_data_source(prefix):
 
 def test_of_the_command_line(monkeypatch):
     opened = {}
-    monkeypatch.setattr(
-        "splitlib.cli.arguments.open_table", lambda *_, **options: opened.update(options)
-    )
+
+    def opening(*_, **options):
+        opened.update(options)
+        return nullcontext()
+
+    monkeypatch.setattr("splitlib.cli.arguments.open_table", opening)
     options = [f"storage_options.{name}={value}" for name, value in FLAT.items()]
-    args = argparse.Namespace(table="t", connector="files", uri=None, option=options)
-    table_of(args, SplitConfig())
+    args = argparse.Namespace(table="t", connector="files", uri=None, option=options, conf=[])
+    with table_of(args, SplitConfig()):
+        pass
     assert opened["storage_options"] == NESTED
