@@ -46,14 +46,17 @@ def test_error_ends_the_other_calls():
 
 @pytest.mark.parametrize("cancel", [True, False])
 def test_cancellation_and_deadline_end_the_calls(cancel):
-    cancelled, started = Future(), threading.Event()
+    cancelled: Future[None] = Future()
+    started = threading.Event()
     seconds = 0 if cancel else 0.01
     config = SplitConfig(call_deadline_seconds=seconds)
     calls, errors = threading.Semaphore(0), []
 
     def wait(_):
         started.set()
-        assert current_call().abandoned.wait(60)
+        call = current_call()
+        assert call is not None
+        assert call.abandoned.wait(60)
         calls.release()
 
     def work():
