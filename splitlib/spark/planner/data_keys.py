@@ -37,7 +37,7 @@ from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
-from splitlib.spark.planner.keys import KeyQueries, Unusable
+from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.materialize import sampled_leaves
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
@@ -105,7 +105,7 @@ class _Files:
 
     def column(self, comparison: Comparison) -> str:
         """Return the name of the column that a comparison tests."""
-        return self.scan.names[comparison.lineage.column]
+        return self.scan.names[comparison.column]
 
     def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
         """Return the schema of the columns that ``data`` tests, with the table's types."""
@@ -258,13 +258,17 @@ class _DataKeys:
                 report = _with_note(report, names, self._why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
-                submitted.append((names, groups, future))
+                submitted.append((join_filter, names, groups, future))
         uses, conditions, of_footers = [], [], []
-        for names, groups, future in submitted:
+        for join_filter, names, groups, future in submitted:
             try:
                 keys = future.result()
             except Unusable as reason:
                 report = _with_note(report, names, str(reason))
+                continue
+            keys = Collected(join_filter.comparisons, keys).on_columns(catalyst).keys
+            if not keys.data.fields:
+                report = _with_note(report, names, "they are compared with a computed value")
                 continue
             data = keys.data.renamed({name: names[name] for name in keys.data.fields})
             data = data.in_time_zone(session_time_zone(catalyst.spark))
@@ -399,13 +403,14 @@ class _DataKeys:
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
     """Return a copy of the filter with only the comparisons of columns, not of computed values.
 
+    Equalities with truncated columns, such as ``date(ts)``, are kept.
+
     If several keys are compared for equality with one column, only the first comparison is kept.
     """
     kept: dict[object, Comparison] = {}
     for number, comparison in enumerate(join_filter.comparisons):
-        column = comparison.lineage.column
-        if column is not None:
-            is_equality = comparison.operator in ("=", "<=>")
+        column, is_equality = comparison.column, comparison.operator in ("=", "<=>")
+        if column is not None and (is_equality or comparison.lineage.truncation is None):
             kept.setdefault(column if is_equality else (column, number), comparison)
     return replace(join_filter, comparisons=tuple(kept.values()))
 

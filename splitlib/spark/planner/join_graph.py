@@ -54,6 +54,12 @@ class Comparison:
     key_lineage: Lineage | None
     """Partition columns from which ``key`` is computed, or None if it reads other columns."""
 
+    @property
+    def column(self) -> int | None:
+        """Id of the scan's column if ``target`` is this column, possibly truncated, or None."""
+        truncation = self.lineage.truncation
+        return self.lineage.column if truncation is None else truncation.column
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from splitlib.spark.jvm.active_session import readable
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.time_zones import zone_rules
 from splitlib.spark.keys import (
     FEW_ROWS,
     collect_distinct,
@@ -34,6 +36,7 @@ from splitlib.spark.keys import (
     why_not_deterministic,
 )
 from splitlib.spark.planner.join_graph import Comparison, Dimension
+from splitlib.spark.planner.truncated import Clock, of_columns
 
 # Matches the name of an error in its message, as in "[CAST_INVALID_INPUT] The value …".
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ")
@@ -174,6 +177,24 @@ class Collected(NamedTuple):
         """The comparison for each field of the keys, by field name such as ``k0``."""
         named = {f"k{i}": comparison for i, comparison in enumerate(self.comparisons)}
         return {name: named[name] for name in self.keys.data.fields}
+
+    def on_columns(self, catalyst: Catalyst) -> Collected:
+        """Replace keys of truncated columns, such as ``date(ts)``, by values of the columns."""
+        lineages = {name: c.lineage for name, c in self.by_field.items()}
+        truncations = {n: x.truncation for n, x in lineages.items() if x.truncation is not None}
+        if not truncations:
+            return self
+
+        @cache
+        def clock_of(zone: str) -> Clock:
+            return Clock(zone_rules(catalyst.scala.jvm, zone))
+
+        keys = replace(self.keys, data=of_columns(self.keys.data, truncations, clock_of))
+        on_column = (
+            replace(c, lineage=replace(c.lineage, column=c.column, truncation=None))
+            for c in self.comparisons
+        )
+        return Collected(tuple(on_column), keys)
 
 
 def plan_of_dimension(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_object
+from splitlib.spark.planner.truncated import Truncation, truncation_of
 
 # Maximum number of decimal digits of each integer type, narrowest type first.
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
@@ -129,6 +130,8 @@ class Lineage:
     column: int | None = None
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
     cast, or None if it is computed."""
+    truncation: Truncation | None = None
+    """How the expression is computed if it is the scan's column truncated to a unit of time."""
 
 
 class Lineages:
@@ -149,12 +152,20 @@ class Lineages:
         if len(found) == 1:
             if _is_column(expression):
                 return found[0]
-            return tuple(replace(lineage, column=None) for lineage in found[0])
+            truncation = truncation_of(expression)
+            return tuple(_computed_from(lineage, truncation) for lineage in found[0])
         leaves = {lineages[0].leaf.path for lineages in found if len(lineages) == 1}
         if len(leaves) != 1 or any(len(lineages) != 1 for lineages in found):
             return ()
         steps = dict.fromkeys(step for lineages in found for step in lineages[0].steps)
         return (Lineage(found[0][0].leaf, tuple(steps)),)
+
+
+def _computed_from(lineage: Lineage, truncation: Truncation | None) -> Lineage:
+    """Return the lineage of an expression that is computed from an attribute with a lineage."""
+    if truncation is not None:
+        truncation = None if lineage.column is None else replace(truncation, column=lineage.column)
+    return replace(lineage, column=None, truncation=truncation)
 
 
 def is_function(expression: Expression) -> bool:

@@ -63,5 +63,6 @@ def format_(request: pytest.FixtureRequest) -> str:
 def created(spark: SparkSession, format_: str, rows: str, partitioned_by: str = "day") -> str:
     """Create a table with the rows of a query. Return its name."""
     name = f"{FORMATS[format_]}.t{next(_number)}"
-    spark.sql(f"CREATE TABLE {name} USING {format_} PARTITIONED BY ({partitioned_by}) AS {rows}")
+    partitions = f"PARTITIONED BY ({partitioned_by})" if partitioned_by else ""
+    spark.sql(f"CREATE TABLE {name} USING {format_} {partitions} AS {rows}")
     return name

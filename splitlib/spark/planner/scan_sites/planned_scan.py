@@ -359,6 +359,7 @@ class FilteredSite(Site):
             The condition, its columns, and its number of literals; or the reason why there is no
             condition.
         """
+        one = one.on_columns(self.scan.catalyst)
         data = one.keys.data
         operands: dict[str, Operand] = {}
         columns = []

@@ -218,6 +218,9 @@ class PrunedSite(Site):
                 reason = f"{one.keys.data.passed_limit}."
             elif of_columns is None:
                 evaluated = self._evaluated_keys(plan, one)
+                if evaluated is None or self.scan.is_placeholder:
+                    # The catalog's partition values may be days or hours of the column.
+                    of_columns, _ = self._of_columns(one.on_columns(self.scan.catalyst))
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
             if of_columns is None and evaluated is None:
