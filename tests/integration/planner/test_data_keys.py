@@ -379,3 +379,23 @@ def test_rows_of_a_dimension_keep_the_ids_of_its_table(spark, facts):
     assert not splitlib.explain(df).reasons
     assert sorted(df.collect()) == sorted(spark.sql(query).collect())
     spark.catalog.dropTempView("data_keys_some_days")
+
+
+@pytest.mark.parametrize("on", ["date(f.ts) = d.day", "date_trunc('DAY', f.ts) = d.day"])
+def test_days_of_a_timestamp_skip_row_groups(spark, tmp_path, on):
+    hours = [1_700_000_000_000_000 + i * 3_600_000_000 for i in range(ROWS)]
+    times = pa.array(hours, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"ts": times, "amount": range(ROWS)})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=GROUP)
+    fact = spark.read.parquet(str(tmp_path))
+    days = spark.sql(
+        "SELECT date(timestamp_seconds(1700500000 + id * 7000000)) AS day FROM RANGE(2)"
+    )
+    query = "SELECT f.amount, d.day FROM {f} f JOIN {d} d ON " + on
+    plain = spark.sql(query, f=fact, d=days)
+    df = splitlib.optimize(plain)
+    # Each of the two days is in one or two row groups of 100 hours.
+    assert rows_scanned(df) <= 4 * GROUP
+    found = df.collect()
+    assert sorted(found) == sorted(plain.collect())
+    assert len(found) == 48
