@@ -32,9 +32,10 @@ from splitlib.telemetry import on_report
 
 if TYPE_CHECKING:
     from splitlib.diagnosis.doctor import doctor
+    from splitlib.merge import merge_condition
     from splitlib.spark.audit import audit
     from splitlib.spark.datasource.source import SplitlibDataSource
-    from splitlib.spark.dimension import condition, freeze, merge_condition
+    from splitlib.spark.dimension import condition, freeze
     from splitlib.spark.read.reader import TableReader, analyze, read
     from splitlib.spark.sql import explain, optimize, replan, sql
 
@@ -49,7 +50,7 @@ _LATE = {
     "doctor": "splitlib.diagnosis.doctor",
     "explain": "splitlib.spark.sql",
     "freeze": "splitlib.spark.dimension",
-    "merge_condition": "splitlib.spark.dimension",
+    "merge_condition": "splitlib.merge",
     "optimize": "splitlib.spark.sql",
     "read": "splitlib.spark.read.reader",
     "replan": "splitlib.spark.sql",

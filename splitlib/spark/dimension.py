@@ -10,7 +10,6 @@ directory. If there is no checkpoint directory, two executors keep a copy of eac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import ValueDomain
+from splitlib.filtering.given import given_pairs, name_parts
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.compat import local_checkpoint
@@ -43,7 +43,6 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys import collect_keys, key_columns
 from splitlib.spark.session import settings_of
 
-_PAIRS = "on={'fact_column': 'dim_column'}"
 _KEYS = (
     "a Spark DataFrame, an Arrow table, anything else with __arrow_c_stream__ (pandas, Polars), "
     "a dict of lists such as {'day': [date(2024, 1, 5)]}, or DynamicFilteringData."
@@ -52,8 +51,6 @@ _log = get_logger(__name__)
 _ATTEMPTS: Final = 3
 # Spark's error message contains one of these texts if an executor that stored rows was lost.
 _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
-# Matches one part of a column name: either text in backticks, or text up to the next dot.
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def given_dataframe(value: Any) -> DataFrame:
@@ -119,44 +116,6 @@ def _arrow_table(value: Any) -> pa.Table | None:
             hint=f"keys are {_KEYS}",
         ) from error
     return None
-
-
-def given_pairs(on: Any) -> dict[str, str]:
-    """Convert the argument ``on`` to a mapping from fact columns to key columns.
-
-    Args:
-        on: A mapping, one name, several names, or pairs of names. A single name means that
-            the fact column and the key column both have this name.
-
-    Raises:
-        InvalidFilter: if ``on`` is empty or has another type.
-    """
-    if isinstance(on, str):
-        return {on: on}
-    if isinstance(on, Mapping):
-        items = list(on.items())
-    elif isinstance(on, Iterable) and not isinstance(on, Column | bytes):
-        items = [(item, item) if isinstance(item, str) else item for item in on]
-    else:
-        items = [on]
-    if not items:
-        raise InvalidFilter("'on' is empty.", hint=_PAIRS)
-    pairs: dict[str, str] = {}
-    for item in items:
-        match item:
-            case (str() as name, str() as column) if name not in pairs:
-                pairs[name] = column
-            case _:
-                raise InvalidFilter(
-                    f"'on' contains {_shown(item)}. Each item must be a pair of column names, and "
-                    "each fact column may occur once.",
-                    hint=_PAIRS,
-                )
-    return pairs
-
-
-def _shown(item: Any) -> str:
-    return f"a {type(item).__name__}" if isinstance(item, Column) else repr(item)
 
 
 def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
@@ -327,14 +286,7 @@ def merge_condition(
 ) -> str:
     """Return an SQL condition that prunes the target of a MERGE. Add it to ``ON`` with ``AND``.
 
-    The condition is true for every pair of rows whose columns in ``on`` are equal. So it does not
-    change which rows match. With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
-
-    Args:
-        source: Source of the MERGE. Its rows must be the same when the MERGE runs.
-        on: Mapping from target columns, qualified by the target's alias, to source columns, such as
-            ``{"t.dt": "dt"}``.
-        null_safe: As for :func:`condition`.
+    :func:`splitlib.merge_condition` describes the arguments and the result.
 
     Raises:
         NonDeterministicDimension: in the same cases as :func:`condition`.
@@ -384,14 +336,4 @@ def _column(spark: SparkSession, name: str) -> str:
             f"Column {name!r} cannot be used in SQL text: Spark replaces `${{…}}` there.",
             hint="rename the column in a view, or set spark.sql.variable.substitute to false.",
         )
-    parts, end = [], -1
-    while end < len(name):
-        found = _PART.match(name, end + 1)
-        if found is None or name[found.end() : found.end() + 1] not in ("", "."):
-            raise InvalidFilter(
-                f"{name!r} is not a column name.",
-                hint="put a part that contains a dot or a backtick in backticks: `a.b`.",
-            )
-        parts.append(found[2] or found[1].replace("``", "`"))
-        end = found.end()
-    return column_text(spark, *parts)
+    return column_text(spark, *name_parts(name))

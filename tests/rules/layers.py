@@ -36,6 +36,7 @@ CORE = [
     "coordination",
     "spark",
     "diagnosis",
+    "merge",
     "splitlib",
     "testing",
     "demo",

@@ -23,6 +23,7 @@ from splitlib.config import SplitConfig, respelled
 from splitlib.enumeration.analyze import Analysis, analyze_table, refuse_data_columns
 from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.given import given_pairs
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
@@ -30,7 +31,7 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.report import FilterUse, respelled_report
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
 from splitlib.spark.conversion import session_time_zone, spark_schema, unquoted
-from splitlib.spark.dimension import given_keys, given_pairs, keys_of_table
+from splitlib.spark.dimension import given_keys, keys_of_table
 from splitlib.spark.footer_job import FooterJobs
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys import collect_keys, key_columns

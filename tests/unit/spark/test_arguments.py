@@ -13,7 +13,8 @@ import pytest
 import splitlib
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.errors import ConfigError
-from splitlib.spark.dimension import given_keys, given_pairs, keys_of_table
+from splitlib.filtering.given import given_pairs
+from splitlib.spark.dimension import given_keys, keys_of_table
 from splitlib.spark.read.reader import TableReader
 
 NO_SESSION: Any = None

@@ -1,0 +1,145 @@
+"""``splitlib.merge_condition``: the keys of a MERGE's source as a condition on its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.config import SplitConfig
+from splitlib.errors import InvalidFilter
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Ranges, ValueDomain, has_range
+from splitlib.filtering.given import given_pairs, name_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def merge_condition(
+    source: DataFrame | Any,
+    on: Mapping[str, str] | Iterable[str | tuple[str, str]] | str,
+    *,
+    null_safe: bool = False,
+) -> str:
+    """Return an SQL condition that prunes the target of a MERGE. Add it to ``ON`` with ``AND``.
+
+    The condition is true for every pair of rows whose columns in ``on`` are equal. So it does not
+    change which rows match. With WHEN NOT MATCHED BY SOURCE, the whole target is still read.
+
+    For a Spark DataFrame, the condition is in Spark's SQL. Any other table of rows is the source of
+    ``deltalake``'s own ``DeltaTable.merge``. Then the condition is in the SQL of DataFusion, and
+    PySpark is not needed. Floats get no condition there.
+
+    Args:
+        source: Source of the MERGE: a Spark DataFrame, an Arrow table, or anything else with
+            ``__arrow_c_stream__`` (pandas, Polars). Its rows must be the same when the MERGE runs.
+        on: Mapping from target columns, qualified by the target's alias, to source columns, such as
+            ``{"t.dt": "dt"}``.
+        null_safe: Whether null keys match nulls. ``=`` in SQL never matches null.
+
+    Raises:
+        NonDeterministicDimension: in the same cases as :func:`condition`.
+        InvalidFilter: in the same cases as :func:`condition`, and if ``source`` is not a table.
+    """
+    if any(kind.__module__.startswith("pyspark.") for kind in type(source).__mro__):
+        from splitlib.spark.dimension import merge_condition as for_spark
+
+        return for_spark(source, on, null_safe=null_safe)
+    return _for_datafusion(_table(source), given_pairs(on), null_safe=null_safe)
+
+
+def _table(source: Any) -> pa.Table:
+    try:
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidFilter(
+            f"A {type(source).__name__} is not a table of rows.",
+            hint="pass a Spark DataFrame, an Arrow table, or a table of pandas or Polars.",
+        ) from error
+
+
+def _for_datafusion(source: pa.Table, on: Mapping[str, str], *, null_safe: bool) -> str:
+    most = SplitConfig.resolve().condition_literals
+    if missing := [name for name in on.values() if name not in source.column_names]:
+        raise InvalidFilter(
+            f"The source has no column {', '.join(missing)}.",
+            hint=f"its columns are {', '.join(source.column_names)}.",
+        )
+    usable = [target for target, name in on.items() if _has_literals(source[name].type)]
+    if not usable:
+        return "true"
+    keys = pa.table({target: source[on[target]] for target in usable})
+    data = DynamicFilteringData.from_arrow(keys)
+    if not null_safe:
+        every_key = pa.table({target: source[name] for target, name in on.items()})
+        kept = [pc.is_valid(column) for column in every_key.columns]
+        for mask in kept[1:]:
+            kept[0] = pc.and_(kept[0], mask)
+        data = DynamicFilteringData.from_arrow(keys.filter(kept[0]))
+    (domain,) = data.domains
+    assert isinstance(domain, ValueDomain)
+    rows, columns = domain.rows, {target: _column(target) for target in usable}
+    if not rows.num_rows:
+        return "false"
+    if len(usable) > 1 and rows.num_rows * len(usable) <= most:
+        each = [[_compared(columns[t], "=", key) for key in rows[t]] for t in usable]
+        return _any_of(f"({' AND '.join(row)})" for row in zip(*each, strict=True))
+    found = (_of_column(columns[t], pc.unique(rows[t]), most) for t in usable)
+    return " AND ".join(filter(None, found)) or "true"
+
+
+def _of_column(column: str, keys: pa.Array, most: int) -> str | None:
+    """Return a condition that one column equals one of the keys, or None if there is none."""
+    ordered = keys.drop_null()
+    if len(ordered) <= most:
+        values = [_compared(column, "=", key) for key in ordered]
+    elif has_range(keys.type):
+        ranges = Ranges.covering(ordered.take(pc.sort_indices(ordered)), max(1, most // 2))
+        values = [
+            f"({_compared(column, '>=', low)} AND {_compared(column, '<=', high)})"
+            for low, high in ranges
+        ]
+    else:
+        return None
+    return _any_of([*values, *([f"{column} IS NULL"] if keys.null_count else [])])
+
+
+def _any_of(conditions: Iterable[str]) -> str:
+    return f"({' OR '.join(conditions)})"
+
+
+def _column(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name_parts(name))
+
+
+def _has_literals(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    other = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date32, pa.types.is_timestamp)
+    return any(is_one(kind) for is_one in (*text, *other, pa.types.is_boolean))
+
+
+def _compared(column: str, sign: str, key: pa.Scalar) -> str:
+    return f"{column} {sign} {_literal(key)}" if key.is_valid else f"{column} IS NULL"
+
+
+def _literal(value: pa.Scalar) -> str:
+    kind = value.type
+    if pa.types.is_string(kind):
+        text = str(value.as_py())
+        return "'" + text.replace("'", "''") + "'"
+    if pa.types.is_decimal(kind):
+        return f"CAST('{value.as_py():f}' AS DECIMAL({kind.precision}, {kind.scale}))"
+    if pa.types.is_date32(kind):
+        # The number of days also represents dates that DataFusion cannot parse.
+        return f"arrow_cast({value.cast(pa.int32())}, 'Date32')"
+    if pa.types.is_timestamp(kind):
+        unit = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+        zone = 'Some("UTC")' if kind.tz else "None"
+        number = value.cast(pa.int64())
+        return f"arrow_cast({number}, 'Timestamp({unit[kind.unit]}, {zone})')"
+    return str(value.as_py()).lower()
