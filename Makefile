@@ -222,7 +222,7 @@ $(RELEASE)/bin/.ready: Makefile
 	$(RELEASE)/bin/python -m pip install --quiet 'build >= 1.2, < 2' 'twine >= 6, < 8' 'readme-renderer[md]'
 	touch $@
 
-release-check: $(RELEASE)/bin/.ready  ## build what is published, check its metadata and README, and run docs/start.md from it
+release-check: $(RELEASE)/bin/.ready  ## build what is published, check its metadata and README, and follow the pages of docs/ with it
 	rm -rf dist build *.egg-info
 	$(RELEASE)/bin/python -m build --outdir dist .
 	$(RELEASE)/bin/python -m twine check --strict dist/*

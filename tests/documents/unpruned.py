@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import splitlib
 from splitlib.report import Report
 from splitlib.testing import HiveMetastore
-from tests.documents.examples import DOCS, TABLES, run
+from tests.documents.examples import DOCS, TABLES, follow
 from tests.spark_session import small_session
 
 _SENTENCE: Final = re.compile(r"^(?:not pruned|left to Spark|filter.* - not used): (.*)")
@@ -145,7 +145,7 @@ def sentences(report: Report) -> list[str]:
 def every(spark: SparkSession) -> Iterator[tuple[Unpruned, list[str]]]:
     """Yield all queries, with the sentences that explain gives for them.
 
-    The session must have the tables of :data:`TABLES`, and of the page.
+    The session must have the tables of the page.
     """
     page = [Unpruned(" ".join(query.split()), _sql(query)) for _, query in of_page()]
     for one in (*page, *OTHERS):
@@ -158,9 +158,8 @@ def main() -> None:
         HiveMetastore() as metastore,
         small_session(metastore, Path(scratch)) as spark,
     ):
-        for statement in TABLES:
-            spark.sql(statement)
-        run("docs/not-pruned.md", {"spark": spark})
+        follow(TABLES, {})
+        follow("docs/not-pruned.md", {"spark": spark})
         for number, (one, found) in enumerate(every(spark), 1):
             settings = ", ".join(f"spark.splitlib.{k}={v}" for k, v in one.settings.items())
             print(f"{number}. {one.text}{f'  [{settings}]' if settings else ''}")

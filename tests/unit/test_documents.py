@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +15,15 @@ from splitlib.spark.planner.remedies import in_session
 from tests.documents.__main__ import GENERATED
 from tests.documents.examples import (
     DOCS,
+    OWN_SESSION,
     ROOT,
-    RUN_ELSEWHERE,
-    RUN_OVER_CONNECT,
-    RUN_WITH_SPARK,
-    RUN_WITHOUT_SPARK,
+    SHARE_A_SESSION,
+    TABLES,
+    TESTED_BY_PYTEST,
+    WITHOUT_SPARK,
     blocks,
-    run,
+    follow,
+    uses_tables,
 )
 from tests.documents.reference import advised
 
@@ -77,7 +78,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    run_by_tests = [*RUN_WITH_SPARK, *RUN_OVER_CONNECT, *RUN_WITHOUT_SPARK, *RUN_ELSEWHERE]
+    run_by_tests = [TABLES, *SHARE_A_SESSION, *OWN_SESSION, *WITHOUT_SPARK, TESTED_BY_PYTEST]
     assert sorted(page for page in PAGES if blocks(page)) == sorted(run_by_tests)
 
 
@@ -89,15 +90,16 @@ def test_examples_that_need_a_service_use_existing_names(page: str) -> None:
                 assert node.value.id != "splitlib" or hasattr(splitlib, node.attr)
 
 
-@pytest.mark.parametrize("page", RUN_WITHOUT_SPARK)
+@pytest.mark.parametrize("page", WITHOUT_SPARK)
 def test_examples_without_spark(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(page, {})
-    lines = "".join(blocks(page, "console")).splitlines()
-    commands = [line for line in lines if line.startswith("$ splitlib") and "thrift://" not in line]
-    assert commands
-    for command in commands:
-        assert cli.main(shlex.split(command)[2:]) in (0, None)
+    follow(page, {})
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if uses_tables(page)])
+def test_a_page_links_to_the_tables_of_its_examples(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert page == "README.md" or re.search(r"\((guides/)?tables\.md\)", text)
 
 
 def test_every_command_is_on_the_page_of_the_command_line(

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
+from tests.documents.examples import blocks
 from tests.support.glue_server import GlueServer, stored
 
 pytestmark = pytest.mark.spark
@@ -74,3 +75,12 @@ def test_rows_of_a_join(spark, server, tmp_path, is_projected):
     ]
     listings = ["GetTable"] if is_projected else ["GetTable", "GetPartitions"]
     assert server.names() == listings
+
+
+def test_the_example_of_the_guide(spark, server, tmp_path):
+    name = add(server, tmp_path, DAYS)
+    (example,) = blocks("docs/guides/glue.md", "py")
+    example = example.replace("db.events", name).replace("2026-01-0", "2024-02-2")
+    names = {"splitlib": splitlib, "spark": spark, "options": server.options}
+    exec(example.replace('region="eu-central-1"', "**options"), names)
+    assert sorted(row.v for row in names["two_days"].collect()) == [1, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
@@ -18,6 +20,7 @@ from splitlib import DynamicFileEnumerator, DynamicFilteringData, SourceError, T
 from splitlib.storage import Storage
 from splitlib.testing import HiveMetastore
 from splitlib_hive.client import MetastoreClient
+from tests.documents.examples import blocks
 from tests.support.s3_server import S3Server
 from tests.support.thrift_client import parquet_table, thrift_client
 
@@ -244,3 +247,15 @@ def test_a_process_ends_while_a_listing_hangs():
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+def test_the_example_of_the_guide(s3, capsys):
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table({"v": [1]}), file)
+    content = file.getvalue().to_pybytes()
+    s3.fill("bucket", {f"sales/day={day}/part.parquet": content for day in range(1, 5)})
+    example = blocks("docs/guides/storage.md", "py")[1]
+    example, count = re.subn(r"storage_options={.*}", f"storage_options={s3.options}", example)
+    assert count == 1
+    exec(example, {"splitlib": splitlib})
+    assert capsys.readouterr().out == "['s3://bucket/sales/day=3/part.parquet']\n"
