@@ -42,6 +42,11 @@ _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,
 )
+# Values of secret options that are not secrets. The last five are names of methods that gcsfs
+# accepts as the option ``token``.
+_NO_SECRETS: Final = frozenset(
+    ("true", "false", "none", "anon", "browser", "cache", "cloud", "google_default")
+)
 _SHORTEST, _MOST = 4, 1000
 
 _known: OrderedDict[str, None] = OrderedDict()
@@ -74,7 +79,7 @@ def remember(name: str, options: Mapping[str, Any]) -> None:
     """Remember the credentials in a table's name and options; :func:`redact` masks them later."""
     given = {*_in_text(name), *_in_options(options)}
     for secret in set().union(*map(_spellings, given)):
-        if len(secret) >= _SHORTEST and secret.lower() not in ("true", "false", "none"):
+        if len(secret) >= _SHORTEST and secret.lower() not in _NO_SECRETS:
             with _lock:
                 _known[secret] = None
                 _known.move_to_end(secret)

@@ -84,6 +84,11 @@ def test_what_was_passed_as_a_secret_is_known_from_then_on():
     assert redact("wrong: wh1sper-long") == "wrong: ***", "not what is left after the shorter one"
 
 
+def test_names_of_methods_are_no_secrets():
+    remember("gs://b/t", {"storage_options": {"token": "anon"}})
+    assert redact("canonical_values is not an option") == "canonical_values is not an option"
+
+
 @pytest.mark.parametrize(
     "secret", ["hidd3n-word\n", "hidd3n 'word'", "hidd3n\tw\xf6rd", "hidd3n/w+="]
 )
