@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Ranges, ValueDomain, has_range
-from splitlib.filtering.given import given_pairs, name_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

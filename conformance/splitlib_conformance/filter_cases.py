@@ -1,4 +1,4 @@
-"""Filters for tests. Each filter also has its own rule, without splitlib, for what matches."""
+"""Filters for tests. Each has a rule of its own for matching values, without splitlib."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from splitlib.remote.retry import retrying
 from splitlib.storage.clients import in_forks_of_this
 
 CATALOG: Final = "catalog"
-"""What error messages about damaged metadata call Glue."""
+"""Name of Glue in error messages about damaged metadata."""
 NUMBERS: Final = {"connect_timeout_seconds": 10.0, "timeout_seconds": 60.0}
 OPTIONS: Final = frozenset(
     {"region", "endpoint_url", "catalog_id", "profile", "key", "secret", "token", *NUMBERS}

@@ -20,8 +20,8 @@ from splitlib.errors import SourceError
 from splitlib_hive.security import Address, HttpTransport, KerberosTransport, Security
 from splitlib_hive.string_lists import read_strings
 
-# Thrift raises each error that it logs. In a program that configures no logging, Python would print
-# these records, with their tracebacks, beside splitlib's own error.
+# Thrift logs each error with its traceback, and then raises it. Without this handler, Python would
+# also print the logged error in a program that does not configure logging.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
 _READ_BUFFER = 1 << 18
 # Thrift's default limit of 16 MB per string is too low for the table parameters of wide tables.

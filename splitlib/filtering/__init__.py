@@ -4,5 +4,5 @@
 fields. ``matchers`` converts keys to the types of a table's columns, and compares them with
 partition values and file statistics. ``predicate`` combines all filters on a table and decides
 which partitions and files match. ``partition_names`` computes the names of matching partitions.
-``filter_bytes`` serializes filters. ``given`` parses the column names that users pass.
+``filter_bytes`` serializes filters.
 """

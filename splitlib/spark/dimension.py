@@ -20,11 +20,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from splitlib.arrow.values import try_cast
+from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import ValueDomain
-from splitlib.filtering.given import given_pairs, name_parts
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.compat import local_checkpoint

@@ -1,4 +1,7 @@
-"""Arguments of a wrong type end in one sentence that names the argument, not in a traceback."""
+"""Arguments of a wrong type end in one sentence that names the argument, not in a traceback.
+
+The types are wrong on purpose, so mypy is told to ignore them.
+"""
 
 from __future__ import annotations
 

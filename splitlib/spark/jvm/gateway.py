@@ -5,7 +5,8 @@ A call to the JVM takes about 0.3 ms, so callers should make few of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
@@ -282,3 +283,27 @@ def dataframe_of_relation(spark: SparkSession, relation: BaseRelation) -> DataFr
 
 def _dataframe(spark: SparkSession, dataset: Dataset) -> DataFrame:
     return of_jvm(dataset, spark)
+
+
+def zone_rules(jvm: Jvm, zone: str) -> Callable[[int], tuple[int, int | None]]:
+    """Return a function that looks up the UTC offset of a time zone.
+
+    The function receives an instant in seconds since 1970. It returns the offset from UTC at this
+    instant, in seconds, and the instant at which the offset next changes (None if it never does).
+
+    Raises:
+        Py4JJavaError: if Java does not have the time zone.
+    """
+    # Spark also accepts the offsets +h:mm and +hh:m, which Java rejects.
+    zone = re.sub(r"([+-])(\d):", r"\g<1>0\2:", zone)
+    zone = re.sub(r"([+-]\d\d):(\d)$", r"\1:0\2", zone)
+    zones, instants = jvm.class_("java.time.ZoneId"), jvm.class_("java.time.Instant")
+    rules = zones.of(zone, zones.SHORT_IDS).getRules()
+
+    def at(second: int) -> tuple[int, int | None]:
+        instant = instants.ofEpochSecond(second)
+        change = rules.nextTransition(instant)
+        offset = int(rules.getOffset(instant).getTotalSeconds())
+        return offset, None if change is None else int(change.toEpochSecond())
+
+    return at

@@ -280,8 +280,9 @@ class _DataKeys:
                 notes = self._notes(files, use, data, of_data)
                 report = replace(report, notes=(*report.notes, *notes))
         report = replace(report, filters=(*report.filters, *uses))
-        if not any(use.is_used for use in uses):
+        if not of_footers:
             found.statistics.save()
+        if not any(use.is_used for use in uses):
             return replace(files.outcome, report=report)
         node = files.node
         if files.has_footers:

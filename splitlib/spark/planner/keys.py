@@ -25,9 +25,8 @@ from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.compat import condition_of, to_arrow
 from splitlib.spark.jvm.active_session import readable
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, zone_rules
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.jvm.time_zones import zone_rules
 from splitlib.spark.keys import (
     FEW_ROWS,
     collect_distinct,

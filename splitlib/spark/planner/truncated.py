@@ -148,7 +148,7 @@ class Clock:
         return min(start for start, end in starts if end is None or start < end)
 
     def end(self, local: int) -> int:
-        """Return the last instant before which the local time is earlier than ``local``."""
+        """Return the first instant after which the local time is never before ``local`` again."""
         near = self.segments(local - 2 * _DAY, local + 2 * _DAY)
         ends = [(s.start, local - s.offset, s.end) for s in near]
         return max(
@@ -203,8 +203,9 @@ def of_columns(
 ) -> DynamicFilteringData:
     """Replace keys of truncated columns by the values of the columns that can equal these keys.
 
-    The result has a domain for each field in ``truncations``, so it may keep more than tuples of
-    keys do. A field is missing in the result if its keys do not limit the values of the column.
+    The result tests each field in ``truncations`` separately. So it may match combinations of
+    values that no row of keys has. A field is missing in the result if its keys do not limit the
+    values of the column.
 
     Args:
         data: The keys.

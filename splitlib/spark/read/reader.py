@@ -18,12 +18,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
-from splitlib.checks import column_named
+from splitlib.checks import column_named, given_pairs
 from splitlib.config import SplitConfig, respelled
 from splitlib.enumeration.analyze import Analysis, analyze_table, refuse_data_columns
 from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, did_you_mean
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.given import given_pairs
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table

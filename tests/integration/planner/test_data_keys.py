@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 
 import duckdb
@@ -100,6 +101,7 @@ def unsorted_with_bloom_filters(spark, facts, tmp_path):
     pq.write_table(
         table, tmp_path / "f.parquet", row_group_size=GROUP, bloom_filter_options=options
     )
+    os.utime(tmp_path / "f.parquet", (0, 1_700_000_000))  # old enough that statistics are kept
     spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_bloom")
     yield items
     spark.catalog.dropTempView("data_keys_bloom")
@@ -121,6 +123,22 @@ def test_few_keys_are_looked_up_in_bloom_filters(spark, unsorted_with_bloom_filt
     # A Bloom filter may keep a row group without the keys.
     assert (read <= 3 * GROUP) == is_used
     assert ("looks up keys of item in Bloom filters" in str(splitlib.explain(df))) == is_used
+
+
+def test_statistics_of_the_sample_are_saved(spark, unsorted_with_bloom_filters, tmp_path_factory):
+    """They are saved also if the keys are only looked up in Bloom filters."""
+    location = tmp_path_factory.mktemp("statistics")
+    item = unsorted_with_bloom_filters[0]
+    spark.conf.set("spark.splitlib.statisticsLocation", str(location))
+    try:
+        splitlib.sql(
+            spark,
+            "SELECT f.amount FROM data_keys_bloom f JOIN (SELECT * FROM VALUES "
+            f"({item}) AS v(id) WHERE id >= 0) d ON f.item = d.id",
+        )
+    finally:
+        spark.conf.unset("spark.splitlib.statisticsLocation")
+    assert [path.suffix for path in location.rglob("*") if path.is_file()] == [".parquet"]
 
 
 def test_pages_without_keys_are_skipped(spark, facts, tmp_path):

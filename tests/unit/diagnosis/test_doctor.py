@@ -113,10 +113,12 @@ def test_html() -> None:
 
 def test_wrong_arguments() -> None:
     wrong: Any = "s3://bucket"
+    listed: Any = [wrong]
+    options: Any = "flamingo9"
     with pytest.raises(ConfigError, match=r"not a str.*splitlib\.doctor\(spark, \*locations"):
         splitlib.doctor(wrong)
     with pytest.raises(ConfigError, match="not a list"):
-        splitlib.doctor(None, [wrong])  # type: ignore[arg-type]
+        splitlib.doctor(None, listed)
     with pytest.raises(ConfigError, match="storage_options is a str") as raised:
-        splitlib.doctor(None, "s3://b", storage_options="flamingo9")  # type: ignore[arg-type]
+        splitlib.doctor(None, "s3://b", storage_options=options)
     assert "flamingo9" not in str(raised.value)

@@ -12,8 +12,8 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData, InvalidFilter
+from splitlib.checks import given_pairs
 from splitlib.errors import ConfigError
-from splitlib.filtering.given import given_pairs
 from splitlib.spark.dimension import given_keys, keys_of_table
 from splitlib.spark.read.reader import TableReader
 
