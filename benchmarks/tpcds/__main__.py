@@ -91,7 +91,7 @@ def _write_texts(output: Path, name: str, results: Results | S3Results) -> None:
 
 
 def _prepared(directory: Path, options: argparse.Namespace) -> tuple[Data, list[Query]]:
-    data = prepare(directory, options.scale)
+    data = prepare(directory, options.scale, by_item=options.by_item)
     with data.duckdb() as duckdb:
         queries = load_queries(duckdb)
     return data, [queries[number] for number in options.queries]
@@ -100,6 +100,9 @@ def _prepared(directory: Path, options: argparse.Namespace) -> tuple[Data, list[
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpcds", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-DS scale factor (1)")
+    parser.add_argument(
+        "--by-item", action="store_true", help="sort each day of facts by item, in small row groups"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="each runs every mode (3)")
     parser.add_argument("--warm-up", type=int, default=1, help="rounds of the first query (1)")
     parser.add_argument(

@@ -221,7 +221,8 @@ class FooterStage:
         self._predicate = predicate
         self._tally = tally
         self._use = tally.footers
-        self._statistics = sample.statistics if sample else KnownStatistics(table, config)
+        self._opened = sample.statistics if sample else None
+        """The statistics; None while no filter needs them."""
         self._reads: bool | None = True if sample else None
         """Whether to read more footers; None until the sample has been read."""
         self._waiting: deque[_Pending] = deque()
@@ -243,7 +244,14 @@ class FooterStage:
             self._waiting.extend(self._pending(selected))
             yield from self._drain(calls, end=False)
         yield from self._drain(calls, end=True)
-        self._statistics.save()
+        if self._opened is not None:
+            self._opened.save()
+
+    @property
+    def _statistics(self) -> KnownStatistics:
+        if self._opened is None:
+            self._opened = KnownStatistics(self._table, self._config)
+        return self._opened
 
     def _pending(self, selected: SelectedFiles) -> Iterator[_Pending]:
         columns = self._columns(selected)
