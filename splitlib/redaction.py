@@ -42,7 +42,7 @@ _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,
 )
-# Values of secret options that are not secrets. The last five are names of methods that gcsfs
+# Harmless values of options that usually hold a secret. The last five are login methods that gcsfs
 # accepts as the option ``token``.
 _NO_SECRETS: Final = frozenset(
     ("true", "false", "none", "anon", "browser", "cache", "cloud", "google_default")

@@ -133,7 +133,7 @@ def columns_of(metadata: Mapping[str, Any], features: frozenset[str]) -> Columns
 
 @dataclass
 class _Walk:
-    """Converts fields to Arrow, and collects their names in data files by field id."""
+    """Converts fields to Arrow, and maps field ids to the columns' names in data files."""
 
     is_mapped: bool
     names: dict[int, str] = field(default_factory=dict)

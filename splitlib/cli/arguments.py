@@ -384,7 +384,7 @@ def catalog_of(args: argparse.Namespace) -> tuple[str | None, dict[str, Any]]:
     options = nested(pairs("option", args.option))
     if args.conf and args.connector != SESSION and getattr(args, "where", None) is None:
         raise ConfigError(
-            "--conf is for a Spark session.", hint=f"add -c {SESSION}, or leave it out."
+            "--conf needs a Spark session.", hint=f"add -c {SESSION}, or leave --conf out."
         )
     if args.uri is None:
         return args.connector, options

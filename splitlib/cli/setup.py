@@ -96,7 +96,7 @@ def _run_doctor(args: argparse.Namespace) -> int:
         )
     conf = pairs("conf", args.conf)
     if conf and not args.spark:
-        raise ConfigError("--conf is for a Spark session.", hint="add --spark to start one.")
+        raise ConfigError("--conf needs a Spark session.", hint="add --spark to start one.")
     failed = False
     with ExitStack() as stack:
         start = partial(stack.enter_context, spark_session("splitlib doctor", conf))

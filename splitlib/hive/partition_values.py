@@ -179,8 +179,8 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
     logical = declared.get(SPARK_CHAR_VARCHAR)
     kind = _from_spark_type(field["type"])
-    # Collations of strings inside arrays and maps have longer names. They do not matter, because
-    # such columns are not compared with join keys.
+    # Ignore collations of strings inside arrays and maps, because such columns are not compared
+    # with join keys. Their keys in the metadata are longer than the column's name.
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"

@@ -88,7 +88,7 @@ _PIECE: Final = 1 << 16
 
 
 def too_large(what: str, most_bytes: int) -> SourceUnavailable:
-    """Return the error for a response that is larger than any listing.
+    """Return the error for a listing response that exceeds the maximum size.
 
     Args:
         what: The listed location.

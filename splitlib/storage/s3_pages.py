@@ -164,7 +164,7 @@ class _Keys:
         self.times += others.times
 
     def batch(self) -> pa.RecordBatch:
-        """Return the keys as an Arrow batch with obstore's columns.
+        """Return the listed objects as an Arrow batch, with the columns of obstore's listings.
 
         Raises:
             NotFollowed: if a modification time cannot be parsed.

@@ -310,7 +310,7 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
-        # Skip other leaves: the rows of a materialized dimension have the column ids of its table.
+        # Consider only scans. The rows of a materialized dimension have its table's column ids.
         if path not in sites:
             continue
         kept, reasons = comparable(join_filter, type_of)

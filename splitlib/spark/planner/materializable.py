@@ -125,7 +125,7 @@ def with_narrowing(dimension: Dimension) -> Iterator[Dimension]:
 
 
 def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
-    """Return the RDD leaves that dimensions read, without duplicates."""
+    """Return the distinct RDD leaves in the plans of the dimensions."""
     leaves = {
         leaf.path: leaf
         for top in dimensions

@@ -140,7 +140,7 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            # Skip other leaves: the rows of a materialized dimension have its table's column ids.
+            # Consider only scans. The rows of a materialized dimension have its table's ids.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))

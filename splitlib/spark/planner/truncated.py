@@ -104,7 +104,7 @@ def _without_cast(expression: Expression, kind: str) -> tuple[Expression, object
 
 
 class _Segment(NamedTuple):
-    """A time in which the offset from UTC stays the same. All fields are in microseconds."""
+    """A period with a constant offset from UTC. All fields are in microseconds."""
 
     start: int
     end: int | None

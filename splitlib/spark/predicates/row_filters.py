@@ -359,7 +359,8 @@ def row_conditions(
         columns: Columns to test, with the table's types.
         filters: Keys, one filter per join. A null key matches null.
         most_ranges: Maximum number of ranges in a condition.
-        floats: Whether to test float columns. Only Parquet's readers ignore bounds that may be NaN.
+        floats: Whether to test float columns. Pass True only for Parquet, whose readers ignore
+            bounds that may be NaN.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:

@@ -335,7 +335,7 @@ class PartitionsByName:
             self._check_dropped(left)
 
     def _check_dropped(self, names: Sequence[str]) -> None:
-        """Raise an error if the catalog still lists a partition that it did not return."""
+        """Raise an error if a requested partition exists, but was not in the catalog's response."""
         self.requests += 1
         still = set(self._catalog.names()).intersection(n for n in names if not self._fetched[n])
         if still:

@@ -288,7 +288,7 @@ def refuse_guarded(plan: str) -> None:
     Raises:
         UnsupportedTable: if the plan has such an operator. The message names the operator.
     """
-    for line in plan.split("\n")[2:]:  # skip the columns and the projection of SELECT *
+    for line in plan.split("\n")[2:]:  # skip the lines of the output columns and of Project
         found = re.match(r"[\s:+-]*(\w+)", line)
         is_plain = found is not None and found[1] in _PLAIN
         if found and not is_plain and "readSidePadding" not in line:

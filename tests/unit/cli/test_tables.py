@@ -262,4 +262,4 @@ def test_a_table_of_a_session(
 def test_spark_settings_without_a_session(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, errors = run(capsys, command, "/data", "--conf", "spark.x=y")
     assert code == 2
-    assert "--conf is for a Spark session. Hint: add -c session" in errors
+    assert "--conf needs a Spark session. Hint: add -c session" in errors

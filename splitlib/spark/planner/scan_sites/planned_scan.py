@@ -286,7 +286,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         return FilteredSite(scan=self, site=site)
 
     def pruned_for(self, sites: Sequence[FilteredSite], report: Report) -> ScanOutcome:
-        """Return the outcome, which reports the condition if keys prune all sites of the scan."""
+        """Return the scan's outcome. If keys prune all its sites, the report has a condition."""
         keyed = [site for site in sites if site.has_keys]
         if keyed and len(keyed) < len(sites):
             report = report.because(ALSO_WITHOUT_KEYS)
