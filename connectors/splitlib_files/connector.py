@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
@@ -86,9 +86,10 @@ class FilesConnector(Connector):
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
-        if located(root).protocol == "file" and root == local_path(root):
-            # Spark has a working directory of its own.
-            root = str(Path(root).expanduser().absolute())
+        if located(root).protocol == "file":
+            # Spark has a working directory of its own, and Hadoop resolves ".." by name.
+            path = os.path.abspath(os.path.expanduser(local_path(root)))
+            root = root if path == local_path(root) else path
         settings = options.get("session_settings")
         storage = _storage(options)
         names = DirectoryNames(

@@ -56,9 +56,9 @@ class Layout:
     def first_file(self) -> str | None:
         """Return the relative path of the first data file, or None if there is no data file.
 
-        The first file is the first in path order. Spark, too, reads the columns from this file. In
-        a partitioned table, files next to the partition directories are ignored. In other tables,
-        only files in the root directory are data files.
+        The first file is the first in path order that is not empty. Spark, too, reads the columns
+        from this file. In a partitioned table, files next to the partition directories are ignored.
+        In other tables, only files in the root directory are data files.
 
         Raises:
             UnsupportedTable: if all files lie in directories that are not partitions.
@@ -66,7 +66,7 @@ class Layout:
         if self.has_partitions:
             return self._first_below(only_partitions=self.has_partitions)
         if self._top.files:
-            return min(_name(file.path) for file in self._top.files)
+            return min((_name(file.path) for file in self._top.files if file.size), default=None)
         if (found := self._first_below(only_partitions=self.has_partitions)) is not None:
             raise UnsupportedTable(
                 f"Files lie below {self._root!r}, but neither in it nor in partitions: {found!r}.",
@@ -75,17 +75,17 @@ class Layout:
         return None
 
     def all_files(self) -> list[str]:
-        """Return the paths of all data files, by listing all directories.
+        """Return the paths of all data files that are not empty, by listing all directories.
 
         Raises:
             UnsupportedTable: if all files lie in directories that are not partitions.
         """
         if not self.has_partitions:
             self.first_file()
-            return [file.path for file in self._top.files]
+            return [file.path for file in self._top.files if file.size]
         roots = [f"{self._root}/{name}" for name in self._top.directories if "=" in name]
         found = in_parallel(self._storage.files_below, roots)
-        return [file.path for files, _ in found for file in files]
+        return [file.path for files, _ in found for file in files if file.size]
 
     def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:
         """Return the partition keys, with the types that Spark infers for them.
@@ -193,7 +193,7 @@ class Layout:
                 level = self._storage.level(location, retries=True)
             except MissingPartition:
                 continue  # the directory was deleted after it was listed
-            found = [_name(file.path) for file in level.files]
+            found = [_name(file.path) for file in level.files if file.size]
             found += (f"{name}/" for name in level.directories)
             pending += (here + name for name in sorted(found, reverse=True))
         return None

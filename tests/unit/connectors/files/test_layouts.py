@@ -83,6 +83,31 @@ def test_columns_are_those_of_the_first_file_by_its_path(tmp_path):
     assert FilesConnector.open(str(tmp_path), {}).describe().data_schema.names == ["u"]
 
 
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("directory", ["k=1", "."])
+def test_empty_files_have_no_columns(tmp_path, merged, directory):
+    """As in Spark, the first file with bytes has the columns."""
+    write(tmp_path, f"{directory}/f")
+    (tmp_path / directory / "a").touch()
+    with FilesConnector.open(str(tmp_path), {"merge_schema": merged}) as connector:
+        assert connector.describe().data_schema.names == ["v"]
+    (tmp_path / directory / "f").write_bytes(b"")
+    with pytest.raises(splitlib.TableNotFound, match="no data file"):
+        FilesConnector.open(str(tmp_path), {"merge_schema": merged})
+
+
+def test_local_roots_are_normalized(tmp_path, monkeypatch):
+    write(tmp_path, "t/k=1/f")
+    monkeypatch.chdir(tmp_path)
+    root = f"{tmp_path}/t"
+    for name in (f"{root}/.", f"{tmp_path}/x/../t", f"file:{root}/../t", "t", "./t", "x/../t//"):
+        with splitlib.load_table(name, "files") as table:
+            assert table.files()["path"].to_pylist() == [f"{root}/k=1/f"]
+            assert table.metadata.location == root
+    with splitlib.load_table(f"file://{root}", "files") as table:
+        assert table.metadata.location == f"file://{root}"
+
+
 @pytest.mark.parametrize(
     ("paths", "says"),
     [
