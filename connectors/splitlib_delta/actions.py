@@ -102,43 +102,37 @@ def entries(data: bytes, *names: str) -> Iterator[Mapping[str, Any]]:
         yield json.loads(data[start:end])
 
 
-class Columns(NamedTuple):
-    """The data files in some log entries, one row per file."""
+def file_columns(
+    files: pa.StructArray, root: str, keys: Sequence[str], source: int | None
+) -> pa.Table:
+    """Return the data files in some log entries as a table with one row per file.
 
-    table: pa.Table
-    """Columns ``path``, ``size``, ``modified``, ``vector``, ``source`` and ``row``, and one column
-    for each partition column, named by its number. ``source`` is the number of the log file that
-    adds the data file, or null for a removed file. ``row`` is the data file's index among the files
-    that this log file adds. ``source`` and ``row`` locate the data file's statistics."""
+    The columns are ``path``, ``size``, ``modified``, ``vector``, ``source`` and ``row``, and one
+    for each partition column, named by its number. ``row`` is the data file's index among the files
+    that its log file adds. ``source`` and ``row`` locate the data file's statistics.
 
-    @classmethod
-    def of(
-        cls, files: pa.StructArray, root: str, keys: Sequence[str], source: int | None
-    ) -> Columns:
-        """Extract the columns from log entries.
-
-        Args:
-            files: The ``add`` or ``remove`` entries.
-            root: Location of the table.
-            keys: Names of the partition columns in the log.
-            source: Number of the log file, or None for removed files.
-        """
-        values = child(files, "partitionValues")
-        if keys and source is not None and (values is None or values.null_count):
-            raise ValueError("A file has no partition values.")
-        columns = {
-            "path": absolute(child(files, "path", pa.string()), root),
-            "size": child(files, "size", pa.int64()),
-            "modified": child(files, "modificationTime", pa.int64()),
-            "vector": _vectors(files),
-            "source": pa.repeat(pa.scalar(source, pa.int32()), len(files)),
-            "row": pa.array(np.arange(len(files))),
-        }
-        for number, key in enumerate(keys):
-            columns[str(number)] = (
-                pa.nulls(len(files), pa.string()) if source is None else _texts(values, key)
-            )
-        return cls(pa.table(columns))
+    Args:
+        files: The ``add`` or ``remove`` entries.
+        root: Location of the table.
+        keys: Names of the partition columns in the log.
+        source: Number of the log file, or None for removed files.
+    """
+    values = child(files, "partitionValues")
+    if keys and source is not None and (values is None or values.null_count):
+        raise ValueError("A file has no partition values.")
+    columns = {
+        "path": absolute(child(files, "path", pa.string()), root),
+        "size": child(files, "size", pa.int64()),
+        "modified": child(files, "modificationTime", pa.int64()),
+        "vector": _vectors(files),
+        "source": pa.repeat(pa.scalar(source, pa.int32()), len(files)),
+        "row": pa.array(np.arange(len(files))),
+    }
+    for number, key in enumerate(keys):
+        columns[str(number)] = (
+            pa.nulls(len(files), pa.string()) if source is None else _texts(values, key)
+        )
+    return pa.table(columns)
 
 
 def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table:
@@ -147,7 +141,7 @@ def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table
     Two entries with the same path but different deletion vectors count as different files.
 
     Args:
-        recent: Tables of :class:`Columns` from commits, newest first.
+        recent: Tables of :func:`file_columns` from commits, newest first.
         checkpoint: Tables from the checkpoint before these commits, which lists each file once.
     """
     older = pa.concat_tables(checkpoint).combine_chunks() if checkpoint else None

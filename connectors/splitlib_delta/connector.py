@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -30,7 +30,7 @@ from splitlib.spi import Connector, Predicate, check_options, integer, milliseco
 from splitlib.storage import Storage, local_path, located
 from splitlib_delta.actions import decoding
 from splitlib_delta.deletion_vectors import delete_file, read_vector
-from splitlib_delta.log import LogReader, Snapshot, version_at
+from splitlib_delta.log import Contents, LogReader, Snapshot, version_at
 from splitlib_delta.schema import Columns, check_protocol, columns_of
 from splitlib_delta.statistics import bounds_of, concatenated
 
@@ -54,7 +54,13 @@ class DeltaConnector(Connector):
     partitions_per_listing = 10_000
 
     def __init__(
-        self, storage: Storage, root: str, snapshot: Snapshot, columns: Columns, requests: Requests
+        self,
+        storage: Storage,
+        root: str,
+        version: int,
+        snapshot: Snapshot,
+        columns: Columns,
+        requests: Requests,
     ) -> None:
         self._storage = storage
         self._root = root
@@ -68,7 +74,7 @@ class DeltaConnector(Connector):
             columns.keys,
             columns.read_format,
             root,
-            str(snapshot.version),
+            str(version),
             columns.spark_schema,
             filter_schema=pa.schema(filterable),
             has_statistics=True,
@@ -97,16 +103,12 @@ class DeltaConnector(Connector):
             version = version_at(reader, log, milliseconds("timestamp", pins["timestamp"]))
         else:
             version = log.version(integer("version", pins["version"]) if pins else None)
-        found: list[Columns] = []
-
-        def keys(metadata: Mapping[str, Any], protocol: Mapping[str, Any]) -> Sequence[str]:
-            with decoding("The metadata"):
-                found.append(columns_of(metadata, check_protocol(protocol)))
-            return found[0].names_of_keys
-
-        snapshot = Snapshot(reader, version, keys)
+        contents = Contents(reader, version)
+        with decoding("The metadata"):
+            columns = columns_of(contents.metadata, check_protocol(contents.protocol))
+        snapshot = Snapshot(contents, columns.names_of_keys)
         requests = Requests(storage=reader.requests)
-        return cls(storage, root, snapshot, found[0], requests)
+        return cls(storage, root, version.number, snapshot, columns, requests)
 
     def describe(self) -> TableMetadata:
         """Return the schema, partition columns and version of the table."""

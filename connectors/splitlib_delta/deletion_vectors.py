@@ -10,14 +10,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from splitlib.arrow.deletion_vectors import (
-    FRAME_BYTES,
-    bitmap_in,
-    bitmap_in_frame,
-    positions_of,
-)
 from splitlib.errors import CorruptMetadata, MissingFile, UnsupportedTable
 from splitlib.model import DeleteFile
+from splitlib.spi import deleted_positions
 from splitlib.storage import Storage, local_path
 from splitlib_delta.actions import decoding
 
@@ -30,6 +25,7 @@ _B85: Final = (
 )
 _TO_B85: Final = str.maketrans(_Z85, _B85)
 _MOST_BYTES: Final = 1 << 30
+_FRAME_BYTES: Final = 8  # the length before a vector in a file, and the checksum after it
 
 
 def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
@@ -55,9 +51,12 @@ def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
             case "u":
                 name = uuid.UUID(bytes=_of_z85(text[-_UUID_LENGTH:]))
                 above = f"{text[:-_UUID_LENGTH]}/" if len(text) > _UUID_LENGTH else ""
-                place, framed = f"{root.rstrip('/')}/{above}deletion_vector_{name}.bin", FRAME_BYTES
+                place, framed = (
+                    f"{root.rstrip('/')}/{above}deletion_vector_{name}.bin",
+                    _FRAME_BYTES,
+                )
             case "p":
-                place, framed = local_path(unquote(text, errors="strict")), FRAME_BYTES
+                place, framed = local_path(unquote(text, errors="strict")), _FRAME_BYTES
             case _:
                 raise UnsupportedTable(
                     f"The deletion vector of {path} is stored in an unknown way, {kind!r}."
@@ -82,22 +81,18 @@ def read_vector(storage: Storage, delete: DeleteFile) -> pa.Int64Array:
             differs from the number in the log.
         MissingFile: if the file does not exist.
     """
-    what = f"The deletion vector at byte {delete.offset} of {delete.path}"
+    try:
+        return deleted_positions(_stored(storage, delete), delete.records)
+    except CorruptMetadata as error:
+        error.message = f"{delete.path}: {error.message}"
+        raise
+
+
+def _stored(storage: Storage, delete: DeleteFile) -> bytes:
+    """Return the bytes of a deletion vector. Those in a file have a length and a checksum."""
     if delete.inline:
-        with decoding(what):
-            bitmap = bitmap_in(_of_z85(delete.inline)[: delete.length])
-    else:
-        data = _read(storage, delete)
-        bitmap = bitmap_in_frame(data) if len(data) == delete.length else None
-    if bitmap is None:
-        raise CorruptMetadata(
-            f"There is no deletion vector at byte {delete.offset} of {delete.path}."
-        )
-    with decoding(what):
-        return pa.array(positions_of(bitmap, delete.records))
-
-
-def _read(storage: Storage, delete: DeleteFile) -> bytes:
+        with decoding("The deletion vector"):
+            return _of_z85(delete.inline)[: delete.length]
     fs, path = storage.filesystem(delete.path)
     try:
         with fs.open(path, "rb") as stream:
@@ -105,6 +100,8 @@ def _read(storage: Storage, delete: DeleteFile) -> bytes:
             data: bytes = stream.read(delete.length)
     except FileNotFoundError as error:
         raise MissingFile(f"The deletion vector {delete.path} no longer exists.") from error
+    if len(data) != delete.length:
+        raise CorruptMetadata("The deletion vector is truncated.")
     return data
 
 

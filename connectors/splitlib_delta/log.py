@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,7 +22,7 @@ from splitlib.errors import (
 )
 from splitlib.remote.parallel import in_parallel
 from splitlib.storage import Storage
-from splitlib_delta.actions import Actions, Columns, child, decoding, entries, live
+from splitlib_delta.actions import Actions, child, decoding, entries, file_columns, live
 from splitlib_delta.versions import Log, LogFile, Version
 
 _MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
@@ -36,13 +36,6 @@ _STATISTICS: Final = ("add.path", "add.stats", "add.stats_parsed")
 _ICT, _ICT_SINCE = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion"
 
 
-class Keys(Protocol):
-    """Callback that returns the names of the partition columns in the log."""
-
-    def __call__(self, metadata: Mapping[str, Any], protocol: Mapping[str, Any]) -> Sequence[str]:
-        """Check the protocol, and return the column names, which depend on the column mapping."""
-
-
 @dataclass(frozen=True)
 class Statistics:
     """The column statistics of some data files, one row per file."""
@@ -53,31 +46,57 @@ class Statistics:
     """Arrow array of structs, or None if the log file has no statistics in this form."""
 
 
-class Snapshot:
-    """One version of a table. Thread-safe.
+class Contents:
+    """The contents of the log files that describe one version.
 
     Args:
-        files: Reader of the log.
-        version: The version to read, with its log files.
-        keys: Callback that returns the names of the partition columns in the log.
+        reader: Reader of the log.
+        version: The version, with its log files.
+
+    Raises:
+        CorruptMetadata: if there is no ``metaData`` or ``protocol`` entry.
     """
 
-    def __init__(self, files: LogReader, version: Version, keys: Keys) -> None:
-        self._reader = files
-        self.version = version.number
-        commits = in_parallel(files.read, version.commits)
-        checkpoint = _Checkpoint(files, version.checkpoint)
-        self.metadata, self.protocol = _details(version, commits, checkpoint)
-        names = keys(self.metadata, self.protocol)
+    def __init__(self, reader: LogReader, version: Version) -> None:
+        self.reader, self.version = reader, version
+        self.commits = in_parallel(reader.read, version.commits)
+        """The content of each commit."""
+        self.checkpoint = _Checkpoint(reader, version.checkpoint)
+        self._found: dict[str, Any] = {}
+        for file, data in zip(version.commits, self.commits, strict=True):
+            with decoding(file.name):
+                self._note(list(entries(data, *_DETAILS)))
+        self._note(self.checkpoint.entries(*_DETAILS))
+        if missing := sorted(set(_DETAILS) - self._found.keys()):
+            raise CorruptMetadata(f"The log of the table has no {missing[0]}.")
+        self.metadata: Mapping[str, Any] = self._found["metaData"]
+        self.protocol: Mapping[str, Any] = self._found["protocol"]
+
+    def _note(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """Note the last entry of each kind, unless a newer file has one."""
+        new = {name: each[name] for each in found for name in _DETAILS if each.get(name)}
+        self._found = new | self._found
+
+
+class Snapshot:
+    """The data files of one version of a table. Thread-safe.
+
+    Args:
+        contents: The contents of the log.
+        keys: Names of the partition columns in the log.
+    """
+
+    def __init__(self, contents: Contents, keys: Sequence[str]) -> None:
+        self._reader = contents.reader
         self._texts: list[pa.StringArray | None] = []
         self._names: list[str] = []
         recent, older = list[pa.Table](), list[pa.Table]()
-        for file, data in zip(version.commits, commits, strict=True):
+        for file, data in zip(contents.version.commits, contents.commits, strict=True):
             with decoding(file.name):
-                recent += self._columns(file.name, Actions.of_commit(data, names), names)
-        for name, actions in checkpoint.actions(names):
+                recent += self._columns(file.name, Actions.of_commit(data, keys), keys)
+        for name, actions in contents.checkpoint.actions(keys):
             with decoding(name):
-                older += self._columns(name, actions, names)
+                older += self._columns(name, actions, keys)
         with decoding("An entry"):
             self.files = live(recent, older)
         if self.files["size"].null_count or self.files["path"].null_count:
@@ -91,9 +110,9 @@ class Snapshot:
             text = pc.struct_field(actions.added, ["stats"])
         self._texts.append(text)
         root = self._reader.root
-        found = [Columns.of(actions.added, root, keys, source).table]
+        found = [file_columns(actions.added, root, keys, source)]
         if actions.removed is not None:
-            found.append(Columns.of(actions.removed, root, keys, None).table)
+            found.append(file_columns(actions.removed, root, keys, None))
         return found
 
     def statistics(self, rows: pa.Array) -> tuple[list[tuple[pa.Array, Statistics]], int]:
@@ -278,10 +297,7 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
     Raises:
         SnapshotNotFound: if there is no such version.
     """
-    version = log.version()
-    commits = [reader.read(file) for file in version.commits]
-    metadata, _ = _details(version, commits, _Checkpoint(reader, version.checkpoint))
-    configuration = metadata.get("configuration") or {}
+    configuration = Contents(reader, log.version()).metadata.get("configuration") or {}
     since = log.latest + 1
     if configuration.get(_ICT) == "true":
         since = int(configuration.get(_ICT_SINCE, 0))
@@ -314,22 +330,3 @@ def _time_in(reader: LogReader, file: LogFile) -> int:
             if (time := (entry.get("commitInfo") or {}).get("inCommitTimestamp")) is not None:
                 return int(time)
     raise CorruptMetadata(f"{file.name} in the log of the table has no inCommitTimestamp.")
-
-
-def _details(
-    version: Version, commits: Sequence[bytes], checkpoint: _Checkpoint
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the contents of the newest ``metaData`` and ``protocol`` entries."""
-    found: dict[str, Any] = {}
-
-    def note(every: Sequence[Mapping[str, Any]]) -> None:
-        new = {name: e[name] for e in every for name in _DETAILS if e.get(name)}
-        found.update({name: value for name, value in new.items() if name not in found})
-
-    for file, data in zip(version.commits, commits, strict=True):
-        with decoding(file.name):
-            note(list(entries(data, *_DETAILS)))
-    note(checkpoint.entries(*_DETAILS))
-    if missing := sorted(set(_DETAILS) - found.keys()):
-        raise CorruptMetadata(f"The log of the table has no {missing[0]}.")
-    return found["metaData"], found["protocol"]
