@@ -306,7 +306,8 @@ class Report:
         if self.connector or self.catalog_requests or self.storage_requests:
             of_storage = f"storage requests {self.storage_requests:,}"
             yield f"catalog requests {self.catalog_requests:,}, {of_storage}"
-        failed = "not pruned" if self.table else "left to Spark"
+        failed = "not pruned further" if self.is_pruned else "not pruned"
+        failed = failed if self.table else "left to Spark"
         yield from (f"{failed}: {reason}" for reason in self.reasons)
         yield from (f"note: {note}" for note in self.notes if note not in mistakes)
 
@@ -400,7 +401,8 @@ def summary(report: Report) -> str:
 
 
 def _of_scan(report: Report) -> str:
-    why = f"not pruned: {' '.join(report.reasons)}" if report.reasons else ""
+    failed = "not pruned further" if report.is_pruned else "not pruned"
+    why = f"{failed}: {' '.join(report.reasons)}" if report.reasons else ""
     parts = [*report._partitions(), *report._files(), *([why] if why else [])]
     return f"{report.table}: {', '.join(parts) or 'pruned by a condition'}"
 

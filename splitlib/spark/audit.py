@@ -31,16 +31,17 @@ from splitlib.spark.planner.decide import Costs, Decisions, decide
 from splitlib.spark.planner.eligibility import Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
-from splitlib.spark.planner.prune import COPIED, pruned_by_keys, reason_text, unpruned
+from splitlib.spark.planner.prune import (
+    COPIED,
+    condition_text,
+    pruned_by_keys,
+    pruning_filters,
+    unpruned,
+)
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import column_names, filters_by_other_columns, with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
-from splitlib.spark.planner.scan_sites.prunable import (
-    MATCH_ALL,
-    few_partitions,
-    files_of,
-    matched,
-)
+from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, few_partitions, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
 from splitlib.spark.session import settings_of
 from splitlib.telemetry import progress_of
@@ -161,12 +162,11 @@ class _Audit:
         is_copied = scan in self._decisions.copied
         for path, one in sites.items():
             site = self._decisions.sites[path]
-            failed = {reason.parts for reason in one.site.reasons}
+            pruning = pruning_filters(one)
             for join_filter in (*site.filters, *site.from_sites):
-                parts = parts_of(join_filter.comparisons)
                 if is_copied:
-                    yield self._join(scan, Reason(COPIED, parts))
-                elif parts not in failed:
+                    yield self._join(scan, Reason(COPIED, parts_of(join_filter.comparisons)))
+                elif join_filter in pruning:
                     yield self._pruning(scan, one, join_filter)
             for reason in one.site.reasons:
                 yield self._join(scan, reason)
@@ -197,7 +197,7 @@ class _Audit:
         return AuditedJoin(self._quoted(scan, reason.parts), False, why)
 
     def _quoted(self, scan: Scan, parts: tuple[Expression | str, ...]) -> str:
-        return reason_text(scan, self._query.optimized, Reason("", parts)).removesuffix(": ")
+        return condition_text(scan, self._query.optimized, parts)
 
     def _measured(
         self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool

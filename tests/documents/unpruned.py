@@ -1,155 +1,106 @@
-"""Queries that are not pruned, each for another reason: ``python -m tests.documents.unpruned``.
+"""The examples of ``docs/not-pruned.md``: ``python -m tests.documents.unpruned``.
 
-The examples of ``docs/not-pruned.md``, and queries that take more than one statement. Run as a
-program, it prints each query with the sentences that explain gives for it.
+Each example shows a reason why a query is not pruned. Run as a program, this module prints each
+example with the sentences that explain gives for it.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 import splitlib
-from splitlib.report import Report
+from splitlib.spark.audit import Audit
 from splitlib.testing import HiveMetastore
 from tests.documents.examples import DOCS, TABLES, follow
 from tests.spark_session import small_session
 
-_SENTENCE: Final = re.compile(r"^(?:not pruned|left to Spark|filter.* - not used): (.*)")
-
-
-def of_page() -> list[tuple[str, str]]:
-    """Return the reasons of the page with their queries.
-
-    A reason is a heading above a query, or a cell of a table next to a query.
-    """
-    page = (DOCS / "not-pruned.md").read_text("utf-8")
-    above = re.findall(r"^### ([^\n]+)\n\n```sql\n(.*?)```", page, re.DOTALL | re.MULTILINE)
-    beside = re.findall(r"^\| ([^|]+) \| `((?:SELECT|WITH) [^`|]+)` \|", page, re.MULTILINE)
-    return [*above, *beside]
+_SENTENCE: Final = re.compile(
+    r"^(?:not pruned(?: further)?|left to Spark|filter.* - not used): (.*)"
+)
+_SETTING: Final = re.compile(r"SET (\S+)=(\S+); ")
+_PAGE: Final = "not-pruned.md"
 
 
 class Unpruned(NamedTuple):
-    """A query that is not pruned, or a filter that is not used."""
+    """A reason of the page, and an example that shows it."""
 
-    text: str
-    """The query, as a user writes it."""
-    planned: Callable[[SparkSession], DataFrame]
-    """Function that plans it."""
-    settings: Mapping[str, str] = {}
-    """Settings of the session."""
+    reason: str
+    """The reason, as in a report. ``…`` stands for any text."""
+    example: str
+    """A query in SQL, which may follow settings such as ``SET key=value; ``, or a Python
+    expression."""
 
-    def report(self, spark: SparkSession) -> Report:
-        """Plan the query, and return the report of explain."""
-        for name, value in self.settings.items():
-            spark.conf.set(f"spark.splitlib.{name}", value)
+    def report(self, names: Mapping[str, Any]) -> str:
+        """Run the example, and return the report of explain, or of the audit, as text.
+
+        Args:
+            names: Names after the Python examples of the page have run.
+        """
+        spark, query = names["spark"], _SETTING.sub("", self.example)
+        settings = dict(_SETTING.findall(self.example))
+        for key, value in settings.items():
+            spark.conf.set(key, value)
         try:
-            return splitlib.explain(self.planned(spark))
+            is_sql = re.match("SELECT|WITH", query)
+            found = splitlib.sql(spark, query) if is_sql else eval(query, dict(names))
+            if isinstance(found, DataFrame):
+                found = splitlib.explain(found)
+            elif not isinstance(found, Audit):  # a condition
+                found = found.explain()
+            return str(found)
         finally:
-            for name in self.settings:
-                spark.conf.unset(f"spark.splitlib.{name}")
+            for key in settings:
+                spark.conf.unset(key)
+
+    def is_in(self, report: str) -> bool:
+        """Return whether a report has the reason."""
+        return re.search(".*".join(map(re.escape, self.reason.split("…"))), report) is not None
 
 
-_JOIN: Final = "SELECT count(*) FROM tpcds.store_sales JOIN tpcds.date_dim ON "
-_HOLIDAYS: Final = _JOIN + "ss_sold_date_sk = d_date_sk WHERE d_following_holiday = 'Y'"
+def of_page() -> list[Unpruned]:
+    """Return the reasons of the page that have an example to run.
+
+    A reason is a heading above a query, or the first cell of a row whose second cell is code.
+    Reasons that share a row are separated by semicolons. The example shows the first one.
+    """
+    page = (DOCS / _PAGE).read_text("utf-8")
+    above = re.findall(r"^### ([^\n]+)\n\n```sql\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    beside = re.findall(r"^\| ([^|]+) \| `([^`|]+)` \|", page, re.MULTILINE)
+    found = [(reason, " ".join(query.split())) for reason, query in above]
+    found += [(cell.partition("; ")[0], example) for cell, example in beside]
+    return [Unpruned(*pair) for pair in found]
 
 
-def _sales(spark: SparkSession) -> DataFrame:
-    return spark.table("tpcds.store_sales")
-
-
-def _holidays(spark: SparkSession) -> DataFrame:
-    return spark.table("tpcds.date_dim").where("d_following_holiday = 'Y'")
-
-
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
-    return batches
-
-
-def _joined(sales: DataFrame, dates: DataFrame) -> DataFrame:
-    on = F.col("ss_sold_date_sk") == F.col("d_date_sk")
-    return splitlib.optimize(sales.join(dates, on))
-
-
-def _twice(spark: SparkSession) -> DataFrame:
-    sales, on = _sales(spark), F.col("ss_sold_date_sk") == F.col("d_date_sk")
-    return splitlib.optimize(sales.join(_holidays(spark), on, "left_semi").unionByName(sales))
-
-
-def _stream(spark: SparkSession) -> DataFrame:
-    return splitlib.optimize(spark.readStream.format("rate").load())
-
-
-def _where(condition: str) -> Callable[[SparkSession], DataFrame]:
-    return lambda spark: splitlib.read(spark).table("tpcds.store_sales").where(condition).load()
-
-
-def _sql(query: str) -> Callable[[SparkSession], DataFrame]:
-    return lambda spark: splitlib.sql(spark, query)
-
-
-OTHERS: Final = (
-    Unpruned(_HOLIDAYS, _sql(_HOLIDAYS), {"dynamicFilteringEnabled": "false"}),
-    Unpruned(_HOLIDAYS, _sql(_HOLIDAYS), {"plannerDimensionBytes": "1"}),
-    Unpruned(_HOLIDAYS, _sql(_HOLIDAYS), {"filterMaxValues": "1", "filterOnExceed": "all"}),
-    Unpruned("splitlib.optimize(spark.readStream.format('rate').load())", _stream),
-    Unpruned(
-        "splitlib.optimize(spark.sql('SHOW TABLES'))",
-        lambda spark: splitlib.optimize(spark.sql("SHOW TABLES IN tpcds")),
-    ),
-    Unpruned(
-        f"{_JOIN}ss_sold_date_sk = CAST(d_following_holiday AS INT) WHERE d_year = 2000",
-        _sql(f"{_JOIN}ss_sold_date_sk = CAST(d_following_holiday AS INT) WHERE d_year = 2000"),
-    ),
-    Unpruned("sales.join(holidays, …, 'left_semi').unionByName(sales)", _twice),
-    Unpruned(
-        "sales.mapInArrow(f, sales.schema).join(holidays, …)",
-        lambda s: _joined(_sales(s).mapInArrow(_same, _sales(s).schema), _holidays(s)),
-    ),
-    Unpruned(
-        "sales.observe('n', count('*')).join(holidays, …)",
-        lambda s: _joined(_sales(s).observe("n", F.count("*").alias("n")), _holidays(s)),
-    ),
-    Unpruned(
-        "sales.join(holidays.observe('n', count('*')), …)",
-        lambda s: _joined(_sales(s), _holidays(s).observe("n", F.count("*").alias("n"))),
-    ),
-    Unpruned(
-        "splitlib.read(spark).table('tpcds.store_sales').where('ss_quantity > 3').load()",
-        _where("ss_quantity > 3"),
-    ),
-    Unpruned(
-        "splitlib.read(spark).table('tpcds.store_sales')"
-        ".where('ss_sold_date_sk > unix_date(current_date())').load()",
-        _where("ss_sold_date_sk > unix_date(current_date())"),
-    ),
-    Unpruned(
-        "splitlib.read(spark).table('tpcds.store_sales').where('1 < 2').load()", _where("1 < 2")
-    ),
-)
-"""Queries and filters that are not on the page."""
-
-
-def sentences(report: Report) -> list[str]:
+def sentences(report: str) -> list[str]:
     """Return the lines of a report that say why something was not pruned."""
-    lines = (line.lstrip("│├└─ ") for line in str(report).splitlines())
+    lines = (line.lstrip("│├└─ ") for line in report.splitlines())
     return [line for line in lines if _SENTENCE.match(line)]
 
 
-def every(spark: SparkSession) -> Iterator[tuple[Unpruned, list[str]]]:
-    """Yield all queries, with the sentences that explain gives for them.
+def names_of_page(spark: Any) -> dict[str, Any]:
+    """Run the Python examples of the page, and return the names that its other examples use.
 
-    The session must have the tables of the page.
+    The session must have the tables of the page ``TABLES``.
     """
-    page = [Unpruned(" ".join(query.split()), _sql(query)) for _, query in of_page()]
-    for one in (*page, *OTHERS):
-        yield one, sentences(one.report(spark))
+    spark.sql("DROP TABLE IF EXISTS tpcds.inventory")
+    names: dict[str, Any] = {"spark": spark}
+    follow(f"docs/{_PAGE}", names)
+    return names
+
+
+def every(names: Mapping[str, Any]) -> Iterator[tuple[Unpruned, str]]:
+    """Yield all examples of the page with their reports.
+
+    ``names`` is the result of :func:`names_of_page`.
+    """
+    for one in of_page():
+        yield one, one.report(names)
 
 
 def main() -> None:
@@ -159,11 +110,9 @@ def main() -> None:
         small_session(metastore, Path(scratch)) as spark,
     ):
         follow(TABLES, {})
-        follow("docs/not-pruned.md", {"spark": spark})
-        for number, (one, found) in enumerate(every(spark), 1):
-            settings = ", ".join(f"spark.splitlib.{k}={v}" for k, v in one.settings.items())
-            print(f"{number}. {one.text}{f'  [{settings}]' if settings else ''}")
-            print(*(f"     {sentence}" for sentence in found), sep="\n", end="\n\n")
+        for number, (one, report) in enumerate(every(names_of_page(spark)), 1):
+            print(f"{number}. {one.example}")
+            print(*(f"     {line}" for line in sentences(report)), sep="\n", end="\n\n")
 
 
 if __name__ == "__main__":

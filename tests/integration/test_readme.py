@@ -12,10 +12,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-import splitlib
 from tests.documents import examples
 from tests.documents.examples import TABLES, follow
-from tests.documents.unpruned import every, of_page
+from tests.documents.unpruned import every, names_of_page, sentences
 
 pytestmark = pytest.mark.spark
 METASTORE, CONNECT = examples.OWN_SESSION
@@ -58,27 +57,16 @@ def test_over_connect(over_connect: Callable[..., None]) -> None:
 def tables(spark):
     """Create the tables of the page of reasons."""
     follow(TABLES, {})
-    follow("docs/not-pruned.md", {"spark": spark})
 
 
 @pytest.mark.newest_spark
-def test_every_reason_has_an_example_that_shows_it(spark, tables):
-    assert len(of_page()) >= 35
-    missing = {}
-    for reason, query in of_page():
-        report = str(splitlib.explain(splitlib.sql(spark, query)))
-        if not re.search(".*".join(map(re.escape, reason.split("…"))), report):
-            missing[reason] = report
-    assert missing == {}
-
-
-@pytest.mark.newest_spark
-def test_every_unpruned_query_says_why_and_what_to_do(spark, tables):
-    """Each query has a reason of its own, and the reason is followed by what to do."""
-    found = {(one.text, *one.settings): said for one, said in every(spark)}
-    assert len(found) >= 40
-    assert [query for query, said in found.items() if not said] == []
-    assert len({tuple(said) for said in found.values()}) >= 40
+def test_every_example_of_a_reason_shows_it_and_says_what_to_do(spark, tables):
+    """Each example has a reason of its own, and a reason is followed by what to do."""
+    found = list(every(names_of_page(spark)))
+    assert len(found) >= 60
+    assert {one.reason: report for one, report in found if not one.is_in(report)} == {}
+    said = {one.example: sentences(report) for one, report in found}
+    assert len({tuple(lines) for lines in said.values() if lines}) >= 50
     # a cause, and at least one sentence more
-    lines = [line for said in found.values() for line in said]
+    lines = [line for lines in said.values() for line in lines]
     assert [line for line in lines if not re.search(r"\. [A-Z].*\.$", line)] == []

@@ -160,6 +160,17 @@ def _is_reason(target: str, node: ast.AST) -> bool:
     return bool(CONSTANT.match(target)) and ": Final" in ast.unparse(node)
 
 
+def test_every_reason_of_the_page_has_an_example_or_circumstances() -> None:
+    """An example is SQL or Python that a test runs. Circumstances are described in words."""
+    page = (DOCS / "not-pruned.md").read_text("utf-8")
+    symptoms, *tables = re.findall(r"^\| (.*) \|\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
+    assert symptoms[0] == "you see | read"
+    assert [head for head, _ in tables if head.split(" | ")[1] != "example"] == []
+    rows = [row for _, table in tables for row in table.splitlines()]
+    assert len(rows) > 70
+    assert [row for row in rows if not re.fullmatch(r"(\| [^|]+ ){3}\|", row)] == []
+
+
 def test_every_reason_is_on_the_page_that_explains_them() -> None:
     page = in_session(" ".join((DOCS / "not-pruned.md").read_text("utf-8").split())) or ""
     modules = [path for path in WITH_REASONS if path.name not in WITHOUT_REASONS]

@@ -181,7 +181,7 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool, few_suffice
         if reason is None:
             filters.append(replace(join_filter, dimension=dimension))
         elif all(c.key_lineage is not None for c in join_filter.comparisons):
-            from_sites.append(join_filter)
+            from_sites.append(replace(join_filter, why_not_collected=reason))
         else:
             reasons.append(Reason(f"{reason}.", parts_of(join_filter.comparisons)))
     site = replace(

@@ -85,6 +85,9 @@ class JoinFilter:
     dimension: Dimension
     comparisons: tuple[Comparison, ...]
     """The comparisons. Either all of them are equalities, or none is."""
+    why_not_collected: str = ""
+    """Reason why the dimension is not run for its keys, as a clause. The report gives it if the
+    partitions of another scan do not provide the keys either."""
 
     @property
     def leaf(self) -> Node:

@@ -18,13 +18,14 @@ from typing import Final
 from splitlib.report import Report
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.logical_plan import Path
+from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.decide import Costs, decide
-from splitlib.spark.planner.eligibility import Reason, ScanSite
+from splitlib.spark.planner.eligibility import Reason, ScanSite, parts_of
+from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.remedies import filters_by_other_columns, named_columns
+from splitlib.spark.planner.remedies import column_names, filters_by_other_columns
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 from splitlib.telemetry import traced
@@ -87,31 +88,51 @@ def _pruned_by_sites(plan: LogicalPlan, pruned: Site, sites: PrunedSites) -> Sit
         comparisons = join_filter.comparisons
         lineages = [c.key_lineage for c in comparisons]
         sources = {lineage.leaf.path for lineage in lineages if lineage is not None}
+        keys = None
         if len(sources) == 1:
-            keys = sites[sources.pop()].keys_of(plan, comparisons)
-            if keys is not None:
-                pruned = pruned.pruned_by(plan, [Collected(comparisons, keys)])
+            (source,) = sources
+            keys = sites[source].keys_of(plan, comparisons)
+        if keys is not None:
+            pruned = pruned.pruned_by(plan, [Collected(comparisons, keys)])
+        elif not any(_is_pending(sites[path]) for path in sources):
+            reason = Unusable(join_filter.why_not_collected)
+            pruned = pruned.without_keys(reason, join_filter)
     return pruned
+
+
+def _is_pending(site: Site) -> bool:
+    """Return whether keys of the site's dimensions have not been collected yet."""
+    pruning = pruning_filters(site)
+    return any(one in pruning for one in site.site.filters) and not site.has_keys
 
 
 def reason_text(scan: Scan, plan: LogicalPlan, reason: Reason) -> str:
     """Return a reason as a sentence that quotes the join condition, if there is one."""
+    condition = condition_text(scan, plan, reason.parts)
+    return f"{condition}: {reason}" if condition else str(reason)
+
+
+def condition_text(scan: Scan, plan: LogicalPlan, parts: Sequence[Expression | str]) -> str:
+    """Return a join condition as SQL text.
+
+    The text is shortened. It is empty if there is no condition, or if Spark has no text for it.
+    ``parts`` is as in :attr:`Reason.parts`.
+    """
     catalyst = scan.catalyst
     try:
         quoted = "".join(
             part
             if isinstance(part, str)
             else catalyst.expressions.sql(catalyst.plans.expression_at(plan, part.place))
-            for part in reason.parts
+            for part in parts
         )
     except JVM_ERRORS:  # some expressions have no SQL text
-        return str(reason)
-    if len(reason.parts) == 1 and quoted.startswith("(") and quoted.endswith(")"):
+        return ""
+    if len(parts) == 1 and quoted.startswith("(") and quoted.endswith(")"):
         quoted = quoted[1:-1]  # Spark writes every comparison in parentheses
     for qualifier in _QUALIFIERS:
         quoted = quoted.replace(qualifier, "")
-    short = quoted if len(quoted) <= _QUOTED else f"{quoted[:_QUOTED]}…"
-    return f"{short}: {reason}" if short else str(reason)
+    return quoted if len(quoted) <= _QUOTED else f"{quoted[:_QUOTED]}…"
 
 
 def scan_of_sites(
@@ -129,41 +150,84 @@ def scan_of_sites(
     reasons = tuple(dict.fromkeys(found))
     used = tuple(dict.fromkeys(use for s in sites for use in s.used))
     report = Report(scan.name, used, reasons=reasons)
-    return scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
+    outcome = (
+        scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
+    )
+    filters = [found for one in sites for found in pruning_filters(one)]
+    of_scan = outcome.report.reasons[len(reasons) :]
+    if not (filters and of_scan):
+        return outcome
+    joins = (condition_text(scan, plan, parts_of(one.comparisons)) for one in filters)
+    quoted = ", ".join(dict.fromkeys(filter(None, joins)))
+    prefix = f"{quoted}: " if quoted else ""
+    with_joins = (*reasons, *(f"{prefix}{reason}" for reason in of_scan))
+    return replace(outcome, report=replace(outcome.report, reasons=with_joins))
+
+
+def pruning_filters(site: Site) -> list[JoinFilter]:
+    """Return the join filters of a site whose keys have been collected and prune the site."""
+    failed = {reason.parts for reason in site.site.reasons}
+    found = (*site.site.filters, *site.site.from_sites)
+    return [one for one in found if parts_of(one.comparisons) not in failed]
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """For scans that joins compare only by data columns, add the names of these columns to reports.
+    """Add the joins that compare other columns than partition columns to the reports of scans.
 
-    Returns:
-        The outcomes of all scans, with the new reports.
+    For a scan that no join prunes, they are reasons. For other scans, they are short notes.
     """
-    paths = {
-        o.scan: o.scan.paths for o in outcomes if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
+    root = query.optimized_tree
+    joins = sum(node.kind == "Join" for node in root.walk())
+    scans = {
+        o.scan
+        for o in outcomes
+        if o.report.reasons == (prunable.NO_PARTITION_KEYS,)
+        or (o.scan.is_listed and o.report.is_pruned and joins > len(o.report.filters))
     }
-    if not paths:
+    if not scans:
         return list(outcomes)
-    leaves = [n for n in query.optimized_tree.walk() if n.is_leaf and query.scan_of(n) in paths]
+    leaves = [n for n in root.walk() if n.is_leaf and query.scan_of(n) in scans]
     costs = Costs(lambda leaf: query.size_of(leaf, ()), query.dimension_bytes)
-    found = filters_by_other_columns(query.optimized_tree, leaves, query.partition_columns, costs)
-    named = {query.scan_of(n): named_columns(n, found.get(n.path, ())) for n in leaves}
+    found = filters_by_other_columns(root, leaves, query.partition_columns, costs)
     return [
-        replace(o, report=replace(o.report, reasons=(_by_others(o.scan, named.get(o.scan, "")),)))
-        if o.scan in paths
-        else o
+        replace(o, report=_with_others(query, o, leaves, found)) if o.scan in scans else o
         for o in outcomes
     ]
 
 
-def _by_others(scan: Scan, columns: str) -> str:
+def _with_others(
+    query: Query,
+    outcome: ScanOutcome,
+    leaves: Sequence[Node],
+    found: Mapping[Path, Sequence[JoinFilter]],
+) -> Report:
+    """Return the report of a scan with the joins by other columns than partition columns.
+
+    ``leaves`` are the leaves of all scans, and ``found`` has their join filters by path.
+    """
+    scan, report = outcome.scan, outcome.report
     keys = ", ".join(scan.schema.names)
-    if not columns:
+    own = [leaf for leaf in leaves if query.scan_of(leaf) is scan]
+    filters = [(leaf, one) for leaf in own for one in found.get(leaf.path, ())]
+    used = {name for use in report.filters for name in use.fields}
+    reasons, notes = [], []
+    for leaf, one in filters:
+        columns = column_names(leaf, one)
+        named = ", ".join(columns)
+        condition = condition_text(scan, query.optimized, parts_of(one.comparisons)) or "a join"
+        reasons.append(
+            f"{condition}: the join compares {named}, and not the partition columns ({keys}). "
+            f"Partition or cluster the table by {named}, or join it by the partition columns too."
+        )
+        if used.isdisjoint(columns) and not any(f"keys of {named} " in n for n in report.notes):
+            notes.append(f"{condition} prunes no partition: the table is partitioned by {keys}")
+    if report.is_pruned:
+        return replace(report, notes=(*report.notes, *dict.fromkeys(notes)))
+    if not reasons:
         reason = prunable.NO_PARTITION_KEYS.removesuffix(".")
-        return f"{reason} ({keys}). Join the table by {keys}, or add a condition on {keys}."
-    return (
-        f"joins compare {columns}, and not the partition columns ({keys}). Partition or cluster "
-        f"the table by {columns}, or join it by the partition columns too."
-    )
+        remedy = f"Join the table by {keys}, or add a condition on {keys}."
+        reasons.append(f"{reason} ({keys}). {remedy}")
+    return replace(report, reasons=tuple(dict.fromkeys(reasons)))
 
 
 def named_tables(sites: Collection[Site]) -> frozenset[str]:

@@ -189,17 +189,6 @@ def filters_by_other_columns(
     return {path: site.filters for path, site in chosen.items() if site.filters}
 
 
-def named_columns(leaf: Node, filters: Collection[JoinFilter]) -> str:
-    """Return the names of a leaf's columns that join filters compare, such as ``id, region``.
-
-    Args:
-        leaf: The leaf that reads the table.
-        filters: Join filters on columns other than partition columns. If there are none,
-            the result is an empty string.
-    """
-    return ", ".join(dict.fromkeys(n for one in filters for n in column_names(leaf, one)))
-
-
 def in_session(text: str) -> str:
     """Return a text with settings named as in Spark's configuration: ``spark.splitlib.…``."""
     return _SETTING.sub(lambda found: SPARK_PREFIX + option_name(found[1]), text)

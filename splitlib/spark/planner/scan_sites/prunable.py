@@ -83,6 +83,8 @@ class SessionScan(ListedScan):
         for batch, mask in listed:
             ranges.add(batch, mask)
         report = replace(self.counted(report, [found]), ranges=ranges.found(), without_joins=None)
+        if len(sites) == 1:
+            report = replace(report, filters=sites[0].used_with_counts(listed))
         return ScanOutcome(self, node, report)
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> Any:

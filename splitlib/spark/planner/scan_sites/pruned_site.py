@@ -227,7 +227,9 @@ class PrunedSite(Site):
                 text = reason or COMPUTED
                 reasons.append(Reason(text, parts_of(one.comparisons)))
             else:
-                used.append(self._use_of(plan, one))
+                # The uses of ``data`` come first, in the same order. See `used_with_counts`.
+                place = len(data) - 1 if evaluated is None else len(used)
+                used.insert(place, self._use_of(plan, one))
         return replace(
             self,
             site=self.site.because(*reasons),
@@ -254,6 +256,21 @@ class PrunedSite(Site):
                 return None
         data = DynamicFilteringData.from_arrow(found.select(list(wanted))).without_nulls()
         return Keys(data, time.perf_counter() - started)
+
+    def used_with_counts(self, listed: Listed) -> tuple[FilterUse, ...]:
+        """Return the keys as report entries, with the number of partitions that each one drops.
+
+        The number is not counted for keys that are compared with expressions, because Spark would
+        have to evaluate the expressions again.
+        """
+        predicate = Predicate(self.scan.table.metadata.filter_schema, self.data)
+        dropped = [0] * len(self.data)
+        for batch, _ in listed:
+            for number, mask in enumerate(predicate.match_each(batch).each):
+                dropped[number] += len(mask) - mask.true_count
+        counted = zip(self.used[: len(dropped)], dropped, strict=True)
+        uses = (replace(use, partitions_dropped=number) for use, number in counted)
+        return (*uses, *self.used[len(dropped) :])
 
     @property
     def needed(self) -> Needed:
