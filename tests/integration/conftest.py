@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -41,18 +39,17 @@ def over_connect(tmp_path: Path) -> Callable[..., None]:
         # would connect to this process's session instead.
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
-        env |= SHORT_LIVED_JAVA
-        with open(Path(tempfile.gettempdir()) / "splitlib-tests-connect.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # All servers use one port, so only one may run.
-            done = subprocess.run(
-                [sys.executable, str(path), *map(str, arguments)],
-                capture_output=True,
-                text=True,
-                env=env,
-                cwd=tmp_path,
-                check=False,
-                timeout=300,
-            )
+        # With this variable the server chooses a free port. Otherwise all servers use the same one.
+        env |= {"SPARK_TESTING": "1", **SHORT_LIVED_JAVA}
+        done = subprocess.run(
+            [sys.executable, str(path), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=tmp_path,
+            check=False,
+            timeout=500,
+        )
         assert "all of it ran" in done.stdout, done.stderr[-3000:]
 
     return run
