@@ -30,11 +30,18 @@ def run(directory: Path) -> Any:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata.clear()  # times of each run
-            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+            cell.outputs = [
+                one for one in cell.outputs if one.get("name") != "stderr" and _has_text(one)
+            ]
             for data in (one.data for one in cell.outputs if "data" in one):
                 if "text/html" in data:
                     data.pop("text/plain", None)  # no viewer shows both
     return notebook
+
+
+def _has_text(output: Any) -> bool:
+    """Return whether an output is shown. Progress, which only slow steps have, ends as no text."""
+    return any(output.get("data", {"text": output.get("text", "")}).values())
 
 
 if __name__ == "__main__":
