@@ -69,8 +69,10 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
     """
     if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
         return pa.schema([])
-    others = _with_spark_metadata(metadata.spark_schema)
-    return learnable([c for c in metadata.data_schema if c.name not in others])
+    others = {*_with_spark_metadata(metadata.spark_schema), *metadata.partition_keys}
+    # All columns are given, so that a data column is left out if a partition key has its name in
+    # another case.
+    return pa.schema([c for c in learnable(metadata.schema) if c.name not in others])
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ conditions that users pass to ``where``.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -284,10 +285,14 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the data columns by which Spark, but not splitlib, can skip parts of files."""
+    """Return the data columns by which Spark, but not splitlib, can skip parts of files.
+
+    Columns whose names differ only in case are left out, because filters ignore case.
+    """
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
-    return frozenset(table.data_schema.names)
+    lower = Counter(name.lower() for name in table.schema.names)
+    return frozenset(name for name in table.data_schema.names if lower[name.lower()] == 1)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:

@@ -213,6 +213,22 @@ def test_columns_whose_names_differ_only_in_case(spark, facts, tmp_path, on):
         spark.catalog.dropTempView("data_keys_cases")
 
 
+def test_partition_column_with_the_name_of_a_data_column_in_another_case(spark, facts):
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        spark.sql(
+            "CREATE TABLE data_keys_days USING parquet PARTITIONED BY (Day) AS "
+            "SELECT id AS v, id % 5 AS day, id % 8 AS Day FROM range(0, 40, 1, 1)"
+        )
+        days = "SELECT id FROM data_keys_items WHERE id IN (2, 5)"
+        query = f"SELECT f.v FROM data_keys_days f JOIN ({days}) d ON f.Day = d.id"
+        found = splitlib.sql(spark, query).collect()
+        assert sorted(v for (v,) in found) == [i for i in range(40) if i % 8 in (2, 5)]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS data_keys_days")
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(
     "item",
