@@ -1,7 +1,6 @@
 """Turn join keys into conditions on rows. Spark also uses these conditions to skip parts of files.
 
-Few keys become values or ranges, and many keys become a Bloom filter. The module also converts the
-conditions that users pass to ``where``.
+Few keys become values or ranges, many a Bloom filter. Conditions of ``where`` are converted, too.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ from splitlib.spark.predicates.where import StaticCondition
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
-
 
 # False-positive rate of a Bloom filter: the share of rows without a matching key that it keeps.
 _FALSE_POSITIVES = 1 / 32
@@ -260,7 +258,6 @@ def compared_by_spark(
             given = rows.select(names)
         case _:
             return None, data
-
     numbered = [f"__splitlib_k{i}" for i in range(len(names))]
     wanted = local_rows(spark, given.rename_columns(numbered))
     condition = F.lit(True)
@@ -285,14 +282,12 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the data columns by which Spark, but not splitlib, can skip parts of files.
-
-    Columns whose names differ only in case are left out, because filters ignore case.
-    """
+    """Return the data columns by which Spark, but not splitlib, can skip parts of files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
-    lower = Counter(name.lower() for name in table.schema.names)
-    return frozenset(name for name in table.data_schema.names if lower[name.lower()] == 1)
+    # Filters ignore case. So columns whose names differ only in case are left out.
+    times = Counter(name.lower() for name in table.schema.names)
+    return frozenset(name for name in table.data_schema.names if times[name.lower()] == 1)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
