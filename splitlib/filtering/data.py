@@ -211,7 +211,9 @@ class DynamicFilteringData:
         if set(row) != set(self.fields):
             raise InvalidFilter(f"Expected the fields {self.fields}, got {tuple(row)}.")
         try:
-            scalars = {f.name: normal_floats(pa.scalar(row[f.name], f.type)) for f in self.schema}
+            # A field has the type null if all its keys are null, or its range has no ends.
+            types = {f.name: None if pa.types.is_null(f.type) else f.type for f in self.schema}
+            scalars = {n: normal_floats(pa.scalar(row[n], kind)) for n, kind in types.items()}
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise InvalidFilter(
                 f"The row does not have the types of the filter: {error}"

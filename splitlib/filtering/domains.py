@@ -164,7 +164,8 @@ class ValueDomain:
         """Return whether a tuple is among the rows."""
         mask: Any = None
         for name in self.fields:
-            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name]], row[name].type))
+            kind = row[name].type  # differs from the type of the rows only if all keys are null
+            hit = pc.is_in(self.rows[name].cast(kind), value_set=pa.array([row[name]], kind))
             mask = hit if mask is None else pc.and_(mask, hit)
         return bool(pc.any(mask, min_count=0).as_py())
 

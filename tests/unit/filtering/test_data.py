@@ -57,6 +57,8 @@ def test_range_is_inclusive_and_open_at_none():
     ] * 2
     assert DynamicFilteringData.from_range({"d": (10, None)}).contains({"d": 10**9})
     assert DynamicFilteringData.from_range({"d": (None, None)}).contains({"d": None})
+    for value in (1, "x", 1.5):
+        assert DynamicFilteringData.from_range({"d": (None, None)}).contains({"d": value})
 
 
 def test_a_range_of_floats_is_refused():
@@ -193,6 +195,13 @@ def test_a_damaged_byte_is_noticed(position, change):
 
 def test_decimals_of_another_scale_are_equal():
     assert from_values({"k": [Decimal("1.50")]}).contains({"k": Decimal("1.5")})
+
+
+def test_null_keys_contain_no_value():
+    data = DynamicFilteringData.from_values({"d": [None, None], "e": [1, 2]})
+    assert data.contains({"d": None, "e": 1})
+    assert not data.contains({"d": 1, "e": 1})
+    assert not data.contains({"d": None, "e": 3})
 
 
 FAR = pa.array([3_000_000, 4_000_000], pa.int32()).cast(pa.date32())
