@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[str]:
         running_server({}, Path(scratch.name), options.versitygw) as server,
         running_proxy(server.address) as proxy,
         spark_session(
-            directory, s3a_settings(proxy.endpoint, options.jars), options.slots
+            directory, {**s3a_settings(proxy.endpoint, options.jars), **_STREAM}, options.slots
         ) as spark,
     ):
         _upload(root, f"http://{server.address}")
