@@ -172,6 +172,10 @@ def test_neighbours_by_name_are_found_out_by_the_first_page(names, pages):
     assert connector.pages[0] == (names[0], len(names))
     assert len(connector.pages) == enumerator.metrics.storage_requests <= pages
     assert sorted(connector.listed) == list(names)
+    alone = len(names) if pages == len(names) else 0
+    assert (f"{alone} partitions were listed one by one" in str(enumerator.explain())) == bool(
+        alone
+    )
 
 
 def test_of_partitions_by_name_a_missing_directory_is_skipped_alone():
@@ -186,7 +190,7 @@ def test_of_partitions_by_name_a_missing_directory_is_skipped_alone():
     assert ks(enumerator.enumerate_splits()) == [k for k in kept for _ in range(2)]
 
 
-@pytest.mark.parametrize("listed", [0, 3, -1])
+@pytest.mark.parametrize("listed", [0, 1, 3, -1])
 def test_a_listing_that_says_it_has_come_nowhere_is_refused(listed):
     class Wrong(PagesConnector):
         def list_files(self, partitions, predicate):
