@@ -245,3 +245,15 @@ def test_instants_are_compared_whatever_their_zones(zone, make):
     assert predicate.match_bounds({"k": known}).to_pylist() == [True, False]
     values = pa.record_batch({"k": known.lower})
     assert predicate.match(values).to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_bounds_of_another_type_drop_no_file(unit):
+    """Bounds in milliseconds may have been cut off, so they are not compared."""
+    moment = dt.datetime(2024, 1, 1)
+    predicate = Predicate(
+        pa.schema([("k", pa.timestamp("us"))]), [keys_data(pa.timestamp("us"), [moment])]
+    )
+    files = [[moment], [moment + dt.timedelta(hours=1)]]
+    known = statistics_of(files, pa.timestamp(unit), [(False,) * 5] * 2)
+    assert predicate.match_bounds({"k": known}).to_pylist() == [True, unit == "ms"]
