@@ -14,6 +14,8 @@ from benchmarks.tpcds.catalog import create_tables
 from benchmarks.tpcds.data import prepare
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.settings import SESSION
+from benchmarks.tpcds.tables import FACTS
+from splitlib.report import size_text
 from splitlib.spark.audit import Audit, AuditedQuery, AuditedTable, audit
 from splitlib.testing import HiveMetastore
 
@@ -43,7 +45,10 @@ def _audited(directory: Path, scale: float) -> Audit:
     ):
         create_tables(spark, metastore, data, _DATABASE)
         spark.catalog.setCurrentDatabase(_DATABASE)
-        return audit(spark, {queries[n].name: queries[n].spark for n in sorted(queries)})
+        for fact in FACTS:  # Without the table's size, the audit does not compare bytes.
+            spark.sql(f"ANALYZE TABLE {fact} COMPUTE STATISTICS NOSCAN")
+        texts = {queries[n].name: queries[n].spark for n in sorted(queries)}
+        return audit(spark, texts, files=True)
 
 
 def page(found: Audit, scale: float) -> str:
@@ -61,9 +66,12 @@ def _lines(found: Audit, scale: float) -> Iterator[str]:
     yield ""
     yield f"[`splitlib.audit`](guides/audit.md) of the {len(found.queries)} queries of TPC-DS at "
     yield f"scale {scale:g}. The fact tables are partitioned by day, the dimensions are not. "
-    yield "The queries did not run: partitions are counted by their names in the catalog."
+    yield "The queries did not run: partitions are counted by their names in the catalog. "
+    yield "Bytes with pruning are those of the listed files. Bytes without pruning are the size of "
+    yield "the table in the catalog, in proportion to the partitions that the query reads."
     yield ""
     yield f"- Joins can prune **{pruned} of {len(found.tables)}** uses of a table in a query."
+    yield f"- {_bytes_of_all(found)}"
     yield "- Nothing to prune, because no join compares a large table with another one: "
     yield f"{', '.join(without) or 'no query'}."
     yield f"- Not audited because of an error: {', '.join(failed) or 'no query'}."
@@ -76,7 +84,30 @@ def _lines(found: Audit, scale: float) -> Iterator[str]:
     yield ""
     yield "For your own queries, write `splitlib audit QUERY.sql`: see [Audit](guides/audit.md)."
     yield ""
-    yield "## Why the others are not pruned"
+    yield from _lines_on_others(found)
+    yield ""
+    yield "## By query"
+    yield ""
+    yield "Partitions and bytes are those that the query reads with pruning, of those without it."
+    yield ""
+    yield "| query | table | partitions | bytes | joins |"
+    yield "|---|---|---|---|---|"
+    for query in found.queries:
+        yield from _rows(query)
+
+
+def _lines_on_others(found: Audit) -> Iterator[str]:
+    yield "## Columns that would help the others"
+    yield ""
+    yield "The last column counts the queries in which no join prunes the table. A join could, if "
+    yield "the table were partitioned or clustered by the column."
+    yield ""
+    yield "| table | column | queries |"
+    yield "|---|---|---|"
+    for (table, column), number in found.fixes.items():
+        yield f"| {_short(table)} | {column} | {number} |"
+    yield ""
+    yield "## Other reasons not to prune"
     yield ""
     yield "| reason and remedy | uses of a table |"
     yield "|---|---|"
@@ -84,36 +115,38 @@ def _lines(found: Audit, scale: float) -> Iterator[str]:
         yield f"| {_cell(reason)} | {number} |"
     yield ""
     yield "[Why was my query not pruned?](not-pruned.md) explains the reasons."
-    yield ""
-    yield "## By query"
-    yield ""
-    yield "| query | table | partitions that joins need, of those that the query reads | joins |"
-    yield "|---|---|---|---|"
-    for query in found.queries:
-        yield from _rows(query)
 
 
 def _reasons(found: Audit) -> Counter[str]:
-    """Count the reasons of the tables that no join prunes, one per reason and table."""
+    """Count the reasons that are no missing column, of the tables that no join prunes."""
     return Counter(
         reason
         for table in found.tables
         if not table.can_be_pruned
-        for reason in dict.fromkeys(join.reason for join in table.joins)
+        for reason in dict.fromkeys(join.reason for join in table.joins if not join.fix)
     )
+
+
+def _bytes_of_all(found: Audit) -> str:
+    """Compare the bytes read with and without pruning, where the audit collected the keys."""
+    pruned = [table for table in found.tables if table.can_be_pruned]
+    pairs = [(t.nbytes.matched, t.nbytes.total) for t in pruned]
+    known = [(need, read) for need, read in pairs if need is not None and read is not None]
+    need, read = (size_text(sum(pair[side] for pair in known)) for side in (0, 1))
+    return f"In {len(known)} of these uses, whose keys were collected, {need} of {read} are read."
 
 
 def _rows(query: AuditedQuery) -> Iterator[str]:
     if query.reason is not None:
-        yield f"| {query.name} | | | {_cell(query.reason)} |"
+        yield f"| {query.name} | | | | {_cell(query.reason)} |"
     for table in query.tables:
         joins = "<br>".join(
             f"{'prunes' if join.can_prune else 'does not prune'}: `{_cell(join.condition)}`"
             for join in table.joins
             if join.condition
         )
-        name = table.table.rpartition(".")[2]
-        yield f"| {query.name} | {name} | {_partitions(table)} | {joins} |"
+        name, nbytes = _short(table.table), _bytes(table)
+        yield f"| {query.name} | {name} | {_partitions(table)} | {nbytes} | {joins} |"
 
 
 def _partitions(table: AuditedTable) -> str:
@@ -123,6 +156,17 @@ def _partitions(table: AuditedTable) -> str:
     if kept is None:
         return f"fewer than {read:,}" if read is not None else "by a condition"
     return f"{kept:,} of {read:,}"
+
+
+def _bytes(table: AuditedTable) -> str:
+    need, read = table.nbytes
+    if not table.can_be_pruned:
+        return "" if read is None else size_text(read)
+    return "" if need is None or read is None else f"{size_text(need)} of {size_text(read)}"
+
+
+def _short(table: str) -> str:
+    return table.rpartition(".")[2]
 
 
 def _cell(text: str) -> str:
