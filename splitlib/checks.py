@@ -310,8 +310,10 @@ def column_named(name: str, columns: Sequence[str]) -> str:
     """Return the name in ``columns`` that equals ``name``, ignoring case.
 
     Raises:
-        InvalidFilter: if no column has this name.
+        InvalidFilter: if no column has this name, or ``name`` is not a text.
     """
+    if not isinstance(name, str):
+        raise InvalidFilter(f"The name of a column is a text, not {name!r}.")
     if name in columns:
         return name
     for column in columns:

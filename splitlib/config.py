@@ -241,6 +241,12 @@ def resolve_settings(
     environ: Mapping[str, str] | None = None,
 ) -> list[ResolvedSetting]:
     """Return every setting with its value and source, in the order of :class:`SplitConfig`."""
+    for name, given in (("arguments", arguments), ("spark_conf", spark_conf)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(
+                f"{name} is a {type(given).__name__}, not a mapping.",
+                hint="pass settings by name, such as {'max_partitions': 10}.",
+            )
     arguments = arguments or {}
     environ = os.environ if environ is None else environ
     spark_conf = spark_conf or {}

@@ -22,6 +22,7 @@ from splitlib.coordination.assigners import FifoAssigner, SplitAssigner
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
 from splitlib.coordination.prefetch import SplitPrefetcher
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileSplit
@@ -98,6 +99,7 @@ class DynamicFileSplitEnumerator:
     def __init__(
         self, enumerator: DynamicFileEnumerator, assigner: SplitAssigner | None = None
     ) -> None:
+        _refuse_other_than_enumerator(enumerator)
         self.enumerator = enumerator
         self._assigner: SplitAssigner = FifoAssigner() if assigner is None else assigner
         self._lock = UnforkedCondition()
@@ -126,6 +128,7 @@ class DynamicFileSplitEnumerator:
                 producer.
             LocationNotAllowed: if a file is outside of ``allowed_locations``.
         """
+        _refuse_other_than_enumerator(enumerator)
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
         splits = [tracked.split for tracked in checkpoint.splits]
         paths = {split.path for split in splits}
@@ -363,3 +366,11 @@ class DynamicFileSplitEnumerator:
         masks = self.enumerator.still_selects(list(origins.values()), predicate)
         flags = {key: mask.to_pylist() for key, mask in zip(origins, masks, strict=True)}
         return [one for one in tracked if flags[id(one.origin)][one.row]]
+
+
+def _refuse_other_than_enumerator(value: object) -> None:
+    if not hasattr(value, "predicate"):
+        raise ConfigError(
+            f"enumerator is a {type(value).__name__}, not a DynamicFileEnumerator.",
+            hint="pass DynamicFileEnumerator(table).",
+        )

@@ -152,6 +152,8 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
         raise UnsupportedTable(f"There are no statistics to read: {why}.", hint=hint, **context)
     if columns is None:
         return possible
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        columns = [columns]
     names = dict.fromkeys(column_named(name, table.schema.names) for name in columns)
     for name in names:
         if name not in possible.names:

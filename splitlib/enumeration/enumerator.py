@@ -147,6 +147,11 @@ class DynamicFileEnumerator:
                 hint="pass the result of splitlib.load_table(…).",
             )
         refuse_other_than_config(config)
+        if not isinstance(static, Sequence) or not all(hasattr(s, "describe") for s in static):
+            raise ConfigError(
+                "static is not a list of conditions.",
+                hint="pass static=[DynamicFilteringData.from_values({'column': [value, …]})].",
+            )
         self.table = table
         self.config = config or SplitConfig.resolve()
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]

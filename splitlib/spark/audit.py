@@ -43,7 +43,7 @@ from splitlib.spark.planner.remedies import column_names, filters_by_other_colum
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, few_partitions, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
-from splitlib.spark.session import settings_of
+from splitlib.spark.session import refuse_other_than_session, settings_of
 from splitlib.telemetry import progress_of
 
 _log = get_logger(__name__)
@@ -349,11 +349,11 @@ def audit(
             from the table's size in the catalog.
 
     Raises:
-        ConfigError: if a query is neither text nor a DataFrame, or if the session has no access to
-            Spark's internals. An error in a single query is part of the result.
+        ConfigError: if ``spark`` is not a session or has no access to Spark's internals, or if a
+            query is neither text nor a DataFrame. An error in a single query is part of the result.
     """
-    reason = internals_unavailable(spark)
-    if reason is not None:
+    refuse_other_than_session(spark, "splitlib.audit(spark, ['SELECT …'])")
+    if (reason := internals_unavailable(spark)) is not None:
         raise ConfigError(
             f"Queries cannot be audited: {reason}.", hint="use a classic session of Spark."
         )

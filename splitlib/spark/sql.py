@@ -364,7 +364,7 @@ def replan(df: DataFrame) -> DataFrame:
             session has changed so that the query could have a different result.
         SplitlibError: in the same cases as the function that returned ``df``.
     """
-    if df not in plan_again_by:
+    if given_dataframe(df) not in plan_again_by:
         raise ConfigError(
             "This DataFrame was not planned by splitlib.",
             hint="call replan on the result of splitlib.optimize, splitlib.sql or load(), and "

@@ -18,6 +18,7 @@ import splitlib
 from splitlib import (
     ConfigError,
     DynamicFileEnumerator,
+    DynamicFileSplitEnumerator,
     DynamicFilteringData,
     DynamicFilteringDataCollector,
     InvalidFilter,
@@ -25,6 +26,7 @@ from splitlib import (
     SplitlibError,
     load_table,
 )
+from splitlib.enumeration.analyze import analyze_table
 
 SCHEMA = pa.schema([("day", pa.int32())])
 ANY: Any = None
@@ -102,6 +104,12 @@ def test_a_file_is_no_table(root: Path) -> None:
     [
         (lambda: DynamicFileEnumerator(ANY), ConfigError, "table is a NoneType, not an open table"),
         (lambda: splitlib.paths(ANY), ConfigError, r"splitlib\.load_table\("),
+        (lambda: DynamicFileSplitEnumerator(ANY), ConfigError, "a NoneType, not a DynamicFileEn"),
+        (
+            lambda: DynamicFileSplitEnumerator.restore(ANY, b"state"),  # type: ignore[arg-type]
+            ConfigError,
+            "enumerator is a bytes",
+        ),
         (lambda: DynamicFilteringData.from_values({5: [1]}), InvalidFilter, "is a text, not 5"),  # type: ignore[dict-item]
         (lambda: DynamicFilteringData.from_arrow(ANY), InvalidFilter, "not an Arrow table"),
         (lambda: DynamicFilteringData.exceeded(["day"]), InvalidFilter, "not 'day'"),
@@ -122,6 +130,8 @@ def test_a_file_is_no_table(root: Path) -> None:
         (lambda: splitlib.register("x", ANY), ConfigError, "None is not a class of connectors"),
         (lambda: splitlib.on_report(ANY), ConfigError, "A NoneType cannot be called"),
         (lambda: SplitConfig(max_partitions=ANY), ConfigError, "must be int, not None"),
+        (lambda: SplitConfig.resolve(5), ConfigError, "arguments is a int, not a mapping"),  # type: ignore[arg-type]
+        (lambda: SplitConfig.resolve(spark_conf="a"), ConfigError, "spark_conf is a str, not a"),  # type: ignore[arg-type]
         (lambda: SplitConfig(statistics_location=5), ConfigError, "must be str or None, not 5"),  # type: ignore[arg-type]
     ],
 )
@@ -139,6 +149,25 @@ def test_the_config_of_a_call(root: Path) -> None:
             table.partitions(config=wrong)
 
 
+@pytest.mark.parametrize("static", [5, "kind", {"kind": ["a"]}, [{"kind": ["a"]}]])
+def test_conditions_of_an_enumerator(root: Path, static: Any) -> None:
+    with (
+        load_table(root, "files") as table,
+        pytest.raises(ConfigError, match="static is not a list of conditions"),
+    ):
+        DynamicFileEnumerator(table, static=static)
+
+
+def test_columns_to_analyze(root: Path) -> None:
+    with load_table(root, "files") as table:
+        assert analyze_table(table, "x").columns == ("x",)
+        with pytest.raises(InvalidFilter, match="no column 'day'"):
+            analyze_table(table, "day")
+        for wrong in (5, [5]):
+            with pytest.raises(InvalidFilter, match="name of a column is a text, not 5"):
+                analyze_table(table, wrong)  # type: ignore[arg-type]
+
+
 def test_thrift_does_not_print_its_errors() -> None:
     pytest.importorskip("splitlib_hive.connection", exc_type=ImportError)
     handlers = logging.getLogger("thrift").handlers
@@ -152,6 +181,8 @@ def test_thrift_does_not_print_its_errors() -> None:
         (lambda: splitlib.sql("SELECT 1", ANY), r"not a str.*splitlib\.sql\(spark, 'SELECT …'\)"),  # type: ignore[arg-type]
         (lambda: splitlib.sql(Session(), ANY), "A query is a text, not a NoneType"),  # type: ignore[arg-type]
         (lambda: splitlib.analyze("db.t", ANY), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
+        (lambda: splitlib.audit("SELECT 1", ANY), r"not a str.*splitlib\.audit\(spark, \['SELECT"),  # type: ignore[arg-type]
+        (lambda: splitlib.TableReader(ANY).table("db.t").load(), "session, not a NoneType"),
         (lambda: splitlib.doctor("s3://b"), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
     ],
 )

@@ -191,6 +191,7 @@ class TableReader:
         """
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
+        refuse_other_than_session(self.spark, "splitlib.read(spark)")
         try:
             return self._load(self._name)
         except SplitlibError as error:

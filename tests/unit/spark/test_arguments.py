@@ -145,7 +145,9 @@ def test_what_is_no_name_of_a_table(name) -> None:
     assert reader.table(Path("/a/b")) == reader.table(str(Path("/a/b")))
 
 
-@pytest.mark.parametrize("function", [splitlib.explain, splitlib.freeze, splitlib.optimize])
+@pytest.mark.parametrize(
+    "function", [splitlib.explain, splitlib.freeze, splitlib.optimize, splitlib.replan]
+)
 @pytest.mark.parametrize("given", [KEYS, TableReader(NO_SESSION), "db.t", None], ids=type)
 def test_what_is_no_dataframe(function, given) -> None:
     with pytest.raises(InvalidFilter, match="Expected a Spark DataFrame"):
