@@ -14,8 +14,8 @@ RELEASE := .venv-release
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs metastores reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
-# runs a command, and writes its result to docs/proof.md
-RECORD := $(BIN)/python -m tests.support.proof
+# runs a command, and writes its result to docs/proof.md; needs no packages
+RECORD := $(PYTHON) -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
@@ -118,10 +118,11 @@ interop: $(BIN)/.ready $(DBT)/bin/.ready $(INTEROP_READY)  ## splitlib and Icebe
 		INTEROP_S3_JARS=$(abspath $(INTEROP))/jars/s3 INTEROP_HDFS_JARS=$(abspath $(INTEROP))/jars/hdfs \
 		INTEROP_METASTORES_JARS=$(abspath $(INTEROP))/jars/metastores \
 		INTEROP_AZURE_JARS=$(abspath $(INTEROP))/jars/azure INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
-		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
-	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
-	$(DBT)/bin/python -m tests.interop.dbt delta $(INTEROP)/jars/sources
-	$(DBT)/bin/python -m tests.interop.dbt iceberg $(INTEROP)/jars/sources
+		$(RECORD) 'make interop' $(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
+	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources \
+		$(RECORD) 'make interop, sources' $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
+	$(RECORD) 'make interop, dbt on Delta' $(DBT)/bin/python -m tests.interop.dbt delta $(INTEROP)/jars/sources
+	$(RECORD) 'make interop, dbt on Iceberg' $(DBT)/bin/python -m tests.interop.dbt iceberg $(INTEROP)/jars/sources
 
 # pip compiles gssapi. Debian's packages: krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 kerberos: $(BIN)/.ready  ## a metastore that requires Kerberos; needs packages of the system
@@ -144,7 +145,7 @@ matrix: $(BIN)/.ready  ## tests with other versions of dependencies, by hand; wr
 	$(RECORD) 'make matrix' $(BIN)/python -m tests.matrix
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
-	$(BIN)/pytest tests/conformance
+	$(RECORD) 'make conformance' $(BIN)/pytest tests/conformance
 
 simulate: $(BIN)/.ready  ## enumerator and coordinator on simulated threads and time; SEEDS=0:20000
 	$(RECORD) 'make simulate' $(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:20000) --jobs 2
@@ -226,7 +227,7 @@ release-check: $(RELEASE)/bin/.ready  ## build what is published, check its meta
 	rm -rf dist build *.egg-info
 	$(RELEASE)/bin/python -m build --outdir dist .
 	$(RELEASE)/bin/python -m twine check --strict dist/*
-	$(RELEASE)/bin/python -m tests.release dist
+	$(RECORD) 'make release-check' $(RELEASE)/bin/python -m tests.release dist
 
 clean:  ## remove what the other targets made
 	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results site

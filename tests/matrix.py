@@ -112,7 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = [outcomes.get(e) or _outcome(e) for e in ENVIRONMENTS if e.report.exists()]
     if len(known) == len(ENVIRONMENTS):
         _TABLE.write_text(_document(known))
-    sys.exit(any(o.failed or o.error for o in outcomes.values()))
+    wrong = [e.name for e, outcome in outcomes.items() if outcome.failed or outcome.error]
+    print(f"{len(outcomes)} environments, with failures: {', '.join(wrong) or 'none'}")
+    sys.exit(bool(wrong))
 
 
 def _names() -> list[str]:

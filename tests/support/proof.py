@@ -40,7 +40,9 @@ def _commit() -> str:
     """Return the short hash of the current commit, and a note if files were changed since."""
     git = ["git", "-C", str(ROOT)]
     name = subprocess.check_output([*git, "rev-parse", "--short", "HEAD"], text=True).strip()
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], check=False).returncode
+    # A target may run several commands. The row of the first one is not a change of the code.
+    others = ("--", ".", f":!{RECORDS.relative_to(ROOT)}")
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", *others], check=False).returncode
     return f"{name} with changes" if changed else name
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
-from tests.support.proof import recorded, run
+from tests.support.proof import ROOT, recorded, run
+
+LONG = (
+    *("chaos", "conformance", "differential", "interop", "kerberos", "matrix", "mutants"),
+    *("release-check", "simulate", "simulate-bugs", "test-all", "test-scala"),
+)
 
 _TABLE = "# Proofs\n\n| proof | date | commit | result |\n|---|---|---|---|\n"
 
@@ -23,3 +29,9 @@ def test_a_row_is_added_and_replaced() -> None:
 def test_the_last_line_and_the_exit_code_are_kept() -> None:
     program = "import sys; print('first'); print('== 2 passed =='); print(); sys.exit(3)"
     assert run([sys.executable, "-c", program]) == (3, "2 passed")
+
+
+def test_long_targets_record_their_results() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    recipes = dict(re.findall(r"^([a-z-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
+    assert [name for name in LONG if f"$(RECORD) 'make {name}" not in recipes[name]] == []
