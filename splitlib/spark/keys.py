@@ -27,7 +27,7 @@ from splitlib.report import size_text
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import char_length, collation_of, quoted, unquoted
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.jvm.plans import plan_text
+from splitlib.spark.jvm.plans import plan_text, rows_in_plan
 from splitlib.spark.jvm.probe import internals_unavailable
 
 # Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
@@ -276,7 +276,7 @@ def collect_distinct(
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
     limit = rows_that_fit(keys.schema, config)
     few = min(limit, FEW_ROWS)
-    found = to_arrow(keys.limit(few + 1))
+    found = _rows(keys.limit(few + 1))
     if found.num_rows > few:
         keys = keys.distinct()
         found = to_arrow(keys.limit(limit + 1))
@@ -295,6 +295,13 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
     )
     collector.add(found)
     return collector.finish()
+
+
+def _rows(keys: DataFrame) -> pa.Table:
+    # The rows of a dimension that ran during planning are in the plan.
+    is_readable = internals_unavailable(keys.sparkSession) is None
+    found = rows_in_plan(keys) if is_readable else None
+    return to_arrow(keys) if found is None else found
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:

@@ -158,6 +158,7 @@ _KNOWN: Final = {
     f"{_CATALYST}": {
         "FunctionIdentifier": "funcName()String",
         "TableIdentifier": "table()String",
+        "InternalRow": "toSeq(StructType)Seq",
         "InternalRow$": "fromSeq(Seq)InternalRow",
     },
     f"{_CATALYST}.catalog": {
@@ -247,6 +248,7 @@ _KNOWN: Final = {
         "HintInfo": "new(Option)",
         "Join": "new(LogicalPlan, LogicalPlan, JoinType, Option, JoinHint)",
         "JoinHint$": "NONE()JoinHint",
+        "LocalRelation": "data()Seq",
         "LocalRelation$": "apply(Seq)LocalRelation",
         "LogicalPlan": """
             canonicalized()QueryPlan

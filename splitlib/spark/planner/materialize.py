@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -221,27 +222,21 @@ def sampled_leaves(tree: Node) -> frozenset[Path]:
 
 
 def with_fixed_files(
-    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node
+    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, executor: Executor
 ) -> tuple[LogicalPlan, dict[Path, LogicalPlan]]:
     """Give the unpartitioned tables of an analyzed plan fixed lists of files.
 
-    Return the new plan, and the new leaves by path.
+    The executor lists the files of several tables in parallel. Return the new plan, and the new
+    leaves by path.
     """
-    # Leaves with the same column ids read the same table, so its files are fixed only once.
-    fixed: dict[frozenset[int], LogicalPlan | None] = {}
-    new: list[tuple[LogicalPlan, LogicalPlan]] = []
     sampled = sampled_leaves(tree)
     leaves = [n for n in tree.walk() if n.kind == "LogicalRelation" and n.path not in sampled]
-    for node in leaves:
-        ids = leaf_ids(node)
-        if ids in fixed:
-            continue
-        old = catalyst.plans.node(analyzed, node.path)
-        fixed[ids] = leaf = _fixed_leaf(catalyst, old)
-        if leaf is not None:
-            new.append((old, leaf))
-    by_path = {node.path: leaf for node in leaves if (leaf := fixed[leaf_ids(node)]) is not None}
-    return catalyst.plans.with_leaves(analyzed, new), by_path
+    # Leaves with the same column ids read the same table, so its files are fixed only once.
+    old = {leaf_ids(node): catalyst.plans.node(analyzed, node.path) for node in leaves}
+    new = dict(zip(old, executor.map(partial(_fixed_leaf, catalyst), old.values()), strict=True))
+    by_path = {node.path: leaf for node in leaves if (leaf := new[leaf_ids(node)]) is not None}
+    pairs = [(old[ids], leaf) for ids, leaf in new.items() if leaf is not None]
+    return catalyst.plans.with_leaves(analyzed, pairs), by_path
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:

@@ -240,9 +240,8 @@ def query_of(
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not needs_extremes(tree):
         return NO_JOIN
-    optimizing = executor.submit(
-        _optimized, catalyst, analyzed, tree, fixes=fixes and not of_command
-    )
+    fixing = executor if fixes and not of_command else None
+    optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixing)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named, planned)
     if not prunable.by_columns:
         return NO_TABLE
@@ -270,15 +269,18 @@ def _config(spark: SparkSession) -> SplitConfig:
 
 
 def _optimized(
-    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, *, fixes: bool
+    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, executor: Executor | None
 ) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
-    """Fix the files of unpartitioned tables if ``fixes`` is true, then optimize the plan.
+    """Fix the files of unpartitioned tables if there is an executor, then optimize the plan.
 
     Returns:
         New leaves with fixed files by path, the analyzed plan with these leaves, and its optimized
         plan.
     """
-    with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree) if fixes else (analyzed, {})
+    fixed: Mapping[Path, LogicalPlan] = {}
+    with_fixed = analyzed
+    if executor is not None:
+        with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree, executor)
     return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
+from splitlib.spark.compat import to_arrow
+from splitlib.spark.jvm.plans import rows_in_plan
 from tests.integration.planner.tables import (
     FACTS,
     INNER,
@@ -47,6 +49,35 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     listed = ", ".join(map(str, sorted(found))) or "NULL"
     whole = spark.sql(f"SELECT v, day FROM p_sales WHERE day IN ({listed})")
     assert rows_of(optimized) == rows_of(whole)
+
+
+def test_keys_of_computed_rows_need_no_job(spark: SparkSession) -> None:
+    """The dimension runs in one job. Its keys are then in the plan, if they are integers."""
+    days = spark.table("p_days").where("week = 1")
+    joined = spark.table("p_sales").join(days, F.col("day") == F.col("id"))
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    assert pruned(splitlib.optimize(joined)) == [("p_sales", 4)]
+    assert scheduler.numTotalJobs() == before + 1
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "date"])
+def test_rows_in_the_plan(spark: SparkSession, kind: str) -> None:
+    one = F.lit("1582-10-04").cast(kind) if kind == "date" else F.lit(-128).cast(kind)
+    rows = spark.createDataFrame([(1,), (None,)], "id int").select(
+        one.alias("a.b"), F.lit(None).cast(kind).alias("c"), F.col("id").cast("bigint")
+    )
+    found = rows_in_plan(rows)
+    assert found is not None
+    assert found.equals(to_arrow(rows).cast(found.schema))
+    empty = rows_in_plan(rows.limit(0))
+    assert empty is not None
+    assert (empty.num_rows, empty.schema) == (0, found.schema)
+
+
+@pytest.mark.parametrize("query", ["VALUES ('1')", "SELECT id FROM range(3)", "VALUES (1.5)"])
+def test_other_rows_are_computed_by_a_job(spark: SparkSession, query: str) -> None:
+    assert rows_in_plan(spark.sql(query)) is None
 
 
 def test_query_that_is_not_deterministic_itself_is_left_alone(
