@@ -63,9 +63,10 @@ def test_keys_of_computed_rows_need_no_job(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "date"])
 def test_rows_in_the_plan(spark: SparkSession, kind: str) -> None:
-    one = F.lit("1582-10-04").cast(kind) if kind == "date" else F.lit(-128).cast(kind)
-    rows = spark.createDataFrame([(1,), (None,)], "id int").select(
-        one.alias("a.b"), F.lit(None).cast(kind).alias("c"), F.col("id").cast("bigint")
+    value = "DATE'1582-10-04'" if kind == "date" else "-128"
+    rows = spark.sql(
+        f"SELECT CAST({value} AS {kind}) AS `a.b`, CAST(NULL AS {kind}) AS c, id "
+        "FROM VALUES (1L), (NULL) AS t (id)"
     )
     found = rows_in_plan(rows)
     assert found is not None
