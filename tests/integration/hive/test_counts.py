@@ -10,7 +10,7 @@ import pytest
 
 import splitlib
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+pytestmark = pytest.mark.spark
 
 PARTITIONS, FILES, MATCHING = 10_000, 2, 30
 KEYS = [str(k) for k in range(0, PARTITIONS, PARTITIONS // MATCHING)][:MATCHING]

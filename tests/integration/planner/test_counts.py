@@ -15,7 +15,7 @@ from splitlib.testing import HiveMetastore
 from splitlib.testing.spark_counts import QueryCounts, measure
 from tests.integration.planner.tables import explained
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+pytestmark = pytest.mark.spark
 
 PARTITIONS, FILES, MATCHING = 1_000, 2, 30
 FIRST = range(0, 10 * MATCHING, 10)
