@@ -89,8 +89,8 @@ class Connection:
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
     """A socket with a deadline and a size limit for the whole response, not for each read."""
 
-    until = 0.0
-    received = 0
+    until: float
+    received: int
     given_up: threading.Event | None = None
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:

@@ -143,7 +143,7 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
                 )
 
 
-def arrow_type(source: IcebergType, name: str = "value") -> pa.DataType:
+def arrow_type(source: IcebergType, name: str) -> pa.DataType:
     """Return the Arrow type for values of an Iceberg type.
 
     Args:

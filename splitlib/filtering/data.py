@@ -403,7 +403,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
                 hint="pass a list per field, with the values of a tuple at the same index in each.",
             )
         try:
-            columns[name] = pa.array(list(given) if isinstance(given, Set) else given)
+            columns[name] = pa.array(given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidFilter(
                 f"Arrow cannot store the values of {name!r} in one column: {error}"

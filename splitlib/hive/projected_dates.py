@@ -64,16 +64,16 @@ class DateFormat:
         self._parts: list[tuple[str, int] | str] = []
         texts, names, end = list[str](), list[str](), 0
         for found in _PATTERN.finditer(pattern):
-            name, text = _FIELDS.get(found[0], ("", ""))
-            if found.start() != end or name in names or bool(found[1]) > bool(name):
+            if found.start() != end:
                 break
             if not found[1]:
                 literal = "'" if found[0] == "''" else found[3] or found[2].replace("''", "'")
                 self._parts.append(literal)
                 texts.append(re.escape(literal))
-            elif texts and texts[-1].endswith("{1,2})"):
+            elif found[0] not in _FIELDS or (texts and texts[-1].endswith("{1,2})")):
                 break  # A variable-width field directly before another field is ambiguous.
             else:
+                name, text = _FIELDS[found[0]]
                 names.append(name)
                 self._parts.append((name, len(found[0])))
                 texts.append(f"(?P<{name}>{text})")

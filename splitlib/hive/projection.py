@@ -83,9 +83,9 @@ class IntegerProjected(Projected):
     last: int
     interval: int
     digits: int
-    """Minimum number of digits, padded with leading zeros; 0 means no padding."""
-    kind: Literal["integer", "text", "other"]
-    """Category of the partition key's type."""
+    """Minimum number of digits, padded with leading zeros."""
+    kind: Literal["integer", "text"] | None
+    """Category of the partition key's type; None for other types."""
 
     @property
     def count(self) -> int:
@@ -99,7 +99,7 @@ class IntegerProjected(Projected):
     @property
     def position(self) -> Callable[[Any], int | None] | None:
         """Function that maps a value of the key's type to its index. See :class:`Projected`."""
-        return None if self.kind == "other" else self._position
+        return None if self.kind is None else self._position
 
     @property
     def value(self) -> Callable[[int], Any] | None:
@@ -129,8 +129,8 @@ class DateProjected(Projected):
     """Upper bound of the range. The last value may be earlier."""
     interval: int
     unit: str
-    kind: Literal["date", "text", "timestamp", "other"]
-    """Category of the partition key's type."""
+    kind: Literal["date", "text", "timestamp"] | None
+    """Category of the partition key's type; None for other types."""
 
     @property
     def count(self) -> int:
@@ -174,7 +174,10 @@ class DateProjected(Projected):
         return plus_months(self.first, number * self._step)
 
     def _position(self, value: Any) -> int | None:
-        moment = self.form.read(value) if self.kind == "text" else datetime(*value.timetuple()[:3])
+        if self.kind == "text":
+            moment = self.form.read(value)
+        else:
+            moment = datetime(value.year, value.month, value.day)
         if moment is None or not self.first <= moment <= self.last:
             return None
         if self.unit in FIXED:
@@ -234,11 +237,11 @@ def _integer(key: pa.Field, properties: dict[str, str]) -> IntegerProjected:
     first, last = map(int, ends)
     if first > last or first not in _INT64 or last not in _INT64:
         raise _invalid(key.name, "has a range without integers")
-    digits = _number(properties, key.name, "digits", 0)
+    digits = _number(properties, key.name, "digits", 1)
     if digits > _MOST_DIGITS:
         raise _invalid(key.name, f"has more than {_MOST_DIGITS} digits")
     interval = _number(properties, key.name, "interval", 1)
-    of: Literal["integer", "text", "other"] = "other"
+    of: Literal["integer", "text"] | None = None
     if pa.types.is_integer(key.type):
         of = "integer"
     elif pa.types.is_string(key.type) and not key.metadata:
@@ -260,7 +263,7 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
         raise _invalid(key.name, f"has a unit, {unit}, that is finer than its format")
     if unit not in FIXED and first.day > 28:
         raise _invalid(key.name, f"begins on a day that not every month has, with unit {unit}")
-    of: Literal["date", "text", "timestamp", "other"] = "other"
+    of: Literal["date", "text", "timestamp"] | None = None
     if pa.types.is_date(key.type):
         of = "date"
         if form.unit not in ("DAYS", "MONTHS", "YEARS"):

@@ -39,8 +39,13 @@ _COMPUTED: dict[type[ast.operator], str] = {
 _CLOSED = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
 """Kinds of expressions that need no parentheses inside other expressions."""
 _OPPOSITE = {"any": "all", "all": "any", "min": "max", "max": "min"}
-_COMMUTING = {"pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"}
+_COMMUTING = {
+    *("max", "min"),
+    *("pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"),
+}
 _MESSAGE_WORDS = 3
+# Calls whose arguments are not mutated. In the last three, they only occur in error texts.
+_NOT_MUTATED = {"TypeVar", "isinstance", "decoding", "readable_metadata", "reading"}
 
 
 class Mutant(NamedTuple):
@@ -138,7 +143,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
             return
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log")))):
             return
-        case ast.Call(func=ast.Name(id="TypeVar" | "isinstance")):
+        case ast.Call(func=ast.Name(id=name)) if name in _NOT_MUTATED:
             return
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return
@@ -227,7 +232,7 @@ def _negated(test: ast.expr, text: _Text) -> Iterator[_Change]:
 
 def _of_call(call: ast.Call, text: _Text) -> Iterator[_Change]:
     function = ast.unparse(call.func)
-    if function in ("TypeVar", "isinstance"):
+    if function in _NOT_MUTATED:
         return
     arguments = [_argument(each, text) for each in call.args]
     named = [

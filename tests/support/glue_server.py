@@ -5,6 +5,7 @@ moto ignores segments, the size of pages and the exclusion of columns. This serv
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import threading
@@ -250,6 +251,11 @@ def error_page(handler: _Handler, right: bytes) -> None:
     handler.reply(200, b"<html>Service is busy</html>")
 
 
+def compressed(handler: _Handler, right: bytes) -> None:
+    """Fault: the body is compressed, although the client has not allowed it."""
+    handler.reply(200, gzip.compress(right), headers={"Content-Encoding": "gzip"})
+
+
 def hung_up(handler: _Handler, right: bytes) -> None:
     """Fault: the connection ends without an answer."""
     handler.close_connection = True
@@ -277,9 +283,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             fault(self, body)
 
-    def reply(self, status: int, body: bytes, length: int | None = None) -> None:
+    def reply(
+        self,
+        status: int,
+        body: bytes,
+        length: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Send an answer."""
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/x-amz-json-1.1")
         self.send_header("Content-Length", str(len(body) if length is None else length))
         self.end_headers()

@@ -33,6 +33,8 @@ def changes(source):
         ("x = 'k'", [("constant", "x = 'k~'")]),
         ("a(1.5)", [("statement removed", "pass"), ("constant", "a(2.5)")]),
         ("x = a(b, *b)", []),
+        ("x = max(a, b)", [("function", "x = min(a, b)")]),
+        ("with decoding('File', a): pass", []),
         ("x = a(b, a)", [("arguments swapped", "x = a(a, b)")]),
         ("x = a(k=b)", [("argument removed", "x = a()")]),
         ("return a", [("result", "return None")]),

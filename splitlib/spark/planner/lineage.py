@@ -270,10 +270,10 @@ def _unnamed(expression: Expression) -> Expression:
 
 def _is_same(one: Expression, other: Expression) -> bool:
     """Return whether two expressions have the same value in every row."""
-    if one.kind != "AttributeReference" and one.fields.get("dataType") == "string":
-        return False  # the JSON of a plan does not show the collation
-    if one.kind == "AttributeReference" or other.kind == "AttributeReference":
+    if one.kind == "AttributeReference":
         return one.kind == other.kind and one.attribute_id == other.attribute_id
+    if one.fields.get("dataType") == "string":
+        return False  # the JSON of a plan does not show the collation
     if one.fields != other.fields:
         return False
     return all(map(_is_same, one.children, other.children))

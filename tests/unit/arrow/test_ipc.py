@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -60,6 +61,16 @@ def test_compressed_bodies_are_not_unpacked(codec, version):
         writer.write_batch(zeros)
     with pytest.raises(ipc.Unreadable, match=r"compressed|custom metadata"):
         ipc.read_batch(sink.getvalue().to_pybytes())
+
+
+def test_messages_that_are_never_written_are_refused():
+    """A tensor after the batch would not be read, and nothing else checks it."""
+    batch = ipc.write_batch(BATCH)[:-8]  # without the end of the stream
+    sink = pa.BufferOutputStream()
+    pa.ipc.write_tensor(pa.Tensor.from_numpy(np.zeros(2)), sink)
+    assert ipc.read_batch(batch) == BATCH
+    with pytest.raises(ipc.Unreadable, match="unexpected message of type tensor"):
+        ipc.read_batch(batch + sink.getvalue().to_pybytes())
 
 
 def test_types_that_are_never_written_are_refused():

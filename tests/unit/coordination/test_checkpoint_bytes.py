@@ -10,7 +10,7 @@ import pytest
 from splitlib import InvalidCheckpoint
 from splitlib.arrow import ipc as wire
 from splitlib.coordination.checkpoint import decode
-from splitlib.model import TableMetadata
+from splitlib.model import PartitionField, TableMetadata
 from tests.fuzzing.targets.checkpoints import FORMAT, METADATA, SCAN, sample, sealed, sections_of
 
 
@@ -36,8 +36,22 @@ def with_header(**changes):
 )
 def test_a_header_that_does_not_fit_is_refused(changes):
     assert len(decode(with_header(), SCAN, METADATA).splits) == 6
+    (old, *_) = decode(with_header(kinds=[None]), SCAN, METADATA).splits  # as older versions wrote
+    assert old.origin.partitions.fields == (PartitionField("k", "k"),)
     with pytest.raises(InvalidCheckpoint):
         decode(with_header(**changes), SCAN, METADATA)
+
+
+@pytest.mark.parametrize("column", ["read_format", "deletes"])
+@pytest.mark.parametrize("place", [-1, 1])
+def test_an_entry_outside_of_its_list_is_refused(column, place):
+    header, known, stream, *rest = sections_of(wire.unseal(sample(), FORMAT))
+    batch = wire.read_batch(stream)
+    at = batch.schema.get_field_index(column)
+    places = pa.array([place] * batch.num_rows, batch.schema.field(at).type)
+    stream = wire.write_batch(batch.set_column(at, batch.schema.field(at), places))
+    with pytest.raises(InvalidCheckpoint, match="not a checkpoint"):
+        decode(sealed([header, known, stream, *rest]), SCAN, METADATA)
 
 
 def test_a_deep_header_is_refused():

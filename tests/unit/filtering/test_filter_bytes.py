@@ -8,6 +8,7 @@ import pytest
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc as wire
 from splitlib.arrow.values import is_known
+from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.filter_bytes import Part, Parts, encode
 from splitlib.filtering.predicate import Predicate
 
@@ -54,6 +55,19 @@ def test_rows_without_bytes_are_bounded():
     lying = pa.RecordBatch.from_arrays([lists], schema=batch.schema)
     with pytest.raises(InvalidFilter, match="rows claimed in"):
         DynamicFilteringData.from_bytes(wire.seal(wire.write_batch(lying), FORMAT))
+
+
+@pytest.mark.parametrize(
+    ("brackets", "kind"), [("[]", "range"), ("[)", "ranges[)"), ("(]", "ranges(]")]
+)
+def test_kinds_of_ranges(brackets, kind):
+    """Older versions of splitlib only read a range with both ends included."""
+    ranges = Ranges(pa.array([1]), pa.array([2]), brackets)
+    data = DynamicFilteringData(
+        INTS, [RangeDomain(INTS.field("d"), ranges)], exceeds_threshold=False
+    )
+    ends = pa.table({"d": [1, 2]}, schema=INTS)
+    assert data.to_bytes() == encode(Parts(INTS, [Part(kind, ends)], exceeded=False))
 
 
 @pytest.mark.parametrize("data", ["text", None, b"SLF1", [1]])

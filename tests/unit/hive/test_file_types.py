@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -50,6 +51,10 @@ def test_nothing_is_required_and_no_list_is_large():
     kind = pa.struct([pa.field("a", pa.int8(), nullable=False)])
     table = pa.table({"c": pa.array([[{"a": 1}]], pa.large_list(kind))})
     assert columns(table) == pa.schema([("c", pa.list_(pa.struct([("a", pa.int8())])))])
+    of_map = pa.map_(pa.string(), pa.field("value", pa.uint8(), nullable=False))
+    found = columns(pa.table({"c": pa.array([[("x", 1)]], of_map)})).field("c").type
+    assert found == pa.map_(pa.string(), pa.int16())
+    assert (found.key_field.nullable, found.item_field.nullable) == (False, True)
 
 
 def test_settings():
@@ -101,3 +106,38 @@ def test_types_of_orc():
     local = pa.timestamp("us")
     expected = pa.schema([("t", INSTANT), ("n", local), ("l", pa.list_(local))])
     assert orc_columns(stored) == expected
+
+
+class Stored:
+    """The Parquet schema of a column with a type that some releases of Arrow cannot write."""
+
+    physical_type, precision, scale = "BYTE_ARRAY", 0, 0
+
+    def __init__(self, **logical):
+        self.logical_type = SimpleNamespace(to_json=lambda: json.dumps(logical))
+
+    def __len__(self):
+        return 1
+
+    def column(self, number):
+        return self
+
+    def to_arrow_schema(self):
+        return pa.schema([("c", pa.binary())])
+
+
+@pytest.mark.parametrize(
+    ("logical", "kind"),
+    [
+        ({"Type": "Geometry"}, "geometry(OGC:CRS84)"),
+        ({"Type": "Geometry", "crs": "EPSG:1"}, "geometry(EPSG:1)"),
+        ({"Type": "Geography"}, "geography(OGC:CRS84, SPHERICAL)"),
+        ({"Type": "Geography", "crs": "EPSG:1"}, "geography(EPSG:1, SPHERICAL)"),
+        ({"Type": "UUID"}, "uuid of Parquet"),
+        ({"Type": "Time", "timeUnit": "nanoseconds"}, "time in nanoseconds"),
+    ],
+    ids=str,
+)
+def test_types_that_arrow_lacks(logical, kind):
+    metadata = SimpleNamespace(metadata=None, schema=Stored(**logical))
+    assert spark_type(parquet_columns(metadata).field("c")) == kind

@@ -24,6 +24,7 @@ FORMATS = {
     "yyyy/MM/dd/HH": ("%Y/%m/%d/%H", "HOURS"),
     "yyyy-MM-dd'T'HH:mm": ("%Y-%m-%dT%H:%M", "MINUTES"),
     "yyyyMMddHHmmss": ("%Y%m%d%H%M%S", "SECONDS"),
+    "yyyy''MM": ("%Y'%m", "MONTHS"),
     "'y'''yy'm'M'd'd": ("y'%ym%-md%-d", "DAYS"),
 }
 UNITS = ("YEARS", "MONTHS", "WEEKS", "DAYS", "HOURS", "MINUTES", "SECONDS")
@@ -132,6 +133,45 @@ def test_dates_of_keys_with_dates(drawn):
     assert [found.value(number) for number in range(found.count)] == days
 
 
+@pytest.mark.parametrize(
+    ("unit", "second"),
+    [
+        *(("YEARS", "20250101000000000"), ("MONTHS", "20240201000000000")),
+        *(("WEEKS", "20240108000000000"), ("DAYS", "20240102000000000")),
+        *(("HOURS", "20240101010000000"), ("MINUTES", "20240101000100000")),
+        *(("SECONDS", "20240101000001000"), ("MILLIS", "20240101000000001")),
+    ],
+)
+def test_second_value_of_each_unit(unit, second):
+    ends = {"range": "20240101000000000,20250101000000000", "format": "yyyyMMddHHmmssSSS"}
+    found = values_of(pa.string(), type="date", **ends, interval=1, interval_unit=unit)
+    assert (found.text(1), found.position(second)) == (second, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "moment"),
+    [
+        ("yyyyMMddHHmmssSSS", "20240209030405678", (2024, 2, 9, 3, 4, 5, 678_000)),
+        ("uuuu-MM-dd HH:mm:ss", "2024-02-09 03:04:05", (2024, 2, 9, 3, 4, 5)),
+        ("u/M/d H:m:s", "2024/2/9 3:4:5", (2024, 2, 9, 3, 4, 5)),
+        ("y/M/d H:m", "2024/2/9 3:4", (2024, 2, 9, 3, 4)),
+        ("yyMMdd", "240209", (2024, 2, 9)),
+        ("uuMM", "2402", (2024, 2, 1)),
+    ],
+)
+def test_each_field_of_a_format(pattern, text, moment):
+    form = DateFormat(pattern)
+    assert form.write(datetime(2024, 2, 9, 3, 4, 5, 678_000)) == text
+    assert form.read(text) == datetime(*moment)
+
+
+def test_largest_numbers_of_properties():
+    padded = values_of(pa.int32(), type="integer", range="7,7", digits=100)
+    assert texts(padded) == [f"{7:0100d}"]
+    years = {"type": "date", "format": "yyyy", "range": "2024,NOW"}
+    assert texts(values_of(pa.string(), **years, interval=10**6, interval_unit="YEARS")) == ["2024"]
+
+
 def test_enum():
     found = values_of(pa.string(), type="ENUM", values="b, a,b,,C")
     assert texts(found) == ["b", " a", "", "C"]
@@ -186,6 +226,13 @@ def test_timestamps_and_other_types():
     assert found.position is None  # the time zone is that of the reader
     years = values_of(pa.int32(), type="date", format="yyyy", range="2023,NOW")
     assert texts(years) == ["2023", "2024"]
+    floats = values_of(pa.float64(), type="integer", range="0,1")
+    char = pa.field("k", pa.string(), metadata={b"splitlib.logical_type": b"char(4)"})
+    ends = {"range": "2023,2024", "format": "yyyy"}
+    of_char = [projected(char, {**ends, "type": kind}, NOW) for kind in ("integer", "date")]
+    for found in (years, floats, *of_char):
+        assert (found.position, found.value) == (None, None)
+    assert [texts(found) for found in of_char] == [["2023", "2024"]] * 2
     millis = {"type": "date", "format": "ss.SSS", "range": "0,1"}
     with pytest.raises(splitlib.UnsupportedTable, match="date format"):
         values_of(pa.string(), **millis)
@@ -274,6 +321,7 @@ def test_invalid_projections(kind, properties, message):
     [
         *("", "dd", "MM-yyyy-HH", "yyyyMMMdd", "yyyy-MM-dd hh", "yyyy-MM-dd[HH]", "yyyy-Md"),
         *("yyyy-MM-MM", "yyyy'", "EEE yyyy", "yyy", "yyyyDDD", "yyyyMMddHHmmssS", "x{yyyy}"),
+        "{yyyy",
     ],
 )
 def test_unsupported_formats(pattern):
@@ -305,7 +353,8 @@ def test_locations():
 
     assert location(None) == "s3://b/t/day=a%2Fb/n=07"
     assert location("s3://c/${day}/x/${n}/${day}/") == "s3://c/a/b/x/07/a/b"
-    assert location("s3://c/${N}-${day}", root=None) == "s3://c/07-a/b"
+    assert location("s3://c/${N}-${day}~/", root=None) == "s3://c/07-a/b~"
+    assert location(None, "s3://b/~//") == "s3://b/~/day=a%2Fb/n=07"
     for template in ("s3://c/${day}/", "s3://c/${day}/{n}", "s3://c/${day}/${n}/${m}"):
         with pytest.raises(splitlib.UnsupportedTable, match="placeholder for each"):
             location(template)

@@ -187,7 +187,28 @@ def _below(operator: dict[str, object]) -> Node:
     ("operator", "name"),
     [
         ({"class": "plans.logical.OfAnotherVersion"}, "OfAnotherVersion"),
-        ({"class": "plans.logical.Sample"}, "sample()"),
+        *(
+            ({"class": f"plans.logical.{kind}"}, name)
+            for kind, name in [
+                ("AttachDistributedSequence", "below zipWithIndex(),"),
+                ("CollectMetrics", "below observe(),"),
+                ("FlatMapCoGroupsInArrow", "below applyInArrow(),"),
+                ("FlatMapCoGroupsInPandas", "below applyInPandas(),"),
+                ("FlatMapGroupsInArrow", "below applyInArrow(),"),
+                ("FlatMapGroupsInPandas", "below applyInPandas(),"),
+                ("GlobalLimit", "below LIMIT,"),
+                ("LocalLimit", "below LIMIT,"),
+                ("MapInArrow", "below mapInArrow(),"),
+                ("MapInPandas", "below mapInPandas(),"),
+                ("Offset", "below OFFSET,"),
+                ("PythonMapInArrow", "below mapInArrow(),"),
+                ("Sample", "below TABLESAMPLE or sample(),"),
+                ("ScriptTransformation", "below TRANSFORM,"),
+                ("Tail", "below tail(),"),
+                ("UnionLoop", "below a recursive query,"),
+                ("WindowGroupLimit", "below a rank that is not partitioned by the key,"),
+            ]
+        ),
         (
             {
                 "class": "plans.logical.Generate",

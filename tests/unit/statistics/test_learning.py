@@ -144,13 +144,13 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
 def test_reading_ends_if_it_drops_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learning, "FIRST_FOOTERS", 20)
-    monkeypatch.setattr(learning, "FILES_TOGETHER", 5)
-    monkeypatch.setattr(learning, "IN_PROGRESS", 5)
+    monkeypatch.setattr(learning, "FILES_TOGETHER", 1)
+    monkeypatch.setattr(learning, "IN_PROGRESS", 1)
     table = clustered(tmp_path, 200)
     found, enumerator = selected(table, items(*range(0, 2000, 10)), listing_threads=1)
     assert len(found) == 200
-    assert enumerator.metrics.footers_read < 40
+    # Those of the first 64 files, and of the 10 sampled files after them.
+    assert enumerator.metrics.footers_read == 64 + 10
     assert "footers excluded few files" in str(enumerator.explain())
     monkeypatch.setattr(known, "LEARNED", StatisticsStore())
     found, enumerator = selected(table, items(5), listing_threads=1)

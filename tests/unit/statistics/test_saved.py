@@ -17,6 +17,7 @@ import pytest
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.cli.app import main
+from splitlib.enumeration import analyze
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.errors import InvalidFilter, UnsupportedTable
 from splitlib.statistics import known
@@ -306,6 +307,21 @@ def test_analyze(table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.Monk
     name = DynamicFilteringData.from_values({"name": ["n033"]})
     found_files, enumerator = selected(table, name, statistics_location=str(place))
     assert (found_files, enumerator.metrics.footers_read) == ({"03.parquet"}, 0)
+
+
+def test_analyze_reads_footers_of_large_tables_in_jobs(
+    table: splitlib.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in [("FILES_OF_DRIVER", 2), ("FILES_TOGETHER", 2), ("_FILES_OF_JOB", 7)]:
+        monkeypatch.setattr(analyze, name, number)
+    jobs = []
+
+    def by_job(columns: object, files: pa.RecordBatch) -> list[None]:
+        jobs.append(files.num_rows)
+        return [None] * files.num_rows
+
+    assert analyze_table(table, by_job=by_job).learned == 20
+    assert jobs == [8, 8, 2]
 
 
 def test_analyze_refuses_what_it_cannot_learn(table: splitlib.Table, tmp_path: Path) -> None:

@@ -105,14 +105,39 @@ def test_unknown_type_changes_are_refused(root: Path) -> None:
         opened(root)
 
 
+ARRAY = {"type": "array", "containsNull": True}
+MAP = {"type": "map", "keyType": "long", "valueContainsNull": True}
+CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
+
+
 @pytest.mark.parametrize(
-    "properties",
-    [{"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}, {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}],
+    ("kind", "properties"),
+    [
+        ("string", CHAR),
+        ("string", {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}),
+        ({**ARRAY, "elementType": "interval day"}, {}),
+        ({**MAP, "valueType": "interval day"}, {}),
+        ({"type": "struct", "fields": [field("f", "string", **CHAR)]}, {}),
+    ],
 )
-def test_types_that_cannot_be_read_by_field_id_are_refused(root: Path, properties: Any) -> None:
-    commit(root, [protocol("deletionVectors"), metadata([field("c", "string", **properties)])])
+def test_types_that_cannot_be_read_by_field_id_are_refused(
+    root: Path, kind: Any, properties: Any
+) -> None:
+    commit(root, [protocol("deletionVectors"), metadata([field("c", kind, **properties)])])
     with pytest.raises(splitlib.UnsupportedTable, match="Column c of type"):
         opened(root)
+
+
+def test_the_schema_for_spark_has_no_properties_of_delta(root: Path) -> None:
+    properties = {"delta.generationExpression": "1", "comment": "x"}
+    inner = {"type": "struct", "fields": [field("f", "long", **properties)]}
+    commit(
+        root, [protocol(), metadata([field("c", {**ARRAY, "elementType": inner}, **properties)])]
+    )
+    with opened(root) as table:
+        (found,) = json.loads(table.metadata.spark_schema or "")["fields"]
+    assert found["metadata"] == {"comment": "x"}
+    assert found["type"]["elementType"]["fields"] == [field("f", "long", comment="x")]
 
 
 @pytest.mark.parametrize("wanted", [-1, 3, 99])

@@ -64,6 +64,7 @@ def test_answers_that_report_an_error(server, code, status, kind):
         glue_server.emptied,
         glue_server.error_page,
         glue_server.hung_up,
+        glue_server.compressed,  # a few bytes could become gigabytes
     ],
     ids=lambda fault: fault.__name__,
 )
@@ -208,6 +209,8 @@ def test_no_region_and_no_credentials(server, monkeypatch, tmp_path):
         splitlib.load_table("db.t", "glue", config=ONCE, region="x", endpoint_url=endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "from-the-environment-too")
+    with pytest.raises(splitlib.ConfigError, match="region of Glue is unknown"):
+        splitlib.load_table("db.t", "glue", config=ONCE, endpoint_url=endpoint)
     add_table(server, {})
     with splitlib.load_table("db.t", "glue", region="x", endpoint_url=endpoint):
         assert server.keys == ["from-the-environment"]

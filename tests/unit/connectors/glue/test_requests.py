@@ -314,13 +314,14 @@ def test_condition_covers_all_alternatives():
 def test_format_of_a_partition_may_differ(server):
     add_table(server, {"k": "int"})
     add_partition(server, "1")
-    add_partition(server, "2")
+    add_partition(server, "2", location="file:///t/2~/")
     changed = server.partitions("db", "t")[("2",)]["StorageDescriptor"]
     changed["SerdeInfo"] = {"SerializationLibrary": "org.apache.hadoop.hive.ql.io.orc.OrcSerde"}
     with opened(server) as table:
         predicate = Predicate(table.metadata.filter_schema)
         (batch,) = table.connector.list_partitions(predicate)
         assert batch.refs.field("read_format").to_pylist() == [0, 1]
+        assert batch.refs.field("location").to_pylist() == ["file:///nowhere/t/1", "file:///t/2~"]
         changed["SerdeInfo"] = {
             "SerializationLibrary": "org.apache.hadoop.hive.serde2.avro.AvroSerDe"
         }

@@ -95,6 +95,14 @@ class FakeMetastore:
             raise self.broken
         return list(self.partitions[database, table])
 
+    def get_partition_names_ps(
+        self, database: str, table: str, values: list[str], most: int
+    ) -> list[str]:
+        self.calls.append(("get_partition_names_ps", *values))
+        leading = [value for value in values if value]
+        known = self.partitions[database, table].items()
+        return [name for name, each in known if each.values[: len(leading)] == leading]
+
     def get_partitions_by_names(
         self, database: str, table: str, names: list[str]
     ) -> list[Partition]:

@@ -16,6 +16,7 @@ from thrift.transport.TTransport import TTransportException
 import splitlib
 from splitlib.remote.calls import Call, working_on
 from splitlib_hive.client import parse_uris
+from splitlib_hive.connection import DeadlineSocket
 from tests.unit.connectors.hive.scripted_metastore import (
     answer_right,
     client_of,
@@ -43,7 +44,10 @@ def test_an_answer_of_another_name_is_refused():
         client_of(server).get_databases()
 
 
-def test_a_stale_answer_costs_a_connection_and_no_more():
+def test_a_stale_answer_costs_a_connection_and_no_more(monkeypatch):
+    opened: list[TSocket] = []
+    monkeypatch.setattr(DeadlineSocket, "setTimeout", lambda socket, _: opened.append(socket))
+
     def twice(line, before, name, number):
         # Sent with the first response, the stale one would count as extra bytes of it.
         if before == 1:
@@ -56,7 +60,9 @@ def test_a_stale_answer_costs_a_connection_and_no_more():
         assert client.get_databases() == ["default"]
         assert client.get_tables("default") == ["t", "u"]
         assert server.connections == 2
+        assert [socket.isOpen() for socket in opened] == [False, True]
         client.close()
+        assert not opened[1].isOpen()
 
 
 def test_an_answer_that_comes_twice_at_once_is_refused():

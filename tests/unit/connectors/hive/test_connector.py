@@ -12,6 +12,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, MetaException, Partition
 
 import splitlib
+from splitlib import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib_hive import HiveConnector
 from splitlib_hive.client import MetastoreClient, parse_uris
@@ -75,6 +76,22 @@ def test_partitions_are_named_in_one_call(metastore, server, by_two):
     assert batch.refs.to_pylist() == by_two
     assert (batch.requests.catalog, batch.requests.storage) == (1, 0)
     assert metastore.calls == [("get_table", "d", "t"), ("get_partition_names", "d", "t", -1)]
+
+
+@pytest.mark.parametrize("years", [1, 10, 11])
+def test_partitions_of_few_values_of_the_first_key(metastore, server, by_two, years):
+    wanted = DynamicFilteringData.from_values({"y": [str(year) for year in range(1, years + 1)]})
+    with opened(server) as connector:
+        predicate = Predicate(connector.describe().filter_schema, [wanted])
+        batches = list(connector.list_partitions(predicate))
+    few = years <= 10
+    assert {batch.asked_for for batch in batches} == {"prefix" if few else "all"}
+    found = [ref for batch in batches for ref in batch.refs.to_pylist()]
+    assert found == by_two[:2] if years == 1 else by_two
+    asked = [("get_partition_names_ps", str(year), "") for year in range(1, years + 1)]
+    assert sorted(metastore.calls[1:]) == (
+        sorted(asked) if few else [("get_partition_names", "d", "t", -1)]
+    )
 
 
 def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFileContent
 
 import splitlib
 from splitlib_iceberg import metadata_cache
@@ -102,6 +103,17 @@ def test_a_manifest_of_other_partitions(catalog, table):
     with pytest.raises(
         splitlib.CorruptMetadata, match=r"The manifest .*-m0.avro cannot .* Partition field 1001"
     ):
+        select(open_table(catalog, table))
+
+
+def test_a_manifest_of_data_with_a_delete_file(catalog):
+    """Its rows are not rows of the table."""
+    table = create(catalog, SIMPLE, BY_D)
+    content = DataFileContent.POSITION_DELETES
+    append(table, [data_file(table, [{"d": 1}]), data_file(table, [{"d": 1}], content=content)])
+    without_totals = {"summary": {"operation": "append"}}
+    rewrite_metadata(table, lambda metadata: metadata["snapshots"][0].update(without_totals))
+    with pytest.raises(splitlib.CorruptMetadata, match="not a data file"):
         select(open_table(catalog, table))
 
 

@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.types import (
@@ -32,6 +33,7 @@ from pyiceberg.types import (
 import splitlib
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 from tests.support.iceberg_tables import (
+    catalog_options,
     create,
     open_table,
 )
@@ -138,6 +140,23 @@ def test_a_type_that_spark_has_not_is_refused(catalog, kind):
     rewrite_metadata(table, retype)
     with pytest.raises(splitlib.UnsupportedTable, match=rf"Column a\.x has type {kind}"):
         open_table(catalog, table)
+
+
+def test_a_table_that_is_refused_closes_its_catalog(catalog, table, tmp_path, monkeypatch):
+    def time(metadata):
+        metadata["schemas"][0]["fields"][1]["type"] = "time"
+
+    rewrite_metadata(table, time)
+    closed, close = [], SqlCatalog.close
+
+    def noted(catalog):
+        closed.append(catalog)
+        close(catalog)
+
+    monkeypatch.setattr(SqlCatalog, "close", noted)
+    with pytest.raises(splitlib.UnsupportedTable, match="has type time"):
+        splitlib.load_table(".".join(table.name()), "iceberg", **catalog_options(tmp_path))
+    assert len(closed) == 1
 
 
 def test_an_unknown_type_is_refused(catalog, table):

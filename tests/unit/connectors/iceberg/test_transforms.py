@@ -119,7 +119,7 @@ def shown(value):
 @settings(max_examples=60, deadline=None)
 def test_every_transform_of_every_type(transform, source, data):
     values = data.draw(st.lists(st.one_of(st.none(), VALUES[source]), max_size=8))
-    kind = arrow_type(source)
+    kind = arrow_type(source, "c")
     adapted = adapted_to(source, transform)
     result = adapted(pa.array(map(shown, values), kind))
     assert result.type == result_type(adapted, kind)
@@ -135,7 +135,7 @@ def test_every_transform_of_every_type(transform, source, data):
 ORDERED_CASES = [
     (transform, source)
     for transform, source in CASES
-    if adapted_to(source, transform).preserves_order and has_range(arrow_type(source))
+    if adapted_to(source, transform).preserves_order and has_range(arrow_type(source, "c"))
 ]
 
 
@@ -144,7 +144,7 @@ ORDERED_CASES = [
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
 def test_ranges_of_a_column_in_its_partitions(transform, source, brackets, data):
-    kind = arrow_type(source)
+    kind = arrow_type(source, "c")
     drawn = data.draw(st.lists(VALUES[source], min_size=2, max_size=8))
     ends = st.sampled_from(drawn)
     intervals = data.draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=4))
@@ -245,7 +245,7 @@ LITTLE = {
 
 @pytest.mark.parametrize(("source", "value", "stored"), sorted(LITTLE, key=repr), ids=repr)
 def test_bounds(source, value, stored):
-    assert decode([stored, None], source, arrow_type(source)).to_pylist() == [value, None]
+    assert decode([stored, None], source, arrow_type(source, "c")).to_pylist() == [value, None]
 
 
 @given(st.lists(st.binary(max_size=20)))
@@ -253,4 +253,4 @@ def test_bounds(source, value, stored):
 @settings(max_examples=50, deadline=None)
 def test_no_bytes_break_the_decoding_of_bounds(stored):
     for source in (*VALUES, BooleanType(), FloatType(), DoubleType()):
-        assert len(decode(stored, source, arrow_type(source))) == len(stored)
+        assert len(decode(stored, source, arrow_type(source, "c"))) == len(stored)
