@@ -23,13 +23,20 @@ _STYLE: Final = (
     "overflow:hidden}"
     ".splitlib i{display:inline-block;background:#8883;min-width:0}"
     ".splitlib i.read{background:#1f8a5f}"
-    ".splitlib .bar i.read{min-width:2px}.splitlib .key i{width:.8em;height:.8em;margin:0 .4em 0 0}"
+    ".splitlib .bar i.read{min-width:2px}.splitlib .key i{width:.8em;height:.8em;margin:0 .4em 0 0;"
+    "border:1px solid #8888}"
     ".splitlib .key span{margin-right:1em}"
     ".splitlib .ends{display:flex;justify-content:space-between;gap:1em;font-size:.9em;opacity:.8}"
     ".splitlib .names span{display:inline-block;max-width:100%;margin-right:.8em}"
     ".splitlib table{border-collapse:collapse}"
     ".splitlib td,.splitlib th{border-bottom:1px solid #8886;padding:.2em .6em;text-align:left;"
     "vertical-align:top;white-space:normal}"
+    ".splitlib th{overflow-wrap:normal}"
+    # In a small window, four columns would be too narrow, so a row has one cell per line.
+    "@media(max-width:40em){.splitlib tr:has(:nth-child(4)){display:block;padding:.3em 0;"
+    "border-bottom:1px solid #8886}.splitlib tr:has(:nth-child(4)) td{display:block;border:0}"
+    ".splitlib tr:has(:nth-child(4)) td:empty{display:none}"
+    ".splitlib tr:has(:nth-child(4)) th{display:inline-block;border:0}}"
 )
 _KEY: Final = '<p class="key"><span><i class="read"></i>read</span><span><i></i>not read</span></p>'
 _BAR: Final = '<div class="bar" role="img"'

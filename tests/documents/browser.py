@@ -53,6 +53,8 @@ _PROBLEMS: Final = r"""
     range.selectNodeContents(node);
     if ([...range.getClientRects()].some(r => r.right > width + 1 || r.left < 0))
       found.push(`outside of the page: ${node.data.slice(0, 40)}`);
+    if (element.tagName == "TH" && !/\s/.test(node.data) && range.getClientRects().length > 1)
+      found.push(`a line breaks inside of a heading: ${node.data}`);
     let opacity = 1;
     for (let e = element; e; e = e.parentElement) opacity *= getComputedStyle(e).opacity;
     const ratio = contrast(over(parts(getComputedStyle(element).color), below, opacity), below);

@@ -1,4 +1,9 @@
-"""Reports, tables and audits in a real browser: nothing overflows, and everything is legible."""
+"""Reports, tables and audits in a real browser: nothing overflows, and everything is legible.
+
+``make docs``, and so ``make check`` and ``.ci/run``, runs these tests if a browser is installed.
+No target installs one: it is a package of the system, such as Debian's ``chromium``, and its
+installation needs root. Without a browser, pytest reports the tests as skipped.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import pytest
 
 from splitlib import page
 from splitlib.report import Count, FilterUse, PartitionRange, Report
+from splitlib.spark.audit import Audit, AuditedJoin, AuditedQuery, AuditedTable
 from tests.documents.browser import PROGRAM, Browser
 
 pytestmark = [
@@ -40,9 +46,33 @@ SMALL = Report(
     ranges=(PartitionRange("day=1", "day=2", 0, 2), PartitionRange("day=3", "day=3", 1, 1)),
 )
 TABLE = page.table(("column", "type", "role"), [(LONG, LONG, "partition key"), ("x", "int64", "")])
+AUDIT = Audit(
+    (
+        AuditedQuery(
+            f"queries/{LONG}.sql#1",
+            (
+                AuditedTable(
+                    f"lake.db.{LONG}",
+                    ("day", LONG),
+                    (
+                        AuditedJoin(f"{LONG} = d.id", True, f"its keys prune by {LONG}."),
+                        AuditedJoin("f.s = d.id", False, LONG, ("s", LONG)),
+                    ),
+                    Count(30, 100_000),
+                    Count(60),
+                    Count(3 << 30, 5 << 40),
+                ),
+                AuditedTable("db.sales", (), (AuditedJoin("", False, "not by s.", ("s",)),)),
+            ),
+        ),
+        AuditedQuery("q2", reason=f"ParseException: {LONG}", is_error=True),
+        *(AuditedQuery(f"q{number}", reason="no join.") for number in range(3, 30)),
+    )
+)
 PAGES = {
     "report": Report(scans=(SCAN, SMALL, replace(SMALL, ranges=()))).to_html(),
     "condition": Report(condition=LONG, filters=SCAN.filters).to_html(),
+    "audit": AUDIT.to_html(),
     "table": page.document(LONG, page.widget(page.section(LONG, TABLE))),
 }
 
@@ -69,6 +99,8 @@ def test_pages(browser: Browser, shown: str, width: int, dark: bool) -> None:
     [
         ("<p style='width:2000px'>wide</p>", "P is wider than the page"),
         (f"<p>{LONG}</p>", f"outside of the page: {LONG[:40]}"),
+        ("<table><th style='overflow-wrap:anywhere;width:1px'>head",
+         "a line breaks inside of a heading: head"),
         ("<p style='color:#888'>grey</p>", "contrast 3.5: grey"),
         ("<p style='opacity:.5'>faint</p>", "contrast 4.0: faint"),
         ("<i class=read style='background:#ccc'></i><i style='background:#bbb'></i>",
