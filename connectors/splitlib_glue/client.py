@@ -125,8 +125,6 @@ class GlueClient:
             """Region of the catalog."""
             client.close()
             self._credentials = session.get_credentials()
-            if self.region is None:
-                raise boto_errors.NoRegionError
             if self._credentials is None:
                 raise boto_errors.NoCredentialsError
         # A forked process must not use its parent's connections.
