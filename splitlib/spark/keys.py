@@ -47,8 +47,16 @@ _FOREIGN = re.compile(
 # Functions that depend on the order of rows, although Spark treats them as deterministic.
 _ORDERED = re.compile(
     r"\b(first|last|any_value|first_value|last_value|nth_value|collect_list|collect_set|mode"
-    r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
+    r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg|approx_percentile"
+    r"|percentile_approx|approx_top_k\w*|histogram_numeric|(?:hll|kll|theta|tuple)_\w+)\(",
     re.IGNORECASE,
+)
+# Window frames with ROWS, except those that cover the whole partition. Rows with equal values of
+# ORDER BY may be in any order, so such a frame may contain other rows each time. Ranks do not use
+# their frame.
+_ROWS_FRAME = re.compile(
+    r"\b(?:dense_|percent_)?rank\(.*?RowFrame"
+    r"|(RowFrame), (?!unboundedpreceding\$\(\), unboundedfollowing\$\(\))"
 )
 # Functions whose result may change with each call. The plan text is searched for these names if
 # Spark's internals are unavailable.
@@ -88,16 +96,19 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
         plan = plan_text(df)
         if plan.volatile is not None:
             return plan.volatile
-        text, calls = plan.operators, _ORDERED.search(plan.aggregates)
+        text, aggregates = plan.operators, plan.aggregates
+        calls = _ORDERED.search(aggregates)
     else:
         everything = explained(df)
         if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
             return "it calls Python, whose functions may not be deterministic"
         text = everything.partition("== Analyzed Logical Plan ==")[2]
-        text = text.partition("== Optimized")[0]
+        text = aggregates = text.partition("== Optimized")[0]
         calls = _VOLATILE.search(text) or _ORDERED.search(text)
     if calls:
         return f"it calls {calls[1].lower()}()"
+    if any(frame[1] for frame in _ROWS_FRAME.finditer(aggregates)):
+        return "a window with ROWS BETWEEN depends on the order of its input rows"
     arrival = _ARRIVAL.search(text)
     if arrival:
         return f"{arrival[1]} depends on the order of its input rows"

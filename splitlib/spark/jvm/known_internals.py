@@ -258,19 +258,20 @@ _KNOWN: Final = {
             deterministic()boolean
             expressions()Seq
             fastEquals(TreeNode)boolean
+            innerChildren()Seq
             makeCopy(Object[])TreeNode
             nodeName()String
             output()Seq
             productIterator()Iterator
             sameResult(QueryPlan)boolean
             semanticHash()int
+            simpleString(int)String
             stats()Statistics
             subqueries()Seq
             subqueriesAll()Seq
             toJSON()String
             transformDownWithSubqueries(PartialFunction)QueryPlan
             resolved()boolean
-            treeString()String
             withNewChildren(Seq)TreeNode
         """,
         "NO_BROADCAST_HASH$": "",

@@ -140,6 +140,10 @@ class Expressions:
         return made
 
 
+_MOST_FIELDS: Final = 25
+"""Maximum number of expressions in the text of an operator."""
+
+
 class PlanText(NamedTuple):
     """Text of an analyzed plan."""
 
@@ -164,7 +168,14 @@ def plan_text(df: DataFrame) -> PlanText:
         volatile = "it uses the current time"
     plans = [plan, *each(plan.subqueriesAll())]
     aggregates = "\n".join(text for one in plans for text in _aggregates(one))
-    return PlanText(volatile, plan.treeString(), aggregates)
+    return PlanText(volatile, "\n".join(_operators(plan)), aggregates)
+
+
+def _operators(plan: LogicalPlan) -> Iterator[str]:
+    # Spark's text of the whole plan ends after ``spark.sql.maxPlanStringLength`` characters.
+    yield plan.simpleString(_MOST_FIELDS)
+    for child in (*each(plan.innerChildren()), *each(plan.children())):
+        yield from _operators(child)
 
 
 def _aggregates(plan: LogicalPlan) -> Iterator[str]:

@@ -183,6 +183,10 @@ VOLATILE = {
     "first": lambda df: df.groupBy().agg(F.first("k").alias("k")),
     "drop_duplicates": lambda df: df.dropDuplicates(["b"]),
     "row_number": lambda df: df.withColumn("n", F.expr("row_number() OVER (ORDER BY b)")),
+    "approximate": lambda df: df.selectExpr("approx_percentile(k, 0.25) AS k"),
+    "rows_frame": lambda df: df.withColumn(
+        "n", F.expr("rank() OVER (ORDER BY b) + sum(1) OVER (ORDER BY b ROWS 1 PRECEDING)")
+    ),
     "subquery": lambda df: df.where("k < (SELECT max(x) FROM (SELECT 9 * rand() AS x))"),
 }
 
@@ -197,6 +201,26 @@ def test_a_dimension_that_may_change_is_refused_until_frozen(spark, metastore, t
     keys = {row.k for row in frozen.collect()}
     assert {row.k for row in loaded.collect()} == keys & {1, 2, 3}
     assert {row.k for row in frozen.collect()} == keys
+
+
+def test_a_limit_may_change_even_if_texts_of_plans_are_short(spark, metastore, table):
+    dimension = spark.range(9).limit(2).selectExpr("CAST(id AS INT) AS k").where("k > 0")
+    spark.conf.set("spark.sql.maxPlanStringLength", "40")
+    try:
+        with pytest.raises(splitlib.NonDeterministicDimension, match="GlobalLimit depends on"):
+            reader(spark, metastore, table).filtered_by(dimension, "k").load()
+    finally:
+        spark.conf.unset("spark.sql.maxPlanStringLength")
+
+
+def test_windows_that_do_not_depend_on_the_order_of_rows(spark, metastore, table):
+    dimension = spark.sql(
+        """SELECT CAST(id AS INT) AS k, rank() OVER (ORDER BY id % 2) AS r,
+          sum(id) OVER (PARTITION BY id % 2) AS whole, sum(id) OVER (ORDER BY id % 2) AS peers
+        FROM range(9)"""
+    )
+    loaded = reader(spark, metastore, table).filtered_by(dimension, "k").load()
+    assert {row.k for row in loaded.collect()} == {1, 2, 3}
 
 
 def test_a_stream_is_refused(spark, metastore, table):
