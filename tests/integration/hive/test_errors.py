@@ -57,7 +57,7 @@ def test_unknown_table(metastore, name):
 
 
 def test_unknown_option_and_nonsense(metastore, table):
-    with pytest.raises(splitlib.ConfigError, match=r"uir.*the options of this connector are"):
+    with pytest.raises(splitlib.ConfigError, match=r"uir.*did you mean 'uri'"):
         open_(metastore, table, uir="x")
     with pytest.raises(splitlib.ConfigError, match="positive number"):
         open_(metastore, table, partitions_per_request=0)
