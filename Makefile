@@ -70,7 +70,7 @@ test-oldest: $(OLDEST)/bin/.ready  ## the Spark tests of tests/core.txt on the o
 test-scala: $(BIN)/.ready $(SCALA213)/bin/.ready  ## the tests of test-oldest on Spark 3.5 for Scala 2.13, by hand; needs Maven
 	$(RECORD) 'make test-scala' $(SCALA213)/bin/pytest $(IN_TWO) --core tests/integration -m 'spark and not newest_spark'
 
-# Tests marked newest_spark do not depend on Spark's version (the metastore, errors, counts, the demo, the
+# Tests marked newest_spark do not depend on Spark's version (the metastore, errors, the demo, the
 # benchmarks), or try many cases of a test that runs on both.
 test-all: $(BIN)/.ready $(OLDEST)/bin/.ready interop  ## all tests on the newest and oldest PySpark, and interop
 	$(RECORD) 'make test-all, newest PySpark' $(BIN)/pytest $(IN_TWO)

@@ -48,6 +48,10 @@ class JoinCounts:
     read_by_spark: int
     """Number of partitions that Spark reads with dynamic pruning."""
     read_by_splitlib: int
+    metastore_requests: int
+    """Number of requests that splitlib makes to the metastore."""
+    listings: int
+    """Number of directories that splitlib lists."""
     reasons: tuple[str, ...]
     """Why splitlib does not prune. Empty if it does."""
 
@@ -79,7 +83,7 @@ JOINS: Sequence[Join] = (
     ),
     Join("a cached dimension", f"SELECT {_WHAT} FROM {_FACT} JOIN {_CACHED} ON {_ON}"),
     Join(
-        "a local dimension (pruned by Spark)",
+        "a local dimension (pruned by Spark 4)",
         f"SELECT {_WHAT} FROM {_FACT}"
         f" JOIN VALUES (2451545), (2451546), (2451547) AS d(d_date_sk) ON {_ON}",
     ),
@@ -148,13 +152,16 @@ def _count(spark: SparkSession, join: Join, partitions: int) -> JoinCounts:
     if wrong := difference(ours.result, theirs.result):
         raise RuntimeError(f"{join.title}: {wrong}")
     [(rows, _)] = ours.result
+    report = splitlib.explain(optimized)
     counts = JoinCounts(
         title=join.title,
         rows=rows,
         partitions=partitions,
         read_by_spark=theirs.files_read,
         read_by_splitlib=ours.files_read,
-        reasons=reasons_not_to_prune(splitlib.explain(optimized)),
+        metastore_requests=report.catalog_requests,
+        listings=report.storage_requests,
+        reasons=reasons_not_to_prune(report),
     )
     print(counts, file=sys.stderr)
     return counts
