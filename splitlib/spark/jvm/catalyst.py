@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructType,
+)
 
 from splitlib.spark.jvm.gateway import (
     JVM_ERRORS,
@@ -18,7 +28,7 @@ from splitlib.spark.jvm.gateway import (
 )
 from splitlib.spark.jvm.java_handles import HadoopConf
 from splitlib.spark.jvm.listing import hadoop_path
-from splitlib.spark.jvm.plans import CATALYST, Plans
+from splitlib.spark.jvm.plans import CATALYST, TYPES, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
 from splitlib.spark.jvm.scala import each, scala_of
 from splitlib.spark.jvm.spark_handles import (
@@ -51,6 +61,14 @@ _OWN_SETTINGS = {
     "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
+# Arrow types of the columns whose values Spark stores as integers.
+_INTEGERS: Final[Mapping[type[DataType], pa.DataType]] = {
+    ByteType: pa.int8(),
+    ShortType: pa.int16(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    DateType: pa.date32(),
+}
 
 
 class Catalyst:
@@ -288,3 +306,25 @@ class Execution:
         clone = self._session.cloneSession()
         clone.conf().set(_PRUNING, "false")
         return clone
+
+
+def rows_in_plan(df: DataFrame) -> pa.Table | None:
+    """Return the rows of ``df`` if Spark's optimized plan contains them, without a Spark job.
+
+    The result is None if Spark has to compute the rows, or if a column is neither an integer nor a
+    date.
+    """
+    fields = df.schema.fields
+    if not fields or not {type(field.dataType) for field in fields} <= _INTEGERS.keys():
+        return None
+    plan = execution_of(df).optimizedPlan()
+    if plan.nodeName() != "LocalRelation":
+        return None
+    scala = scala_of(df.sparkSession)
+    values_of = scala.functions.method(f"{CATALYST}.InternalRow", "toSeq", f"{TYPES}.StructType")
+    values_of = scala.functions.bound(values_of, 1, plan.schema())
+    values = scala.texts(scala.flat_mapped(plan.data(), scala.functions.function(values_of)))
+    numbers = [None if value == "null" else int(value) for value in values]
+    kinds = [_INTEGERS[type(field.dataType)] for field in fields]
+    columns = [pa.array(numbers[i :: len(kinds)], kind) for i, kind in enumerate(kinds)]
+    return pa.table(columns, names=[field.name for field in fields])

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import ByteType, DataType, DateType, IntegerType, LongType, ShortType
 
-from splitlib.spark.jvm.gateway import analyzed_plan, execution_of, jvm_of
+from splitlib.spark.jvm.gateway import analyzed_plan, jvm_of
 from splitlib.spark.jvm.java_handles import JavaArray, Seq
-from splitlib.spark.jvm.scala import Scala, each, scala_of
+from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
     CatalystAttribute,
     CatalystExpression,
@@ -26,15 +24,7 @@ from splitlib.spark.logical_plan import Node, Path, Place, parse_plan
 
 CATALYST: Final = "org.apache.spark.sql.catalyst"
 EXPRESSIONS: Final = f"{CATALYST}.expressions"
-_TYPES = "org.apache.spark.sql.types"
-# Arrow types of the columns whose values Spark stores as integers.
-_INTEGERS: Final[Mapping[type[DataType], pa.DataType]] = {
-    ByteType: pa.int8(),
-    ShortType: pa.int16(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    DateType: pa.date32(),
-}
+TYPES: Final = "org.apache.spark.sql.types"
 
 
 class Expressions:
@@ -66,7 +56,7 @@ class Expressions:
 
     def any_of(self, conditions: Sequence[CatalystExpression]) -> CatalystExpression:
         """Combine conditions with OR. Without conditions the result is false."""
-        boolean = self._jvm.object_(f"{_TYPES}.BooleanType")
+        boolean = self._jvm.object_(f"{TYPES}.BooleanType")
         together = self._expression("Literal", False, boolean)
         for condition in conditions:
             together = self._expression("Or", together, condition)
@@ -96,7 +86,7 @@ class Expressions:
             bloom_filter: The filter, as Spark serializes it.
             values: The expressions to hash.
         """
-        binary = self._jvm.object_(f"{_TYPES}.BinaryType")
+        binary = self._jvm.object_(f"{TYPES}.BinaryType")
         literal = self._expression("Literal", bloom_filter, binary)
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
@@ -184,28 +174,6 @@ def _aggregates(plan: LogicalPlan) -> Iterator[str]:
             yield expression.toString()
     for child in each(plan.children()):
         yield from _aggregates(child)
-
-
-def rows_in_plan(df: DataFrame) -> pa.Table | None:
-    """Return the rows of ``df`` if Spark's optimized plan contains them, without a Spark job.
-
-    The result is None if Spark has to compute the rows, or if a column is neither an integer nor a
-    date.
-    """
-    fields = df.schema.fields
-    if not fields or not {type(field.dataType) for field in fields} <= _INTEGERS.keys():
-        return None
-    plan = execution_of(df).optimizedPlan()
-    if plan.nodeName() != "LocalRelation":
-        return None
-    scala = scala_of(df.sparkSession)
-    values_of = scala.functions.method(f"{CATALYST}.InternalRow", "toSeq", f"{_TYPES}.StructType")
-    values_of = scala.functions.bound(values_of, 1, plan.schema())
-    values = scala.texts(scala.flat_mapped(plan.data(), scala.functions.function(values_of)))
-    numbers = [None if value == "null" else int(value) for value in values]
-    kinds = [_INTEGERS[type(field.dataType)] for field in fields]
-    columns = [pa.array(numbers[i :: len(kinds)], kind) for i, kind in enumerate(kinds)]
-    return pa.table(columns, names=[field.name for field in fields])
 
 
 P = TypeVar("P", bound=LogicalPlan)

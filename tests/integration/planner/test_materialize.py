@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.spark.compat import to_arrow
-from splitlib.spark.jvm.plans import rows_in_plan
+from splitlib.spark.jvm.catalyst import rows_in_plan
 from tests.integration.planner.tables import (
     FACTS,
     INNER,

@@ -127,7 +127,7 @@ def test_every_transform_type_and_evolution(catalog, data):
         files += made
     keys = data.draw(st.lists(st.tuples(value, number), max_size=4))
     together = data.draw(st.booleans())
-    columns = {"k": pa.array([k for k, _ in keys], arrow_type(kind))}
+    columns = {"k": pa.array([k for k, _ in keys], arrow_type(kind, "k"))}
     if together:
         columns["v"] = pa.array([v for _, v in keys], pa.int64())
     opened = open_table(catalog, table)
