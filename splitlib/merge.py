@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,8 @@ from splitlib.filtering.domains import Ranges, ValueDomain, has_range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_DAY_MS: Final = 86_400_000
 
 
 def merge_condition(
@@ -31,7 +33,7 @@ def merge_condition(
 
     For a Spark DataFrame, the condition is in Spark's SQL. Any other table of rows is the source of
     ``deltalake``'s own ``DeltaTable.merge``. Then the condition is in the SQL of DataFusion, and
-    PySpark is not needed. Floats get no condition there.
+    PySpark is not needed. Floats and times of day get no condition there.
 
     Args:
         source: Source of the MERGE: a Spark DataFrame, an Arrow table, or anything else with
@@ -118,9 +120,14 @@ def _column(name: str) -> str:
 def _has_literals(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    other = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date32, pa.types.is_timestamp)
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, _is_binary)
+    other = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
     return any(is_one(kind) for is_one in (*text, *other, pa.types.is_boolean))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    fixed_or_view = pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(fixed_or_view or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _compared(column: str, sign: str, key: pa.Scalar) -> str:
@@ -132,11 +139,16 @@ def _literal(value: pa.Scalar) -> str:
     if pa.types.is_string(kind):
         text = str(value.as_py())
         return "'" + text.replace("'", "''") + "'"
+    if _is_binary(kind):
+        return f"X'{value.as_py().hex()}'"
     if pa.types.is_decimal(kind):
         return f"CAST('{value.as_py():f}' AS DECIMAL({kind.precision}, {kind.scale}))"
-    if pa.types.is_date32(kind):
-        # The number of days also represents dates that DataFusion cannot parse.
-        return f"arrow_cast({value.cast(pa.int32())}, 'Date32')"
+    if pa.types.is_date(kind):
+        # The number of days also represents dates that DataFusion cannot parse. A date64 may have a
+        # time of day. Then it equals no date, so the condition may be true for its day.
+        number = int(value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+        days = number if pa.types.is_date32(kind) else number // _DAY_MS
+        return f"arrow_cast({days}, 'Date32')"
     if pa.types.is_timestamp(kind):
         unit = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
         zone = 'Some("UTC")' if kind.tz else "None"
