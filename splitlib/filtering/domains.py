@@ -6,7 +6,7 @@ that are equal in Spark are also equal in Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
 
@@ -66,20 +66,31 @@ def unique(rows: pa.Table) -> pa.Table:
     Rows with a type that Arrow cannot group by (struct, list) are returned unchanged.
     """
     columns = [normal_floats(column) for column in rows.columns]
-    rows = pa.table(columns, schema=rows.schema)
-    names = rows.column_names
+    numbered, numbers = _numbered(columns)
     try:
-        return rows.group_by(names, use_threads=False).aggregate([]).select(names)
+        found = numbered.group_by(numbers, use_threads=False).aggregate([]).select(numbers)
     except _UNGROUPABLE:
-        return rows
+        found = numbered
+    return pa.table(found.columns, schema=rows.schema)
 
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Return the rows sorted, or unchanged if Arrow cannot sort the types."""
+    numbered, numbers = _numbered(rows.columns)
     try:
-        return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+        order = pc.sort_indices(numbered, sort_keys=[(number, "ascending") for number in numbers])
     except _UNGROUPABLE:
         return rows.combine_chunks()
+    return rows.take(order).combine_chunks()
+
+
+def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Table, list[str]]:
+    """Return the columns as a table, and their numbers, which are its column names.
+
+    Arrow reads a name that starts with a dot or a bracket as a path to a nested field.
+    """
+    numbers = [str(number) for number in range(len(columns))]
+    return pa.table(columns, names=numbers), numbers
 
 
 def rows_of(data: pa.RecordBatch | pa.Table) -> pa.Table:

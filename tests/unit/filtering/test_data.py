@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
-from splitlib.filtering.domains import BRACKETS, RangeDomain, Ranges
+from splitlib.filtering.domains import BRACKETS, RangeDomain, Ranges, ValueDomain
 from splitlib.filtering.predicate import Predicate
 
 INTS = pa.schema([("d", pa.int64())])
@@ -64,6 +64,18 @@ def test_range_is_inclusive_and_open_at_none():
 def test_a_range_of_floats_is_refused():
     with pytest.raises(InvalidFilter, match="does not support ranges"):
         DynamicFilteringData.from_range({"d": (1.0, 2.0)})
+
+
+def test_names_that_arrow_reads_as_paths():
+    data = from_values({".x": [2, 1, 2], "x": [7, 7, 7], "[0]": ["a", "b", "a"]})
+    (domain,) = data.domains
+    assert isinstance(domain, ValueDomain)
+    assert domain.rows.to_pylist() == [
+        {".x": 1, "x": 7, "[0]": "b"},
+        {".x": 2, "x": 7, "[0]": "a"},
+    ]
+    assert data.contains({".x": 1, "x": 7, "[0]": "b"})
+    assert not data.contains({".x": 7, "x": 7, "[0]": "b"})
 
 
 def test_nan_equals_nan_and_minus_zero_zero():
