@@ -25,7 +25,8 @@ VECTOR: Final = pa.struct(
     }
 )
 """Arrow type of the field ``deletionVector`` in log entries."""
-_SCHEME: Final = "^[A-Za-z][A-Za-z0-9+.-]*:"
+# A directory such as ``a:b=1`` also begins with letters and a colon, but has no slash after them.
+_SCHEME: Final = "^[A-Za-z][A-Za-z0-9+.-]*:/"
 
 
 class Actions(NamedTuple):

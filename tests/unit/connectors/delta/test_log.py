@@ -25,6 +25,7 @@ from tests.unit.connectors.delta.tables import MAPPED, names, opened, simple, sp
 
 def test_paths_are_url_decoded_once(root: Path) -> None:
     paths = {"p=b%2520c/x%20y": "p=b%20c/x y", "p=%25C3%25A9": "p=%C3%A9", "a+b": "a+b"}
+    paths["a:b=1/c"] = "a:b=1/c"  # deltalake 1.6 does not encode the name of a partition column
     values = {"partitionValues": {"p": "x"}}
     simple(root, *(add(path, **values) for path in paths), keys=("p",))
     found = {split.path for split in splits(root)}
