@@ -268,7 +268,14 @@ def test_a_table_made_of_a_join(spark: SparkSession, format_: str, source: str) 
     returned = splitlib.sql(spark, f"CREATE TABLE {made} USING {format_} AS {query}")
     assert "added condition" in str(splitlib.explain(returned))
     assert rows_of(spark, made) == Counter(spark.sql(query).collect())
-    returned = splitlib.sql(spark, f"CREATE OR REPLACE TABLE {made} USING {format_} AS {query}")
+    replace = f"CREATE OR REPLACE TABLE {made} USING {format_} AS {query}"
+    if format_ == "delta" and spark.version.startswith("3.5."):
+        # Delta 3.3.2 does not support this command on Spark 3.5.9, which truncates the new table.
+        for run in (SparkSession.sql, splitlib.sql):
+            with pytest.raises(AnalysisException, match="does not support truncate"):
+                run(spark, replace)
+        return
+    returned = splitlib.sql(spark, replace)
     assert "added condition" in str(splitlib.explain(returned))
     assert rows_of(spark, made) == Counter(spark.sql(query).collect())
 
