@@ -67,8 +67,9 @@ class CatalogTable(Relation):
         super().__init__(catalyst, leaf)
         self._canonical = canonical
         self._partitions = partitions
-        # Each listing makes some forty calls to the JVM, so it lists many directories.
-        self.partitions_per_listing = 32 * partitions.threads
+        # A few directories for each thread: enough to keep all threads busy, and few enough to
+        # return the first files soon.
+        self.partitions_per_listing = 4 * partitions.threads
 
     @property
     def name(self) -> str:
