@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -58,7 +59,9 @@ class JoinCondition:
             depends neither on parser settings nor on the time zone.
         is_exact: Whether the filter is true only for rows that the join matches. False for string
             keys without a fixed length, because the fact column may be CHAR: then Spark pads the
-            filter's literals, but not the join keys.
+            filter's literals, but not the join keys. False for dates before 1582-10-15 and
+            timestamps before 1900, which become one range, because Spark's file readers compare
+            some of them wrongly.
     """
 
     sql: str
@@ -153,6 +156,7 @@ class ConditionWriter:
         half = max(1, most // 2)
         self._alternatives = min(half, _ALTERNATIVES_FOR_A_DATABASE) if for_database else half
         self.literals = 0
+        self._is_widened = False
 
     def of(self, data: DynamicFilteringData) -> JoinCondition:
         """Return a condition that is true for all rows that match one of the keys."""
@@ -162,10 +166,11 @@ class ConditionWriter:
             return JoinCondition(never, True, _notes=("there are no keys",))
         match data.domains:
             case (ValueDomain(rows=rows),) if data.is_exact and self._can_list(rows):
-                exact = set(columns) == set(data.fields)
+                sql = self._any_of(rows)
+                exact = set(columns) == set(data.fields) and not self._is_widened
                 used = FilterUse(data.fields, data.describe(), data.nbytes)
                 others = (without_condition(n) for n in columns if n not in data.fields)
-                return JoinCondition(self._any_of(rows), exact, (used, *others))
+                return JoinCondition(sql, exact, (used, *others))
         parts, filters = [], []
         for name in columns:
             part, what = self._of_column(name, data)
@@ -239,6 +244,7 @@ class ConditionWriter:
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
         """Return a condition for a range. A null bound means that the range is open at that end."""
+        low, high = widened(low, high)
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
         signs = (">=" if brackets[0] == "[" else ">", "<=" if brackets[1] == "]" else "<")
@@ -246,7 +252,13 @@ class ConditionWriter:
         return all_of(self._compares(name, sign, end) for sign, end in ends if end.is_valid)
 
     def _equals(self, name: str, value: pa.Scalar) -> str:
-        return self._compares(name, "=", value) if value.is_valid else self._is_null(name)
+        if not value.is_valid:
+            return self._is_null(name)
+        low, high = widened(value, value)
+        if low.is_valid:
+            return self._compares(name, "=", value)
+        self._is_widened = True
+        return self._compares(name, "<=", high)
 
     def _is_null(self, name: str) -> str:
         return f"{self._operands[name].sql} IS NULL"
@@ -274,9 +286,38 @@ def _is_string(kind: DataType) -> bool:
     return isinstance(kind, StringType | CharType | VarcharType)
 
 
+def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
+    """Return a range that contains a range, and whose ends Spark's file readers compare correctly.
+
+    Null bounds mean that a range is open at that end.
+    """
+    first = first_compared(low.type)
+    if first is None:
+        return low, high
+    is_old = [end.is_valid and pc.less(end, first).as_py() for end in (low, high)]
+    return pa.scalar(None, low.type) if is_old[0] else low, first if is_old[1] else high
+
+
+def first_compared(kind: pa.DataType) -> pa.Scalar | None:
+    """Return the first value of a type that Spark's file readers always compare correctly.
+
+    For the readers, Spark converts dates and timestamps to Java's old classes, which have another
+    calendar and other time zones before this value. A converted value may be another day or
+    instant, and then the readers skip files that contain the value.
+
+    Returns:
+        None if the readers compare all values correctly.
+    """
+    if pa.types.is_date(kind):
+        return pa.scalar(date(1582, 10, 15), pa.date32()).cast(kind)
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return pa.scalar(datetime(1900, 1, 1, tzinfo=UTC)).cast(kind)
+    return None
+
+
 def any_of(conditions: Iterable[str]) -> str:
-    """Join conditions with OR, in parentheses if there are several."""
-    return _joined(" OR ", list(conditions)) or "false"
+    """Join different conditions with OR, in parentheses if there are several."""
+    return _joined(" OR ", list(dict.fromkeys(conditions))) or "false"
 
 
 def all_of(conditions: Iterable[str]) -> str:

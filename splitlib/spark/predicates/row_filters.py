@@ -35,7 +35,7 @@ from splitlib.spark.conversion import (
     quoted,
     text_literal,
 )
-from splitlib.spark.join_condition import all_of, any_of
+from splitlib.spark.join_condition import all_of, any_of, first_compared, widened
 from splitlib.spark.jvm.catalyst import rows_that_may_match
 from splitlib.spark.jvm.gateway import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -377,9 +377,9 @@ def row_conditions(
                 if not is_float or not pc.any(pc.is_nan(values)).as_py():
                     yield F.expr(_among(column, field.type, values, most_ranges))
             elif isinstance(matcher, RangeMatcher):
-                found = _in_ranges(column, field.type, matcher.ranges.at_most(most_ranges))
-                is_null = [f"{column} IS NULL"] if matcher.includes_null else []
-                yield F.expr(any_of([found, *is_null]))
+                found = [_in_ranges(column, field.type, matcher.ranges.at_most(most_ranges))]
+                found += [f"{column} IS NULL"] if matcher.includes_null else []
+                yield F.expr(any_of(found))
 
 
 def many_keys(
@@ -420,9 +420,11 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
 
 def _equal_to(column: str, kind: pa.DataType, values: pa.Array) -> str:
     # Zero is tested as a range, because dictionaries and sets distinguish -0.0 from 0.0.
-    is_zero = pc.equal(values, 0) if pa.types.is_floating(kind) else pa.repeat(False, len(values))
-    others, zeros = values.filter(pc.invert(is_zero)), values.filter(is_zero)
-    found = [_between(column, kind, zero, zero) for zero in zeros]
+    is_range = pc.equal(values, 0) if pa.types.is_floating(kind) else pa.repeat(False, len(values))
+    if (first := first_compared(kind)) is not None:
+        is_range = pc.less(values, first)
+    found = [_between(column, kind, value, value) for value in values.filter(is_range)]
+    others = values.filter(pc.invert(is_range))
     if len(others):
         found.append(f"{column} IN ({', '.join(arrow_literal(v, kind) for v in others)})")
     return any_of(found)
@@ -434,6 +436,7 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a SQL condition for a range that includes both ends. A null end is unbounded."""
+    low, high = widened(low, high)
     if pa.types.is_floating(kind):
         # Extend an end of 0.0 or -0.0 to the next float, because Parquet sorts -0.0 before 0.0.
         tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
@@ -441,9 +444,6 @@ def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) ->
         high = pa.scalar(tiny, kind) if high.as_py() == 0 else high
     if low.is_valid and low.equals(high):
         return f"{column} = {arrow_literal(low, kind)}"
-    ends = (
-        f"{column} {sign} {arrow_literal(end, kind)}"
-        for sign, end in ((">=", low), ("<=", high))
-        if end.is_valid
-    )
-    return all_of([f"{column} IS NOT NULL", *ends])
+    ends = ((">=", low), ("<=", high))
+    tests = (f"{column} {sign} {arrow_literal(end, kind)}" for sign, end in ends if end.is_valid)
+    return all_of([f"{column} IS NOT NULL", *tests])

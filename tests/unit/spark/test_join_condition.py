@@ -73,6 +73,35 @@ def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
     assert ConditionWriter(operand, 2, for_database=True).of(texts).sql == "true"
 
 
+@pytest.mark.parametrize(
+    ("kind", "arrow", "first", "text"),
+    [
+        (DateType(), pa.date32(), -141427, "DATE'1582-10-15'"),
+        (
+            TimestampType(),
+            pa.timestamp("us", "UTC"),
+            -2_208_988_800 * 10**6,
+            "CAST('1900-01-01 00:00:00.000000Z' AS timestamp_ltz)",
+        ),
+    ],
+)
+def test_values_that_java_converts_to_others(
+    kind: DataType, arrow: pa.DataType, first: int, text: str
+) -> None:
+    """Spark's readers would skip files with older values, so these become one range."""
+
+    def written(*values: int, most: int = 9) -> tuple[str, bool]:
+        column = pa.array(values, pa.int64()).cast(pa.int32()) if kind == DateType() else values
+        keys = DynamicFilteringData.from_arrow(pa.table({"a": pa.array(column).cast(arrow)}))
+        found = ConditionWriter({"a": Operand("a", kind)}, most).of(keys)
+        return found.sql, found.is_exact
+
+    assert written(first) == (f"a = {text}", True)
+    assert written(first - 1) == (f"a <= {text}", False)
+    assert written(first - 9, first - 1, first) == (f"(a <= {text} OR a = {text})", False)
+    assert written(first - 9, first - 3, first - 1, first, most=2) == (f"a <= {text}", False)
+
+
 @pytest.mark.parametrize("text", ["\\", "a\\b", "'\""])
 def test_text_that_others_misread_is_no_literal(text: str) -> None:
     """Text that some systems misread is written as a cast of bytes, which only Spark evaluates."""
