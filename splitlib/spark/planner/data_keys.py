@@ -270,8 +270,9 @@ class _DataKeys:
             if not keys.data.fields:
                 report = _with_note(report, names, "they are compared with a computed value")
                 continue
-            data = keys.data.renamed({name: names[name] for name in keys.data.fields})
-            data = data.in_time_zone(session_time_zone(catalyst.spark))
+            # Two keys may be compared with one column, so types are changed before the names.
+            data = keys.data.in_time_zone(session_time_zone(catalyst.spark))
+            data = data.renamed({name: names[name] for name in data.fields})
             use, of_data = self._use_of(files, groups, data, keys.seconds)
             uses.append(use)
             if use.is_used:

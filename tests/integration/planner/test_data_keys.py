@@ -186,6 +186,8 @@ def test_partitions_and_row_groups_are_pruned_together(spark, facts):
         "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d "
         "ON f.item >= d.id AND f.item < d.id + 5",
         "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d "
+        "ON f.item >= d.id AND f.item < d.id + 5.5",
+        "JOIN (SELECT * FROM data_keys_items WHERE brand = 3) d "
         "ON f.item = d.id AND f.amount = d.id % 7",
         "WHERE f.item = (SELECT max(id) FROM data_keys_items WHERE brand = 3)",
         "JOIN data_keys_whole g ON f.item = g.item "
