@@ -28,6 +28,14 @@ def test_tuples_are_no_cross_product():
     assert not data.contains({"d": 1, "store": 8})
 
 
+@pytest.mark.parametrize("name", [".k", ".", "[0]", "a.b"])
+def test_names_that_arrow_takes_for_paths(name):
+    """Keys are distinct and sorted, whatever the name of their column."""
+    keys = DynamicFilteringData.from_arrow(pa.table({name: [3, 1, 3, 2]}))
+    (domain,) = keys.domains
+    assert domain.rows.to_pydict() == {name: [1, 2, 3]}
+
+
 def test_null_equals_null():
     data = from_values({"d": [1, None]})
     assert data.contains({"d": None})
