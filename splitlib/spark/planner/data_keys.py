@@ -270,16 +270,15 @@ class _DataKeys:
             if not keys.data.fields:
                 report = _with_note(report, names, "they are compared with a computed value")
                 continue
-            # Two keys may be compared with one column, so types are changed before the names.
-            data = keys.data.in_time_zone(session_time_zone(catalyst.spark))
-            data = data.renamed({name: names[name] for name in data.fields})
-            use, of_data = self._use_of(files, groups, data, keys.seconds)
-            uses.append(use)
-            if use.is_used:
-                of_footers += [data] if use.row_groups.total else []
-                conditions += of_data
-                notes = self._notes(files, use, data, of_data)
-                report = replace(report, notes=(*report.notes, *notes))
+            in_zone = keys.data.in_time_zone(session_time_zone(catalyst.spark))
+            for data in _of_columns(in_zone, names):
+                use, of_data = self._use_of(files, groups, data, keys.seconds)
+                uses.append(use)
+                if use.is_used:
+                    of_footers += [data] if use.row_groups.total else []
+                    conditions += of_data
+                    notes = self._notes(files, use, data, of_data)
+                    report = replace(report, notes=(*report.notes, *notes))
         report = replace(report, filters=(*report.filters, *uses))
         if not of_footers:
             found.statistics.save()
@@ -415,6 +414,22 @@ def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
         if column is not None and (is_equality or comparison.lineage.truncation is None):
             kept.setdefault(column if is_equality else (column, number), comparison)
     return replace(join_filter, comparisons=tuple(kept.values()))
+
+
+def _of_columns(
+    data: DynamicFilteringData, names: Mapping[str, str]
+) -> Iterator[DynamicFilteringData]:
+    """Yield the keys under the names of their columns, as filters that have each column once.
+
+    Args:
+        data: Keys. Several fields may be compared with one column.
+        names: Name of the column of each field.
+    """
+    left = list(data.fields)
+    while left:
+        fields = {names[field]: field for field in reversed(left)}.values()
+        yield data.only(fields).renamed({field: names[field] for field in fields})
+        left = [field for field in left if field not in fields]
 
 
 def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:

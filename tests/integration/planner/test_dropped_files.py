@@ -59,6 +59,7 @@ def read(df):
     [
         ("JOIN dropped_items d ON f.item = d.id WHERE d.brand IN (3, 70)", 2),
         ("JOIN dropped_items d ON f.item <=> d.id WHERE d.brand IN (3, 70)", 2),
+        ("JOIN dropped_items d ON f.item > d.id AND f.item < d.id + 5.5 WHERE d.brand = 70", 5),
         ("LEFT SEMI JOIN (SELECT * FROM dropped_items WHERE brand = 5) d ON f.item = d.id", 1),
         ("LEFT ANTI JOIN (SELECT * FROM dropped_items WHERE brand = 5) d ON f.item = d.id", FILES),
         (
