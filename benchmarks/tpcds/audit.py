@@ -118,7 +118,7 @@ def _lines_on_others(found: Audit) -> Iterator[str]:
 
 
 def _reasons(found: Audit) -> Counter[str]:
-    """Count the reasons that are no missing column, of the tables that no join prunes."""
+    """Count the tables without pruning by reason, except for reasons that a column would mend."""
     return Counter(
         reason
         for table in found.tables

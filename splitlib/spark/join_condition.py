@@ -35,6 +35,15 @@ from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
 from splitlib.spark.conversion import collation_of, sql_literal
 
+# Days that a time zone skipped as a whole, in some versions of its rules, since 1900: Kwajalein,
+# Kiritimati and Enderbury, Apia and Fakaofo. Days since 1970, with the nearest other days.
+_SKIPPED_DAYS: Final = {
+    8632: (8631, 8634),  # 1993-08-20
+    8633: (8631, 8634),  # 1993-08-21
+    9130: (9129, 9132),  # 1994-12-31
+    9131: (9129, 9132),  # 1995-01-01
+    15338: (15337, 15339),  # 2011-12-30
+}
 _NO_LITERALS = (
     *(ArrayType, MapType, StructType, *VARIANT),
     *(DayTimeIntervalType, YearMonthIntervalType),
@@ -60,8 +69,8 @@ class JoinCondition:
         is_exact: Whether the filter is true only for rows that the join matches. False for string
             keys without a fixed length, because the fact column may be CHAR: then Spark pads the
             filter's literals, but not the join keys. False for dates before 1582-10-15 and
-            timestamps before 1900, which become one range, because Spark's file readers compare
-            some of them wrongly.
+            timestamps before 1900, which become one range, and for days that a time zone skipped,
+            because Spark's file readers compare some of them wrongly.
     """
 
     sql: str
@@ -255,10 +264,10 @@ class ConditionWriter:
         if not value.is_valid:
             return self._is_null(name)
         low, high = widened(value, value)
-        if low.is_valid:
+        if low is high:  # the value itself, which may be NaN and then equals nothing
             return self._compares(name, "=", value)
         self._is_widened = True
-        return self._compares(name, "<=", high)
+        return self._between(name, low, high, "[]")
 
     def _is_null(self, name: str) -> str:
         return f"{self._operands[name].sql} IS NULL"
@@ -291,22 +300,45 @@ def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
 
     Null bounds mean that a range is open at that end.
     """
-    first = first_compared(low.type)
+    first = _first_compared(low.type)
     if first is None:
         return low, high
     is_old = [end.is_valid and pc.less(end, first).as_py() for end in (low, high)]
-    return pa.scalar(None, low.type) if is_old[0] else low, first if is_old[1] else high
+    low, high = pa.scalar(None, low.type) if is_old[0] else low, first if is_old[1] else high
+    if pa.types.is_date(low.type):
+        low, high = _beside(low, 0), _beside(high, 1)
+    return low, high
 
 
-def first_compared(kind: pa.DataType) -> pa.Scalar | None:
-    """Return the first value of a type that Spark's file readers always compare correctly.
+def _beside(day: pa.Scalar, side: int) -> pa.Scalar:
+    """Return the nearest day that no time zone skipped, before (0) or after (1) a skipped day."""
+    number = day.cast(pa.date32()).cast(pa.int32()).as_py()
+    found = _SKIPPED_DAYS.get(number)
+    return day if found is None else pa.scalar(found[side], pa.date32()).cast(day.type)
 
-    For the readers, Spark converts dates and timestamps to Java's old classes, which have another
-    calendar and other time zones before this value. A converted value may be another day or
-    instant, and then the readers skip files that contain the value.
 
-    Returns:
-        None if the readers compare all values correctly.
+def are_compared(values: pa.Array) -> pa.BooleanArray:
+    """Return a mask of the values that Spark's file readers compare correctly.
+
+    For the readers, Spark converts dates and timestamps to Java's old classes. They have another
+    calendar before 1582-10-15, other time zones before 1900, and no day that a time zone skipped.
+    A converted value may be another day or instant, and then the readers skip files that contain
+    the value.
+    """
+    first = _first_compared(values.type)
+    if first is None:
+        return pa.repeat(True, len(values))
+    known = pc.greater_equal(values, first)
+    if pa.types.is_date(values.type):
+        skipped = pa.array(list(_SKIPPED_DAYS), pa.date32()).cast(values.type)
+        known = pc.and_(known, pc.invert(pc.is_in(values, value_set=skipped)))
+    return known
+
+
+def _first_compared(kind: pa.DataType) -> pa.Scalar | None:
+    """Return the value from which Spark's readers compare correctly, except for skipped days.
+
+    None means that they compare all values of this type correctly.
     """
     if pa.types.is_date(kind):
         return pa.scalar(date(1582, 10, 15), pa.date32()).cast(kind)

@@ -44,7 +44,7 @@ _COMMUTING = {
     *("pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"),
 }
 _MESSAGE_WORDS = 3
-# Calls whose arguments are not mutated. In the last three, they only occur in error texts.
+# Arguments of these calls are not mutated. The last three calls use them in error texts only.
 _NOT_MUTATED = {"TypeVar", "isinstance", "decoding", "readable_metadata", "reading"}
 
 

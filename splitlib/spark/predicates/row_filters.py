@@ -35,7 +35,7 @@ from splitlib.spark.conversion import (
     quoted,
     text_literal,
 )
-from splitlib.spark.join_condition import all_of, any_of, first_compared, widened
+from splitlib.spark.join_condition import all_of, any_of, are_compared, widened
 from splitlib.spark.jvm.catalyst import rows_that_may_match
 from splitlib.spark.jvm.gateway import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -420,9 +420,9 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
 
 def _equal_to(column: str, kind: pa.DataType, values: pa.Array) -> str:
     # Zero is tested as a range, because dictionaries and sets distinguish -0.0 from 0.0.
-    is_range = pc.equal(values, 0) if pa.types.is_floating(kind) else pa.repeat(False, len(values))
-    if (first := first_compared(kind)) is not None:
-        is_range = pc.less(values, first)
+    is_range = pc.invert(are_compared(values))
+    if pa.types.is_floating(kind):
+        is_range = pc.equal(values, 0)
     found = [_between(column, kind, value, value) for value in values.filter(is_range)]
     others = values.filter(pc.invert(is_range))
     if len(others):

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from splitlib import DynamicFilteringData
-from splitlib.spark.join_condition import ConditionWriter, Operand
+from splitlib.spark.join_condition import ConditionWriter, Operand, are_compared
 
 OPERANDS = {name: Operand(f"`{name}`", LongType()) for name in ("a", "b")}
 
@@ -100,6 +100,24 @@ def test_values_that_java_converts_to_others(
     assert written(first - 1) == (f"a <= {text}", False)
     assert written(first - 9, first - 1, first) == (f"(a <= {text} OR a = {text})", False)
     assert written(first - 9, first - 3, first - 1, first, most=2) == (f"a <= {text}", False)
+
+
+@pytest.mark.parametrize(
+    ("day", "before", "after"),
+    [
+        ("1993-08-21", "1993-08-19", "1993-08-22"),
+        ("1994-12-31", "1994-12-30", "1995-01-02"),
+        ("2011-12-30", "2011-12-29", "2011-12-31"),
+    ],
+)
+def test_days_that_a_time_zone_skipped(day: str, before: str, after: str) -> None:
+    """In a JVM of this zone, Spark's readers would skip files with the day."""
+    keys = DynamicFilteringData.from_arrow(pa.table({"a": pa.array([day]).cast(pa.date32())}))
+    found = ConditionWriter({"a": Operand("a", DateType())}, 9).of(keys)
+    assert found.sql == f"(a >= DATE'{before}' AND a <= DATE'{after}')"
+    assert not found.is_exact
+    values = pa.array([before, day, after]).cast(pa.date32())
+    assert are_compared(values).to_pylist() == [True, False, True]
 
 
 @pytest.mark.parametrize("text", ["\\", "a\\b", "'\""])
