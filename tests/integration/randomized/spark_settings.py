@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -25,11 +25,40 @@ QUICK: Final = {
 SettingsDraw = Callable[[random.Random], Mapping[str, str]]
 """Function that draws Spark settings with a random generator, and returns them by name."""
 
-_OF_PLANS: Final = re.compile(
-    r"^spark\.sql\.(optimizer|adaptive|codegen|cbo|execution|exchange|join|statistics|parquet|orc"
-    r"|sources|hive|files|constraintPropagation|planner|requireAllClusterKeys|legacy|bucketing"
-    r"|columnVector|inMemoryColumnarStorage|shuffle|runtime|subexpression)"
+_OTHER_SUBJECTS: Final = re.compile(
+    r"^spark\.sql\.(streaming|thriftServer|ui|debug|repl|cli|pyspark|planChange|redaction|udt"
+    r"|execution\.pyspark|variable|artifact|scripting|pipelines|stackTraces)\b"
 )
+"""Settings that change no results of a query, or that tests of all queries depend on."""
+_VALUES: Final[Mapping[str, Sequence[str]]] = {
+    "spark.sql.analyzer.maxIterations": ("30",),
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", "1"),
+    "spark.sql.files.maxPartitionBytes": ("1", "100"),
+    "spark.sql.files.minPartitionNum": ("1", "7"),
+    "spark.sql.files.openCostInBytes": ("0",),
+    "spark.sql.hive.metastorePartitionPruningInSetThreshold": ("1", "3"),
+    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "CORRECTED"),
+    "spark.sql.legacy.timeParserPolicy": ("LEGACY", "CORRECTED"),
+    "spark.sql.mapKeyDedupPolicy": ("LAST_WIN",),
+    "spark.sql.maxPlanStringLength": ("0", "100"),
+    "spark.sql.optimizer.expressionProjectionCandidateLimit": ("0",),
+    "spark.sql.optimizer.inSetConversionThreshold": ("0", "1", "1000"),
+    "spark.sql.optimizer.inSetSwitchThreshold": ("0",),
+    "spark.sql.optimizer.maxIterations": ("1", "3"),
+    "spark.sql.optimizer.windowGroupLimitThreshold": ("-1",),
+    "spark.sql.orc.impl": ("hive",),
+    "spark.sql.parquet.datetimeRebaseModeInRead": ("LEGACY", "CORRECTED"),
+    "spark.sql.parquet.int96RebaseModeInRead": ("LEGACY", "CORRECTED"),
+    "spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"),
+    "spark.sql.parquet.pushdown.inFilterThreshold": ("0", "1", "1000"),
+    "spark.sql.session.timeZone": ("Asia/Kathmandu", "Pacific/Apia", "America/New_York"),
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": ("0",),
+    "spark.sql.sources.partitionOverwriteMode": ("DYNAMIC",),
+    "spark.sql.sources.useV1SourceList": ("", "parquet", "orc"),
+    "spark.sql.storeAssignmentPolicy": ("LEGACY", "STRICT"),
+    "spark.sql.timestampType": ("TIMESTAMP_NTZ",),
+}
+"""Values to draw for settings that are neither true nor false."""
 _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 
 
@@ -39,18 +68,19 @@ def no_settings(drawn: random.Random) -> Mapping[str, str]:
 
 
 def any_of_spark(spark: SparkSession) -> SettingsDraw:
-    """Return a function that inverts random planner flags and excludes random optimizer rules.
+    """Return a function that draws other values of settings and excludes optimizer rules.
 
     Args:
-        spark: Session from which the names of flags and rules are taken.
+        spark: Session from which the names of settings and rules are taken.
     """
-    flags = _flags(spark)
+    settings = sorted(_settings(spark).items())
     rules = _rules(spark)
 
     def draw(drawn: random.Random) -> Mapping[str, str]:
         found: dict[str, str] = {}
         if drawn.random() >= 0.5:
-            found.update(some_of(drawn, sorted(flags.items()), drawn.choice((1, 1, 2, 3, 5))))
+            for name, values in some_of(drawn, settings, drawn.choice((1, 1, 2, 3, 5))):
+                found[name] = drawn.choice(values)
         if drawn.random() >= 0.7:
             found[_EXCLUDED] = ",".join(some_of(drawn, rules, drawn.choice((1, 1, 2, 3))))
         return found
@@ -58,15 +88,22 @@ def any_of_spark(spark: SparkSession) -> SettingsDraw:
     return draw
 
 
-def _flags(spark: SparkSession) -> dict[str, str]:
-    """Return the planner flags that a session can change, each with its inverted value."""
-    opposite = {"true": "false", "false": "true"}
-    listed = spark.sql("SET -v").collect()
-    return {
-        row.key: opposite[row.value]
-        for row in listed
-        if row.value in opposite and _OF_PLANS.match(row.key) and spark.conf.isModifiable(row.key)
-    }
+def _settings(spark: SparkSession) -> dict[str, Sequence[str]]:
+    """Return the settings that a session can change, each with values other than its default.
+
+    ``SET -v`` would not list Spark's internal settings. Most of ``spark.sql.legacy`` is internal.
+    """
+    opposite = {"true": ("false",), "false": ("true",)}
+    package: Any = spark._jvm.org.apache.spark.sql.internal  # type: ignore[union-attr]
+    entries = getattr(getattr(package, "SQLConf$"), "MODULE$").getConfigEntries().iterator()
+    found: dict[str, Sequence[str]] = {}
+    while entries.hasNext():
+        entry = entries.next()
+        name = str(entry.key())
+        values = _VALUES.get(name) or opposite.get(str(entry.defaultValueString()), ())
+        if values and not _OTHER_SUBJECTS.match(name) and spark.conf.isModifiable(name):
+            found[name] = values
+    return found
 
 
 def _rules(spark: SparkSession) -> list[str]:
