@@ -54,10 +54,11 @@ _ORDERED = re.compile(
 )
 # Window frames with ROWS, except those that cover the whole partition. Rows with equal values of
 # ORDER BY may be in any order, so such a frame may contain other rows each time. Ranks do not use
-# their frame.
+# their frame. SQL says "ROWS BETWEEN", the text of a plan says "RowFrame".
 _ROWS_FRAME = re.compile(
-    r"\b(?:dense_|percent_)?rank\(.*?RowFrame"
-    r"|(RowFrame), (?!unboundedpreceding\$\(\), unboundedfollowing\$\(\))"
+    r"\b(?:dense_|percent_)?rank\(.*?(?:ROWS BETWEEN|RowFrame)"
+    r"|(ROWS BETWEEN|RowFrame),? (?!UNBOUNDED ?PRECEDING(?: AND|\$\(\),) UNBOUNDED ?FOLLOWING)",
+    re.IGNORECASE,
 )
 # Functions whose result may change with each call. The plan text is searched for these names if
 # Spark's internals are unavailable.

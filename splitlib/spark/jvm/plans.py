@@ -144,7 +144,8 @@ class PlanText(NamedTuple):
     """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
     expressions."""
     aggregates: str
-    """Expressions of aggregates and windows in full length, one on each line."""
+    """SQL text of the expressions of aggregates and windows, one on each line. Spark never shortens
+    it."""
 
 
 def plan_text(df: DataFrame) -> PlanText:
@@ -171,7 +172,7 @@ def _operators(plan: LogicalPlan) -> Iterator[str]:
 def _aggregates(plan: LogicalPlan) -> Iterator[str]:
     if plan.nodeName() in ("Aggregate", "Window"):
         for expression in each(plan.expressions()):
-            yield expression.toString()
+            yield expression.sql()
     for child in each(plan.children()):
         yield from _aggregates(child)
 

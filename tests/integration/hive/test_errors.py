@@ -7,6 +7,7 @@ import socketserver
 import threading
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 import splitlib
@@ -186,6 +187,15 @@ VOLATILE = {
     "approximate": lambda df: df.selectExpr("approx_percentile(k, 0.25) AS k"),
     "rows_frame": lambda df: df.withColumn(
         "n", F.expr("rank() OVER (ORDER BY b) + sum(1) OVER (ORDER BY b ROWS 1 PRECEDING)")
+    ),
+    # longer than Spark's text of an expression
+    "many_fields": lambda df: (
+        df.groupBy("b")
+        .agg(F.struct(*[F.sum("k").alias(f"s{i}") for i in range(30)], F.first("k")).alias("s"))
+        .selectExpr("s.s1 AS k")
+    ),
+    "many_orders": lambda df: df.withColumn(
+        "n", F.sum("b").over(Window.orderBy(*(F.col("b") + i for i in range(30))).rowsBetween(0, 1))
     ),
     "subquery": lambda df: df.where("k < (SELECT max(x) FROM (SELECT 9 * rand() AS x))"),
 }
