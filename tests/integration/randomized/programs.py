@@ -31,11 +31,12 @@ _OF_VALUES = re.compile(
 )
 # Errors about a missing column. Spark and splitlib have different messages for it.
 _OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
-_UNREADABLE = "FAILED_READ_FILE"
+# Spark 3.5 has no error condition for a missing file.
+_UNREADABLE = ("FAILED_READ_FILE", "SparkFileNotFoundException")
 # With ``metastorePartitionPruningFastFallback``, Spark fails on a condition if the partition column
 # has a type that the metastore lacks, such as TIMESTAMP_NTZ.
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]|\b(SparkFileNotFoundException):")
 _METASTORE_CONDITIONS = "spark.sql.hive.metastorePartitionPruning"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
@@ -184,7 +185,7 @@ def failed(error: Exception) -> Outcome:
     text = str(error)
     found = _CONDITION.search(text)
     condition = condition_of(error) if isinstance(error, PySparkException) else None
-    kind = condition or (found[1] if found else type(error).__name__)
+    kind = condition or (found[1] or found[2] if found else type(error).__name__)
     message = text.partition("\n")[0]
     return Outcome(
         error=kind, message=message, refused=isinstance(error, UnsupportedTable | ConfigError)
