@@ -239,8 +239,10 @@ def read_end(jvm: Jvm, conf: Any, path: str, size: int, length: int) -> bytes:
     Raises:
         Py4JJavaError: if the file cannot be read.
     """
-    place = jvm.class_("org.apache.hadoop.fs.Path")(path)
-    stream = place.getFileSystem(conf).open(place)
+    place: HadoopPath = jvm.class_("org.apache.hadoop.fs.Path")(path)
+    opening = place.getFileSystem(conf).openFile(place)
+    # With a known length, S3A needs no HEAD request.
+    stream = opening.opt("fs.option.openfile.length", str(size)).build().get()
     try:
         stream.seek(size - length)
         return bytes(stream.readNBytes(length))

@@ -8,7 +8,7 @@ Py4J converts the JVM's strings, numbers, booleans and byte arrays to Python val
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -241,6 +241,19 @@ class InputStream(JavaObject, Protocol):
     def seek(self, position: int) -> None: ...
 
 
+class OpenedFile(JavaObject, Protocol):
+    """A ``CompletableFuture`` of a file that Hadoop opens."""
+
+    def get(self) -> InputStream: ...
+
+
+class OpeningFile(JavaObject, Protocol):
+    """Hadoop's ``FutureDataInputStreamBuilder``."""
+
+    def build(self) -> OpenedFile: ...
+    def opt(self, key: str, value: str) -> Self: ...
+
+
 class HadoopFiles(JavaObject, Protocol):
     """Hadoop's ``FileSystem``."""
 
@@ -251,6 +264,7 @@ class HadoopFiles(JavaObject, Protocol):
     def listStatus(self, path: HadoopPath) -> JavaArray[FileStatus]: ...
     def makeQualified(self, path: HadoopPath) -> HadoopPath: ...
     def open(self, path: HadoopPath) -> InputStream: ...
+    def openFile(self, path: HadoopPath) -> OpeningFile: ...
 
 
 class HadoopPath(JavaObject, Protocol):
