@@ -78,19 +78,20 @@ class TestsOfLines:
         """Return the tests that run the mutant's line.
 
         For a line outside of functions, return the tests that run any line of its file. Tests in
-        the module's own test file come first, then the fastest tests. The list ends when their
-        total time reaches ``MOST_SECONDS``.
+        the module's own test file come first, then those of its package, then the fastest tests.
+        The list ends when their total time reaches ``MOST_SECONDS``.
         """
         of_line = self._of_line.get(file, {})
         if mutant.statement is None:
             found = set[str]().union(*of_line.values())
         else:
             found = of_line.get(mutant.line, set()) | of_line.get(mutant.statement, set())
-        names = {Path(file).stem, Path(file).parent.name.removeprefix("splitlib_")}
+        names = (Path(file).stem, Path(file).parent.name.removeprefix("splitlib_"))
 
-        def rank(test: str) -> tuple[bool, float]:
+        def rank(test: str) -> tuple[bool, bool, float]:
             words = set(re.split(r"\W|test_", test.partition("::")[0]))
-            return not names & words, self.seconds[test]
+            module, package = (name not in words for name in names)
+            return module, package, self.seconds[test]
 
         ranked = sorted(found, key=rank)
         taken = itertools.accumulate(map(self.seconds.__getitem__, ranked))

@@ -75,6 +75,7 @@ def test_what_is_right_prunes():
         ({"a": statistics(value=[True])}, "1 values of a.has_value for 3 files"),
         ({"a": statistics(kind=pa.int32())}, "a.lower has type int32, not int64"),
         ({"a": statistics("abc", "abc", pa.string())}, "a.lower has type string, not int64"),
+        ({"a": statistics(kind=pa.timestamp("us"))}, "a.lower has type timestamp.us., not int64"),
         ({"a": statistics(flag=pa.int8())}, "a.has_null has type int8, not bool"),
         ({"no": statistics()}, "statistics of 'no'"),
         ({"a": statistics((1, 2, 3), (1, 1, 3))}, "lower bound of a is above its upper bound in 1"),

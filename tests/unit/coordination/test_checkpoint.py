@@ -294,9 +294,9 @@ class Year:
 
 
 def test_the_order_is_kept_across_kinds_of_partitions():
-    year = pa.record_batch({"k": pa.array([7], pa.int32()), "year": [2024]})
+    year = pa.record_batch({"K": pa.array([7], pa.int32()), "year": [2024]})
     plain = pa.record_batch({"k": pa.array([1, 2, 3], pa.int32())})
-    fields = (PartitionField("k", "k"), PartitionField("year", "ts", cast(Transform, Year())))
+    fields = (PartitionField("K", "k"), PartitionField("year", "ts", cast(Transform, Year())))
     splits = []
     for i, name in enumerate("abcd"):
         values = {"k": 7, "year": 2024} if i % 2 else {"k": 3 - i // 2}
@@ -306,7 +306,7 @@ def test_the_order_is_kept_across_kinds_of_partitions():
     again = round_trip(splits, KEYS).splits
     assert [one.split for one in again] == [one.split for one in splits]
     # A checkpoint keeps values of partition columns for pruning, but not results of transforms.
-    assert again[1].origin.partitions.fields == (PartitionField("k", "k"),)
+    assert again[1].origin.partitions.fields == (PartitionField("K", "k"),)
 
 
 def test_filters_of_all_kinds_come_along():

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from splitlib import DynamicFilteringData, InvalidFilter, SplitlibError
+from splitlib import ConfigError, DynamicFilteringData, InvalidFilter, SplitlibError
 from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
@@ -265,6 +265,12 @@ def test_the_same_attempt_may_register_again_and_keeps_its_splits():
         assert ask(coordinator) == NoMoreSplits()
         coordinator.acknowledge([split], "r")
         assert coordinator.finished
+
+
+@pytest.mark.parametrize("wrong", [None, "t", MemoryConnector()])
+def test_only_an_enumerator_can_be_coordinated(wrong):
+    with pytest.raises(ConfigError, match=f"a {type(wrong).__name__}, not a DynamicFileEnum"):
+        DynamicFileSplitEnumerator(wrong)
 
 
 def test_large_files_are_split_as_by_the_enumerator():

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from splitlib.hive.file_types import (
+    INFER_NTZ,
     INT96_AS_TIMESTAMP,
     TIME_TYPE,
     orc_columns,
@@ -61,10 +62,22 @@ def test_settings():
     time = pa.table({"c": pa.array([1], pa.time64("us"))})
     assert spark_type(columns(time, {TIME_TYPE: "true"}).field("c")) == "time(6)"
     assert spark_type(columns(time).field("c")) == "time in microseconds"
+    local = pa.table({"c": pa.array([1], pa.timestamp("us"))})
+    assert columns(local).field("c").type == pa.timestamp("us")
+    assert columns(local, {INFER_NTZ: "false"}).field("c").type == INSTANT
     instants = pa.table({"c": pa.array([1], INSTANT)})
+    assert columns(instants).field("c").type == INSTANT
     old = {"use_deprecated_int96_timestamps": True}
     assert columns(instants, **old).field("c").type == INSTANT
     assert spark_type(columns(instants, {INT96_AS_TIMESTAMP: "false"}, **old).field("c")) == "int96"
+
+
+def test_settings_have_the_names_of_spark():
+    assert [INFER_NTZ, INT96_AS_TIMESTAMP, TIME_TYPE] == [
+        "spark.sql.parquet.inferTimestampNTZ.enabled",
+        "spark.sql.parquet.int96AsTimestamp",
+        "spark.sql.timeType.enabled",
+    ]
 
 
 def test_variants_are_found_wherever_they_are():
@@ -92,6 +105,9 @@ def test_declared_types_that_spark_lacks():
     declared = pa.schema([("a", pa.uint64()), ("b", pa.list_view(pa.string_view()))])
     expected = pa.schema([("a", pa.decimal128(20, 0)), ("b", pa.list_(pa.string()))])
     assert readable_columns(declared) == expected
+    small, unknown = pa.bool8(), pa.opaque(pa.int64(), "x", "y")
+    assert readable_columns(pa.schema([("c", small)])) == pa.schema([("c", pa.int8())])
+    assert readable_columns(pa.schema([("c", unknown)])) == pa.schema([("c", unknown)])
 
 
 def test_types_of_orc():

@@ -241,3 +241,9 @@ def test_new_columns_that_keys_do_not_pass(operator: str, arguments: Any, name: 
     ((path, reason),) = blocked_joins(root, COLUMNS, ())
     assert path == (0, 0)
     assert f"keys are not applied below {name}" in str(reason)
+
+
+def test_a_new_column_of_other_columns_is_no_key() -> None:
+    child = plan("Expand", SCAN, output=[attribute(5)], projections=[[attribute(1)]])
+    root = parsed(join("Inner", child, OTHER, condition=equal(attribute(5), attribute(10))))
+    assert not list(blocked_joins(root, COLUMNS, ()))

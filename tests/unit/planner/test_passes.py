@@ -58,12 +58,9 @@ def test_keys_come_from_another_site_if_all_are_partition_values(
     )
     site = ScanSite(join_filter.leaf, filters=(join_filter,))
     (found,) = worth_collecting({(): site}, Costs(lambda _: 10, limit=1), {()}).values()
-    assert bool(found.from_sites) == comes_from_site
-    assert tuple(map(str, found.reasons)) == (
-        ()
-        if comes_from_site
-        else ("the dimension reads 10 B, more than planner_dimension_bytes (1 B).",)
-    )
+    too_large = "the dimension reads 10 B, more than planner_dimension_bytes (1 B)"
+    assert [f.why_not_collected for f in found.from_sites] == [too_large] * comes_from_site
+    assert tuple(map(str, found.reasons)) == (() if comes_from_site else (f"{too_large}.",))
     assert not found.filters
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import splitlib
-from splitlib.remote.calls import Call, Limit, Pace, working_on
+from splitlib.remote.calls import Call, Limit, Pace, current_call, working_on
 from splitlib.remote.retry import retrying
 
 
@@ -69,6 +69,28 @@ def test_a_source_that_throttles_is_asked_again_as_long_as_it_answers_others(mon
     with working_on(Call(60, Pace(4))), pytest.raises(splitlib.SourceUnavailable, match="slow"):
         retrying(call, impatient)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("is_throttled", [True, False])
+def test_a_throttled_call_lowers_the_limit_of_its_source(is_throttled):
+    pace, error = Pace(4), throttled()
+    error.is_throttled = is_throttled
+    with pytest.raises(splitlib.SourceUnavailable), pace.turn(threading.Event(), 0):
+        raise error
+    assert pace._limit.calls == (2 if is_throttled else 4)
+    assert pace.succeeded_at == float("-inf")
+
+
+def test_a_call_without_a_deadline_of_its_own_gets_one():
+    def seconds() -> float:
+        current = current_call()
+        assert current is not None
+        return current.remaining_seconds()
+
+    config = splitlib.SplitConfig(call_deadline_seconds=7)
+    assert 0 < retrying(seconds, config) <= 7
+    with working_on(Call(60)):
+        assert 7 < retrying(seconds, config) <= 60
 
 
 def test_a_call_in_a_call_needs_no_second_turn():

@@ -17,6 +17,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig, Table
+from splitlib_delta.actions import absolute
 from splitlib_delta.versions import Log
 from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
@@ -127,6 +128,21 @@ def test_types_that_cannot_be_read_by_field_id_are_refused(
     commit(root, [protocol("deletionVectors"), metadata([field("c", kind, **properties)])])
     with pytest.raises(splitlib.UnsupportedTable, match="Column c of type"):
         opened(root)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_varchar_can_be_read_by_field_id(root: Path, inside: bool) -> None:
+    column = field("c", "string", __CHAR_VARCHAR_TYPE_STRING="varchar(5)")
+    kind: Any = {"type": "struct", "fields": [column]} if inside else "varchar(5)"
+    commit(root, [protocol("deletionVectors"), metadata([field("s", kind), column])])
+    opened(root).close()
+
+
+@pytest.mark.parametrize("bucket", ["s3://bucket", "s3://bucket/t/"])
+def test_paths_from_the_root_of_a_bucket(bucket: str) -> None:
+    paths = pa.array(["/a", "b%20c", "s3://other/d"])
+    below = f"{bucket.rstrip('/')}/b c"
+    assert absolute(paths, bucket).to_pylist() == ["s3://bucket/a", below, "s3://other/d"]
 
 
 def test_the_schema_for_spark_has_no_properties_of_delta(root: Path) -> None:

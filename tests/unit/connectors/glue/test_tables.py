@@ -75,8 +75,9 @@ def test_rows_that_lake_formation_filters(server):
         asked = server.requests[-1][1]
         assert asked["CatalogId"] == server.catalog
         assert asked["SupportedPermissionTypes"] == ["COLUMN_PERMISSION", "CELL_FILTER_PERMISSION"]
-    server.filters["t"] = whole | {"RowFilter": " true "}
-    load(server).close()
+    for everything in (" true ", "", None):
+        server.filters["t"] = whole | {"RowFilter": everything}
+        load(server).close()
     cells = [{"ColumnName": "v", "RowFilterExpression": "v > 1"}]
     for restriction in ({"RowFilter": "v > 1"}, {"CellFilters": cells}):
         server.filters["t"] = whole | restriction
