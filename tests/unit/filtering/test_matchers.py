@@ -247,6 +247,17 @@ def test_instants_are_compared_whatever_their_zones(zone, make):
     assert predicate.match(values).to_pylist() == [True, False]
 
 
+@pytest.mark.parametrize(("zone", "is_exact"), [("UTC", True), ("Z", True), ("Asia/Tokyo", False)])
+def test_instants_are_local_times_in_utc_only(zone, is_exact):
+    """In other zones, two instants may have the same local time, so no partition is dropped."""
+    keys = pa.array([dt.datetime(2024, 1, 1, 5, tzinfo=UTC)], pa.timestamp("us", zone))
+    data = splitlib.DynamicFilteringData.from_arrow(pa.table({"k": keys}))
+    predicate = Predicate(pa.schema([("k", pa.timestamp("us"))]), [data])
+    values = [dt.datetime(2024, 1, 1, hour) for hour in (5, 14, 15)]
+    found = predicate.match(pa.record_batch({"k": pa.array(values, pa.timestamp("us"))}))
+    assert found.to_pylist() == ([True, False, False] if is_exact else [True] * 3)
+
+
 @pytest.mark.parametrize("unit", ["us", "ms"])
 def test_bounds_of_another_type_drop_no_file(unit):
     """Bounds in milliseconds may have been cut off, so they are not compared."""

@@ -69,6 +69,19 @@ def opened(server, name="d.t", **options):
     return closing(HiveConnector.open(name, {"uri": server.uri, **options}))
 
 
+@pytest.mark.parametrize("text", [True, False])
+def test_columns_that_must_not_be_null(metastore, server, tmp_path, text):
+    """Hive's reader, which reads text, ignores NOT NULL."""
+    column = {"name": "v", "type": "integer", "nullable": False, "metadata": {}}
+    schema = json.dumps({"type": "struct", "fields": [column]})
+    table = add_table(metastore, tmp_path, parameters={"spark.sql.sources.schema": schema})
+    if text:
+        table.sd = descriptor(str(tmp_path), TEXT)
+    with opened(server) as connector:
+        (found,) = json.loads(connector.describe().spark_schema)["fields"]
+    assert found["nullable"] is text
+
+
 def test_partitions_are_named_in_one_call(metastore, server, by_two):
     with opened(server) as connector:
         (batch,) = connector.list_partitions(ALL)
@@ -163,7 +176,8 @@ SPARK = {
 def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "f").write_bytes(b"12345")
-    table = add_table(metastore, tmp_path, parameters=SPARK)
+    # Spark keeps the location of a table in the option "path".
+    table = add_table(metastore, tmp_path / "elsewhere", parameters=SPARK)
     table.sd.serdeInfo.parameters = {"recursiveFileLookup": "TRUE", "path": str(tmp_path)}
     with opened(server) as connector:
         (batch,) = connector.list_partitions(ALL)
