@@ -9,6 +9,7 @@ PySpark is optional.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from splitlib import coordination, errors
@@ -89,12 +90,19 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *errors.__all__, *coordination.__all__})
+
+
 def __getattr__(name: str) -> Any:
     for module in (errors, coordination):
         if name in module.__all__:
             return getattr(module, name)
     if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With these arguments, Python suggests the most similar name of the module.
+        module = sys.modules[__name__]
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=module)
     try:
         return getattr(importlib.import_module(_LATE[name]), name)
     except ModuleNotFoundError as error:

@@ -346,10 +346,10 @@ def given_pairs(on: Any) -> dict[str, str]:
         InvalidFilter: if ``on`` is empty or has another type.
     """
     if isinstance(on, str):
-        return {on: on}
+        on = [on]
     if isinstance(on, Mapping):
         items = list(on.items())
-    elif isinstance(on, Iterable) and not isinstance(on, bytes) and not _is_of_spark(on):
+    elif isinstance(on, Iterable) and not isinstance(on, bytes) and not is_of_spark(on):
         items = [(item, item) if isinstance(item, str) else item for item in on]
     else:
         items = [on]
@@ -358,7 +358,7 @@ def given_pairs(on: Any) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for item in items:
         match item:
-            case (str() as name, str() as column) if name not in pairs:
+            case (str() as name, str() as column) if name and column and name not in pairs:
                 pairs[name] = column
             case _:
                 raise InvalidFilter(
@@ -370,10 +370,14 @@ def given_pairs(on: Any) -> dict[str, str]:
 
 
 def _shown(item: Any) -> str:
-    return f"a {type(item).__name__}" if _is_of_spark(item) else repr(item)
+    return f"a {type(item).__name__}" if is_of_spark(item) else repr(item)
 
 
-def _is_of_spark(value: Any) -> bool:
+def is_of_spark(value: object) -> bool:
+    """Return whether a value is an object of PySpark, such as a ``Column``, which looks iterable.
+
+    PySpark is not imported for this.
+    """
     return type(value).__module__.startswith("pyspark.")
 
 

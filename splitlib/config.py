@@ -28,6 +28,12 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SIZE = re.compile(r"(-?\d{1,30})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHOWN = 100
+# How to write the text of a setting, by the setting's type.
+_FORMS = {
+    bool: "write true or false.",
+    int: "write a whole number, such as 1000, or 64m for 64 MiB.",
+    float: "write a number without a unit, such as 0.5.",
+}
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
@@ -201,7 +207,7 @@ def _advice() -> re.Pattern[str]:
     """Return a pattern for advice on a setting in a hint or report, in each form that texts use."""
     names = "|".join(_names())
     return re.compile(
-        rf"(?<![\w-])(?P<use>[Ss]et )(?P<set>{names}) to '?(?P<to>\w+)'?"
+        rf"(?<![\w-])(?P<use>[Ss]et )(?P<set>{names})\b(?: to '?(?P<to>\w+)'?)?"
         rf"|(?<=[Rr]aise )(?P<raise>{names})\b"
         rf"|(?<![\w.(-])(?P<argument>{names})='(?P<value>\w+)'"
     )
@@ -286,22 +292,39 @@ def _refuse_unknown(
     arguments: Iterable[str], spark_conf: Iterable[str], environ: Iterable[str]
 ) -> None:
     names = _names()
+    # For each source: its keys, the names of the settings, and how an option of a catalog is named.
     sources = (
-        (arguments, "", names, "\0"),
+        (arguments, "", names, None),
         (
             spark_conf,
             SPARK_PREFIX,
             [SPARK_PREFIX + option_name(n) for n in names],
-            SPARK_CATALOG_PREFIX,
+            f"{SPARK_CATALOG_PREFIX}NAME.OPTION",
         ),
-        (environ, ENV_PREFIX, [ENV_PREFIX + n.upper() for n in names], ENV_CATALOG_PREFIX),
+        (
+            environ,
+            ENV_PREFIX,
+            [ENV_CATALOGS_FILE, *(ENV_PREFIX + n.upper() for n in names)],
+            f"{ENV_CATALOG_PREFIX}NAME__OPTION",
+        ),
     )
-    for given, prefix, known, other in sources:
+    for given, prefix, known, of_catalog in sources:
         for key in given:
-            elsewhere = key.startswith(other) or key == ENV_CATALOGS_FILE
-            if key.startswith(prefix) and not elsewhere and key not in known:
-                hint = did_you_mean(key, known, otherwise="available:")
-                raise ConfigError(f"Unknown setting {key!r}.", hint=hint)
+            if key in known or not key.startswith(prefix) or _is_of_catalog(key, of_catalog):
+                continue
+            hint = did_you_mean(key, known, otherwise="available:")
+            if of_catalog is not None and "catalog" in key.lower():
+                hint = f"an option of a catalog is written {of_catalog}."
+            raise ConfigError(f"Unknown setting {key!r}.", hint=hint)
+
+
+def _is_of_catalog(key: str, form: str | None) -> bool:
+    """Return whether a key names a catalog and one of its options, as in ``form``."""
+    if form is None:
+        return False
+    prefix, _, rest = form.partition("NAME")
+    name, _, option = key.removeprefix(prefix).partition(rest.removesuffix("OPTION"))
+    return key.startswith(prefix) and bool(name and option)
 
 
 def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) -> None:
@@ -361,7 +384,10 @@ def _from_text(source: str, text: str, declared: Any) -> Any:
         return None
     elif size := _SIZE.fullmatch(text):
         return int(size[1]) << _UNITS[size[2].lower()]
-    raise ConfigError(f"{source} must be {_names_of(accepted)}, not {_shortened(text)!r}.")
+    raise ConfigError(
+        f"{source} must be {_names_of(accepted)}, not {_shortened(text)!r}.",
+        hint=_FORMS[accepted[0]],
+    )
 
 
 def _names_of(kinds: Iterable[Any]) -> str:
@@ -374,6 +400,12 @@ def _shortened(text: str) -> str:
 
 def _names() -> list[str]:
     return [spec.name for spec in fields(SplitConfig)]
+
+
+def setting_named(key: str) -> str | None:
+    """Return the name of the setting that a key means in any spelling, or None if there is none."""
+    plain = key.replace("_", "").replace("-", "").lower()
+    return next((name for name in _names() if name.replace("_", "") == plain), None)
 
 
 def option_name(name: str) -> str:

@@ -70,6 +70,7 @@ _ACTIVE_SESSION = "splitlib.spark.session:active_session"
 _CONF_OF_SESSION = "splitlib.spark.session:settings_of"
 _STORAGE_OF_SESSION = "splitlib.spark.session:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
+_RESERVED = frozenset({"name", "connector", "spark", "spark_conf", "config", "session_settings"})
 _registered: dict[str, type[Connector]] = {}
 # Errors about the caller's arguments. Their message is enough, so their tracebacks are shortened.
 _OF_ARGUMENTS = (
@@ -180,6 +181,8 @@ def connector_class(name: str) -> type[Connector]:
     target = _BUILT_IN.get(name) or {e.name: e.value for e in _entry_points()}.get(name)
     if target is None:
         hint = did_you_mean(name, connector_names(), otherwise="available:")
+        if name.lower() in ("parquet", "orc", "json", "csv", "text"):
+            hint = f"pass connector={_DIRECTORIES!r}, format={name.lower()!r}."
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     try:
         found: type[Connector] = _imported(target)
@@ -239,7 +242,7 @@ def load_table(
         SplitlibError: see :mod:`splitlib.errors`.
     """
     spark_conf: Mapping[str, str] = {}
-    if spark is not None and not hasattr(spark, "createDataFrame"):
+    if isinstance(spark, type) or (spark is not None and not hasattr(spark, "createDataFrame")):
         raise ConfigError(f"spark is a {type(spark).__name__}, not a Spark session.")
     if spark is None and connector == SESSION:
         connector_class(connector)  # Without PySpark, the error names the package to install.
@@ -342,6 +345,16 @@ def _name_of_table(name: Any) -> str:
     if isinstance(name, str | os.PathLike):
         return os.fsdecode(name)
     raise ConfigError(f"The name of a table is a text or a path, not a {type(name).__name__}.")
+
+
+def refuse_reserved(options: Iterable[str], hint: str | None = None) -> None:
+    """Reject connector options with the name of an argument of :func:`open_table`.
+
+    Raises:
+        ConfigError: if there is such an option.
+    """
+    if names := _RESERVED.intersection(options):
+        raise ConfigError(f"{min(names)!r} is not a connector option.", hint=hint)
 
 
 def _refuse_text(options: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+from splitlib.config import setting_named
 from splitlib.errors import (
     AccessDenied,
     ConfigError,
@@ -200,12 +201,12 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
         ConfigError: naming the unknown options.
     """
     if unknown := set(given).difference(known):
-        raise ConfigError(
-            f"Unknown option {', '.join(sorted(unknown))}.",
-            hint=did_you_mean(
-                min(unknown), sorted(known), otherwise="the options of this connector are"
-            ),
+        hint = did_you_mean(
+            min(unknown), sorted(known), otherwise="the options of this connector are"
         )
+        if setting := setting_named(min(unknown)):
+            hint = f"it is a setting of SplitConfig: set {setting}."
+        raise ConfigError(f"Unknown option {', '.join(sorted(unknown))}.", hint=hint)
 
 
 def deleted_positions(vector: bytes, expected: int | None = None) -> pa.Int64Array:

@@ -60,7 +60,9 @@ def planner_bugs() -> Iterator[list[str]]:
 
     class Bugs(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(self.format(record))
+            # A mistake in the settings is no bug.
+            if not record.getMessage().startswith("The query is left to Spark: "):
+                found.append(self.format(record))
 
     handler = Bugs(logging.WARNING)
     logger = logging.getLogger("splitlib.spark.planner")

@@ -9,7 +9,13 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNotFound
+from splitlib.errors import (
+    ConfigError,
+    MissingPartition,
+    SourceError,
+    TableNotFound,
+    did_you_mean,
+)
 from splitlib.hive.partition_values import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
@@ -98,10 +104,15 @@ class FilesConnector(Connector):
         try:
             layout = Layout(storage, root, names)
         except MissingPartition as error:
-            raise TableNotFound(f"There is no directory {name!r}.") from error
+            hint = (
+                "name the directory; path_glob= selects its files."
+                if set("*?[") & set(name)
+                else None
+            )
+            raise TableNotFound(f"There is no directory {name!r}.", hint=hint) from error
         keys = declared_schema(options.get("partition_schema"))
         data = declared_schema(options.get("schema"))
-        form = options.get("format", "parquet")
+        form = _format(options)
         inferred = keys is None
         first = layout.first_file() if keys is None or data is None else None
         if keys is None:
@@ -217,9 +228,7 @@ def _check(options: Mapping[str, Any]) -> None:
         ConfigError: if there is such an option; the message names it.
     """
     check_options(options, _OPTIONS)
-    form = options.get("format", "parquet")
-    if form not in _FORMATS:
-        raise ConfigError(f"Unknown format {form!r}.", hint=f"one of {', '.join(_FORMATS)}.")
+    _format(options)
     selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
     for option in options.get("read_options") or {}:
         if option.lower() in selecting:
@@ -228,6 +237,22 @@ def _check(options: Mapping[str, Any]) -> None:
                 f"Read option {option!r} would change the list of files.",
                 hint=None if instead is None else f"pass {instead}=.",
             )
+
+
+def _format(options: Mapping[str, Any]) -> str:
+    """Return the format of the files, in small letters.
+
+    Raises:
+        ConfigError: for an unknown format.
+    """
+    given = options.get("format", "parquet")
+    form = given.lower() if isinstance(given, str) else given
+    if form not in _FORMATS:
+        hint = did_you_mean(str(given), _FORMATS, otherwise="one of")
+        if form in ("delta", "iceberg"):
+            hint = f"pass connector={form!r}."
+        raise ConfigError(f"Unknown format {given!r}.", hint=hint)
+    return str(form)
 
 
 def _storage(options: Mapping[str, Any]) -> Storage:

@@ -102,13 +102,19 @@ def declared_schema(given: Any) -> pa.Schema | None:
         The schema, or None if the option is not set.
 
     Raises:
-        ConfigError: if the value is neither a schema nor a string.
+        ConfigError: if the value is neither a schema nor a string of names and types.
         UnsupportedTable: for a type that Spark cannot read.
     """
     if given is None or isinstance(given, pa.Schema):
         return None if given is None else readable_columns(given)
     if isinstance(given, str) and given.strip():
-        return parse_schema(given)
+        try:
+            return parse_schema(given)
+        except UnsupportedTable as error:
+            raise ConfigError(
+                f"{given!r} is not a schema: {error.message}",
+                hint="write names and types as in SQL, such as 'k int, d date'.",
+            ) from error
     if isinstance(given, str):
         raise ConfigError("A schema is empty.", hint="write columns such as 'k int, d date'.")
     raise ConfigError(
@@ -175,7 +181,8 @@ def schema_of_file(
     if path is None:
         raise TableNotFound(
             "The directory has no data file to read the columns from.",
-            hint="pass the directory of the table, not the path of a file.",
+            hint="pass the directory of the table, not the path of a file. If it has no files yet, "
+            "or path_glob matches none, pass schema=.",
         )
     fs, local = storage.filesystem(path)
     with fs.open(local, "rb") as file:

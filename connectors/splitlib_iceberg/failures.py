@@ -162,7 +162,10 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
         case InvalidModel() | json.JSONDecodeError() | UnicodeDecodeError() | ValidationError():
             return _bad_metadata(error)
         case NoSuchPropertyException() | ValueError() | TypeError():
-            return ConfigError(f"The catalog cannot be opened with these options: {text}")
+            return ConfigError(
+                f"The catalog cannot be opened with these options: {text}",
+                hint="pass type= and uri=, or as catalog= the name of one in ~/.pyiceberg.yaml.",
+            )
     if isinstance(error, (*_DENYING, PermissionError)) or _DENIED.search(text):
         return AccessDenied(f"The catalog denies access: {text}")
     if isinstance(error, FileNotFoundError):

@@ -2,7 +2,7 @@
 
 ``app`` parses and runs a command, rewrites hints, and sets up shell completion. ``plan``,
 ``tables`` and ``setup`` define the commands. ``arguments`` defines the options that commands
-share, parses filters from text and files, shows progress and writes JSON.
+share, shows progress and writes JSON. ``filters`` parses filters from text and files.
 """
 
 from splitlib.cli.app import main

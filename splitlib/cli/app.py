@@ -22,7 +22,7 @@ _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
 _OPTION: Final = re.compile(
     r"(?<![\w.\-])(as_of|catalog|catalog_id|format|partition_projection|partition_schema|path_glob"
     r"|percent_escapes|read_options|ref|region|schema|snapshot_id|storage_options|token|unfiltered"
-    r"|uri)=(\S*)"
+    r"|type|uri)=(\S*)"
 )
 _CONNECTOR: Final = re.compile(r"(?<![\w.\-])connector=(?:'(\w+)'|\.\.\.)")
 
@@ -127,6 +127,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.hint:
             error.hint = as_typed(error.hint)
         print(f"error: {error}", file=sys.stderr)
+        return _FAILED
+    except UnicodeEncodeError as error:  # for example, Windows redirects output in cp1252
+        _drop_output()
+        wrong = error.object[error.start : error.end]
+        print(
+            f"error: The output cannot show {wrong!r} in {sys.stdout.encoding}. "
+            "Hint: set the environment variable PYTHONIOENCODING=utf-8.",
+            file=sys.stderr,
+        )
         return _FAILED
     except BrokenPipeError:
         _drop_output()

@@ -1,31 +1,23 @@
-"""Options that several commands share, parsers for filters, and helpers for output."""
+"""Options that several commands share, and helpers for output."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import math
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from splitlib.checks import column_named
+from splitlib.cli.filters import STDIN, keys_of, parse_filter, parse_range
 from splitlib.config import SplitConfig, respelled
 from splitlib.diagnosis.session import spark_session
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.errors import ConfigError, InvalidFilter
-from splitlib.filtering.collector import DynamicFilteringDataCollector
+from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.partition_values import NULL_PARTITION, parse
-from splitlib.registry import SESSION, is_path, named_catalogs, open_table
+from splitlib.registry import SESSION, is_path, named_catalogs, open_table, refuse_reserved
 from splitlib.rows.table import ReadableTable
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
@@ -68,215 +60,8 @@ def settings_typed(text: str) -> str:
     return respelled(text, lambda name, value: f"--set {name}={value or 'VALUE'}")
 
 
-# Matches at each position where `..` starts. In `...`, there are two such positions.
-_DOTS = r"(?=\.\.)"
-# One end of a range: text that is quoted as in CSV, or that does not start with a quote.
-_END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
-STDIN: Final = "-"
-_MOST_BYTES: Final = 1 << 30
-"""Maximum size of a file with join keys, in bytes."""
-_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
-
-
-def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1,2,3`` to a filter that allows only these values of the key.
-
-    Raises:
-        ConfigError: if ``text`` does not have this form.
-        InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
-    """
-    name, values = _split(text, "--filter", "key=1,2,3")
-    field = schema.field(column_named(name, schema.names))
-    try:
-        texts = next(csv.reader([values], skipinitialspace=True, strict=True))
-    except csv.Error as error:
-        raise ConfigError(f"--filter {text!r} is not quoted as in CSV: {error}.") from error
-    return DynamicFilteringData.from_arrow(pa.table({field.name: typed(texts, field)}))
-
-
-def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1..9``, ``key=1..`` or ``key=..9`` to a filter that allows a range of values.
-
-    A range includes both ends. An end that contains ``..`` must be quoted: ``key="a..b".."c"``.
-
-    Raises:
-        ConfigError: if ``text`` does not have this form.
-        InvalidFilter: for an unknown column, an invalid value, or a type without an order.
-    """
-    name, ends = _split(text, "--range", "key=1..9")
-    bounds = _bounds(ends, text)
-    field = schema.field(column_named(name, schema.names))
-    lower, upper = (None if end is None else typed([end], field)[0].as_py() for end in bounds)
-    return DynamicFilteringData.from_range({field.name: (lower, upper)})
-
-
-def _bounds(ends: str, text: str) -> list[str | None]:
-    """Split a range's text into its lower and upper end. None means an open end."""
-    divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
-    found = [pair for pair in divided if all(map(_END.fullmatch, pair))]
-    if not found:
-        raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
-    if len(found) > 1:
-        raise ConfigError(
-            f"--range {text!r} can be split in several ways.",
-            hint='quote an end that contains dots, as in key="a..b"..c.',
-        )
-    return [_end(end) for end in found[0]]
-
-
-def _end(text: str) -> str | None:
-    if text.startswith('"'):
-        return text[1:-1].replace('""', '"')
-    return text or None
-
-
-def _split(text: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, values = text.partition("=")
-    if not (name and equals and values):
-        raise ConfigError(f"{option} {text!r} is not of the form {form}.")
-    return name, values
-
-
-def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
-    """Parse texts to a column's type. None and ``__HIVE_DEFAULT_PARTITION__`` become null.
-
-    Raises:
-        InvalidFilter: if a text is invalid for the column's type.
-    """
-    values = [None if text == NULL_PARTITION else text for text in texts]
-    typed = parse(pa.array(values, pa.string()), field)
-    if typed.undecided is not None:
-        wrong = texts[pc.index(typed.undecided, True).as_py()]
-        raise InvalidFilter(f"{wrong!r} is not a valid {field.type}, the type of {field.name!r}.")
-    return typed.values
-
-
-def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilteringData:
-    """Read join keys from a file, or from standard input if ``source`` is ``-``, as a filter.
-
-    The format is detected by the first bytes: Parquet, Arrow (file or stream), the bytes of
-    :meth:`splitlib.DynamicFilteringData.to_bytes`, JSON with one object per line, or CSV with a
-    header. The columns must be named like columns of the table. Each row is one key.
-
-    Args:
-        source: Path of the file, or ``-``.
-        schema: Columns of the table.
-        config: Settings that limit the size of the filter.
-
-    Raises:
-        ConfigError: if the input cannot be read, is too large, or has no column names.
-        InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
-    """
-    data = _read(source)
-    name = "standard input" if source == STDIN else source
-    if not data.strip():
-        raise ConfigError(
-            f"{name} is empty.", hint="write the names of the columns in the first line."
-        )
-    try:
-        if data.startswith(_ARROW_STREAM) and data[-8:-4].startswith(b"SLF"):
-            return DynamicFilteringData.from_bytes(data)
-        table = _table(data, schema, name)
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error, json.JSONDecodeError) as error:
-        message = f"The keys in {name} cannot be read: {str(error).partition(chr(10))[0]}"
-        raise ConfigError(
-            message, hint="keys are CSV with a header, JSON lines, Parquet or Arrow."
-        ) from error
-    limits = (config.filter_threshold_bytes, config.filter_max_values, config.filter_on_exceed)
-    collector = DynamicFilteringDataCollector(table.schema, *limits, null_safe=True)
-    collector.add(table)
-    return collector.finish()
-
-
-def _read(source: str) -> bytes:
-    try:
-        if source == STDIN:
-            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with open(source, "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{source!r} cannot be read: {error.strerror or error}.") from error
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(
-            f"The keys in {source} have more than {_MOST_BYTES:,} bytes.",
-            hint="write each key once, and only the columns that are compared.",
-        )
-    return data
-
-
-def _table(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
-    if data.startswith(_PARQUET):
-        from pyarrow import parquet  # Imported here because few commands read keys.
-
-        return _renamed(parquet.read_table(pa.BufferReader(data)), schema)
-    if data.startswith(_ARROW_FILE):
-        return _renamed(pa.ipc.open_file(data).read_all(), schema)
-    if data.startswith(_ARROW_STREAM):
-        return _renamed(pa.ipc.open_stream(data).read_all(), schema)
-    text = data.decode("utf-8-sig")
-    names, rows = _of_json(text) if text.lstrip().startswith("{") else _of_csv(text, name)
-    fields = _named(names, schema)
-    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-    return pa.table({f.name: typed(column, f) for f, column in zip(fields, columns, strict=True)})
-
-
-def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the keys with the column names of ``schema``. Text is parsed to the columns' types."""
-    found = {}
-    fields = _named(table.column_names, schema)
-    for field, column in zip(fields, table.columns, strict=True):
-        if pa.types.is_dictionary(column.type):
-            # Polars writes dictionaries of string views, which Arrow cannot decode.
-            column = pa.array(column.to_pylist(), column.type.value_type)  # noqa: PLW2901
-        if any(is_kind(column.type) for is_kind in _TEXTS) and not pa.types.is_string(field.type):
-            column = typed(column.to_pylist(), field)  # noqa: PLW2901
-        found[field.name] = column
-    return pa.table(found)
-
-
-def _named(names: Sequence[str], schema: pa.Schema) -> list[pa.Field]:
-    fields = [schema.field(column_named(name, schema.names)) for name in names]
-    found = [field.name for field in fields]
-    if twice := [name for name in found if found.count(name) > 1]:
-        raise ConfigError(f"The keys have several columns for {twice[0]!r}.")
-    return fields
-
-
-def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
-    reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
-    header, *rows = [row for row in reader if row]
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise ConfigError(
-                f"Row {number} of {name} has {len(row)} values, not {len(header)}.",
-                hint=f"quote a value with a comma; {NULL_PARTITION} is null.",
-            )
-    return header, rows
-
-
-def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
-    # Numbers remain text, because a float does not have all digits of a decimal. Only a line feed
-    # ends a line: JSON strings may contain the other characters at which str.splitlines() splits.
-    lines = [line for line in text.split("\n") if line.strip()]
-    objects = [json.loads(line, parse_int=str, parse_float=str) for line in lines]
-    for one in objects:
-        if not isinstance(one, Mapping):
-            raise InvalidFilter(
-                f"A key is a {type(one).__name__}, not an object.", hint='write {"column": value}.'
-            )
-    names = list(dict.fromkeys(name for one in objects for name in one))
-    return names, [[_json_text(one.get(name)) for name in names] for one in objects]
-
-
-def _json_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
-
-
 # Connector options that are mappings. Users write an entry as storage_options.key=value.
 _NESTED = ("storage_options", "read_options")
-_NO_OPTIONS = ("name", "connector", "spark", "config")
 
 
 def output_options() -> argparse.ArgumentParser:
@@ -355,12 +140,11 @@ def nested(given: Mapping[str, str]) -> dict[str, Any]:
         ConfigError: if a name is not a connector option, or occurs twice.
     """
     options: dict[str, Any] = {}
+    refuse_reserved(given)
     for name, value in given.items():
         outer, _, inner = name.partition(".")
         if outer in _NESTED and inner:
             options.setdefault(outer, {})[inner] = value
-        elif name in _NO_OPTIONS:
-            raise ConfigError(f"{name!r} is not a connector option.")
         else:
             options[name] = value
     if storage := options.get("storage_options"):
@@ -399,7 +183,7 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> Iterator[Readable
     arguments name another connector. The connector ``session`` starts a Spark session.
     """
     connector, options = catalog_of(args)
-    if connector is None and is_directory(args.table):
+    if connector is None and (is_directory(args.table) or _is_of_no_catalog(args.table)):
         connector = "files"
     with ExitStack() as stack:
         if connector == SESSION:
@@ -418,6 +202,11 @@ def is_directory(name: str) -> bool:
         return True
     catalog = name.partition(".")[0]
     return catalog not in named_catalogs({}) and os.path.isdir(name)
+
+
+def _is_of_no_catalog(name: str) -> bool:
+    """Return whether a name has no dot, unlike that of a table, and is no catalog."""
+    return bool(name.strip()) and "." not in name and name not in named_catalogs({})
 
 
 def filters_of(

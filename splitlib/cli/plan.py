@@ -76,6 +76,10 @@ def write_parquet(splits: Iterable[FileSplit]) -> None:
     Raises:
         ConfigError: if standard output is a terminal.
     """
+    if sys.stdout is None:
+        raise ConfigError(
+            "Standard output is closed.", hint="write --format paths, or redirect it."
+        )
     if sys.stdout.isatty():
         raise ConfigError(
             "Parquet is not written to a terminal.", hint="redirect the output: > plan.parquet"

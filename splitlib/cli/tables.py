@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from splitlib.cli.arguments import (
     session_of,
     table_of,
 )
+from splitlib.cli.filters import STDIN, open_stdin
 from splitlib.cli.plan import options
 from splitlib.config import SplitConfig
 from splitlib.diagnosis.session import spark_session
@@ -313,7 +313,8 @@ def _queries(files: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each query in the SQL files."""
     for file in files:
         try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            data = open_stdin().buffer.read() if file == STDIN else Path(file).read_bytes()
+            text = data.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise ConfigError(f"{file} cannot be read: {reason}.") from error

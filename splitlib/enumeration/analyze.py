@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.checks import column_named
+from splitlib.checks import column_named, is_of_spark
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import ReadFooters, learn, learnable_columns
@@ -152,9 +153,11 @@ def _wanted(table: Table, columns: Iterable[str] | None, config: SplitConfig) ->
         raise UnsupportedTable(f"There are no statistics to read: {why}.", hint=hint, **context)
     if columns is None:
         return possible
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
-        columns = [columns]
-    names = dict.fromkeys(column_named(name, table.schema.names) for name in columns)
+    is_one = isinstance(columns, str) or not isinstance(columns, Iterable) or is_of_spark(columns)
+    given: Iterable[Any] = [columns] if is_one else columns
+    names = dict.fromkeys(column_named(name, table.schema.names) for name in given)
+    if not names:
+        raise InvalidFilter("No column is named.", hint="omit columns to analyze all of them.")
     for name in names:
         if name not in possible.names:
             raise UnsupportedTable(

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from splitlib.arrow.ipc import Unreadable
+from splitlib.arrow.tables import table_of
 from splitlib.arrow.values import in_zone, normal_floats
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.domains import (
@@ -77,24 +78,21 @@ class DynamicFilteringData:
         self.passed_limit = (passed_limit or _UNKNOWN_LIMIT) if exceeds_threshold else ""
 
     @classmethod
-    def from_arrow(
-        cls, data: pa.Table | pa.RecordBatch, fields: Sequence[str] | None = None
-    ) -> DynamicFilteringData:
+    def from_arrow(cls, data: Any, fields: Sequence[str] | None = None) -> DynamicFilteringData:
         """Make a filter from the distinct rows of ``data``.
 
         Null matches partitions whose value is null. For a join by ``=``, drop nulls first.
 
         Args:
-            data: Rows of keys.
+            data: Rows of keys: an Arrow table or batch, or a table of pandas or Polars.
             fields: Columns to use. By default, these are all columns.
 
         Raises:
             InvalidFilter: if a field is missing or ambiguous in ``data``, or there are no fields.
         """
-        if isinstance(fields, str):
+        if isinstance(fields, str) or not isinstance(fields, Iterable | None):
             raise InvalidFilter(
-                f"fields={fields!r} is a string, not a list of names.",
-                hint=f"pass fields=[{fields!r}].",
+                f"fields={fields!r} is not a list of names.", hint=f"pass fields=['{fields}']."
             )
         table = rows_of(data)
         names = list(table.column_names if fields is None else fields)
@@ -102,7 +100,7 @@ class DynamicFilteringData:
             raise InvalidFilter(f"The data has several columns named {', '.join(repeated)}.")
         if missing := [name for name in names if name not in table.column_names]:
             raise InvalidFilter(
-                f"The data has no column {', '.join(missing)}.",
+                f"The data has no column {', '.join(map(str, missing))}.",
                 hint=f"its columns are {', '.join(table.column_names)}.",
             )
         rows = distinct(plain_rows(table.select(names)))
@@ -127,16 +125,18 @@ class DynamicFilteringData:
         return cls.from_arrow(table)
 
     @classmethod
-    def of(cls, given: DynamicFilteringData | Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Return ``given`` if it is filtering data, or convert values with :meth:`from_values`.
+    def of(cls, given: Any) -> DynamicFilteringData:
+        """Return filtering data unchanged, or make it from a dict of values or a table of keys.
 
         Raises:
-            InvalidFilter: for any other argument, and in the cases of :meth:`from_values`.
+            InvalidFilter: for any other argument, or as from_values and from_arrow.
         """
         if isinstance(given, DynamicFilteringData):
             return given
         if isinstance(given, Mapping):
             return cls.from_values(given)
+        if (rows := table_of(given)) is not None:
+            return cls.from_arrow(rows)
         raise InvalidFilter(
             f"A {type(given).__name__} is not filtering data.",
             hint="pass {'field': [value, …]}, or the result of DynamicFilteringData.from_arrow.",
@@ -226,6 +226,7 @@ class DynamicFilteringData:
 
     def renamed(self, names: Mapping[str, str]) -> DynamicFilteringData:
         """Return a copy with renamed fields. Fields missing in ``names`` keep their name."""
+        _refuse_unnamed(names, "{'field': 'new name'}")
         new = {name: names.get(name, name) for name in self.fields}
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
         return self._with(schema, [domain.renamed(new) for domain in self.domains])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.tables import table_of
 from splitlib.arrow.values import (
     have_same_ordinals,
     is_instant,
@@ -93,18 +94,22 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Table, list[str]]:
     return pa.table(columns, names=numbers), numbers
 
 
-def rows_of(data: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Return a batch as a table, and a table unchanged.
+def rows_of(data: Any) -> pa.Table:
+    """Convert rows to an Arrow table.
+
+    Args:
+        data: An Arrow table or batch, or a table of pandas, Polars or others that export Arrow.
 
     Raises:
         InvalidFilter: for any other argument.
     """
-    if not isinstance(data, pa.RecordBatch | pa.Table):
+    table = table_of(data)
+    if table is None:
         raise InvalidFilter(
             f"A {type(data).__name__} is not an Arrow table.",
             hint="pass pa.table(…), or call from_values({'field': [value, …]}).",
         )
-    return pa.table(data) if isinstance(data, pa.RecordBatch) else data
+    return table
 
 
 def plain_rows(rows: pa.Table) -> pa.Table:

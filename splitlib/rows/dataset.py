@@ -20,7 +20,7 @@ from splitlib.arrow.values import try_cast
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.splitting import SelectedFiles, SplitsOfFile
-from splitlib.errors import ConnectorNotInstalled, UnsupportedTable
+from splitlib.errors import ConfigError, ConnectorNotInstalled, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import parse, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
@@ -98,6 +98,11 @@ def relation(
             "to_duckdb needs DuckDB.", hint="pip install 'splitlib[duckdb]'"
         ) from error
     used = duckdb.connect() if connection is None else connection
+    if not hasattr(used, "from_arrow"):
+        raise ConfigError(
+            f"connection is a {type(used).__name__}, not a DuckDB connection.",
+            hint="pass connection=duckdb.connect(…).",
+        )
     return used.from_arrow(_ForDuckDB(dataset)).limit(_ALL_ROWS)
 
 

@@ -19,6 +19,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
+from splitlib.arrow.tables import table_of
 from splitlib.arrow.values import try_cast
 from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
@@ -61,9 +62,9 @@ def given_dataframe(value: Any) -> DataFrame:
     """
     if isinstance(value, DataFrame):
         return value
-    if hasattr(value, "filtered_by"):
+    if hasattr(type(value), "filtered_by"):  # a Column has attributes of all names
         hint = "call .load() on the reader first."
-    elif hasattr(value, "__arrow_c_stream__"):
+    elif hasattr(type(value), "__arrow_c_stream__"):
         hint = "convert it with spark.createDataFrame(…)."
     else:
         hint = "pass a DataFrame, such as spark.table('db.t')."
@@ -87,7 +88,7 @@ def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
     elif hasattr(value, "filtered_by"):
         hint = "call .load() on the reader first, or pass "
     else:
-        table = _arrow_table(value)
+        table = table_of(value)
         if table is not None:
             return table
         hint = "name the column, as in {'day': […]}; keys are "
@@ -98,24 +99,6 @@ def _columns_of(data: DynamicFilteringData) -> Iterable[tuple[str, pa.ChunkedArr
     (domain,) = data.domains
     assert isinstance(domain, ValueDomain)
     return zip(domain.rows.column_names, domain.rows.columns, strict=True)
-
-
-def _arrow_table(value: Any) -> pa.Table | None:
-    """Convert an object to an Arrow table. Return None if it cannot export Arrow data."""
-    try:
-        if hasattr(value, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
-            return pa.table(value)
-        if hasattr(value, "to_arrow"):
-            return pa.table(value.to_arrow())
-        # In pandas before 2.2, DataFrames have no __arrow_c_stream__.
-        if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):
-            return pa.Table.from_pandas(value, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidFilter(
-            f"A {type(value).__name__} cannot be converted to a table of keys: {error}",
-            hint=f"keys are {_KEYS}",
-        ) from error
-    return None
 
 
 def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
@@ -230,9 +213,15 @@ def freeze(df: DataFrame) -> DataFrame:
     fails; it never returns different rows.
 
     Raises:
+        InvalidFilter: if ``df`` is a stream.
         LocationNotAllowed: if ``df`` reads outside of ``allowed_locations``.
     """
     df = given_dataframe(df)
+    if df.isStreaming:
+        raise InvalidFilter(
+            "A stream cannot be computed once.",
+            hint="freeze the rows of one micro-batch, in the function of foreachBatch.",
+        )
     refuse_query(df, allowed_by(df.sparkSession))
     return kept_rows(df)
 

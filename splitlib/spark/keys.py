@@ -255,7 +255,9 @@ def collect_keys(
     if reason is not None:
         raise NonDeterministicDimension(
             f"The dimension may have different rows when it is joined: {reason}.",
-            hint="use dimension = splitlib.freeze(dimension), which computes it once; filter by "
+            hint="join with the rows of one micro-batch, in the function of foreachBatch."
+            if dimension.isStreaming
+            else "use dimension = splitlib.freeze(dimension), which computes it once; filter by "
             "and join with the result.",
         )
     # The columns get numbered names, because their own names may have dots or differ only in case.

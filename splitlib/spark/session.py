@@ -23,7 +23,7 @@ from splitlib.spark.jvm.active_session import (
     temporary_names,
 )
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import analyzed_plan
+from splitlib.spark.jvm.gateway import analyzed_plan, is_stopped
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.storage import CLOUDS, OptionsByProtocol
@@ -75,8 +75,11 @@ def refuse_other_than_session(spark: object, call: str) -> None:
     Raises:
         ConfigError: for any other object.
     """
-    if not hasattr(spark, "createDataFrame"):  # the two kinds of sessions share no base class
-        raise ConfigError(f"Expected a Spark session, not a {type(spark).__name__}.", hint=call)
+    # The two kinds of sessions share no base class.
+    if isinstance(spark, type) or not hasattr(spark, "createDataFrame"):
+        kind = "the class" if isinstance(spark, type) else "a"
+        name = spark.__name__ if isinstance(spark, type) else type(spark).__name__
+        raise ConfigError(f"Expected a Spark session, not {kind} {name}.", hint=call)
 
 
 def refuse_other_than_query(spark: object, query: object) -> None:
@@ -94,7 +97,17 @@ def refuse_other_than_query(spark: object, query: object) -> None:
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """Return all ``spark.splitlib.*`` settings of the session."""
+    """Return all ``spark.splitlib.*`` settings of the session.
+
+    Raises:
+        ConfigError: if the session is stopped. Spark would plan some queries in it, and fail later.
+    """
+    if isinstance(spark, SparkSession) and is_stopped(spark):
+        raise ConfigError(
+            "The Spark session is stopped.",
+            hint="start a session with SparkSession.builder.getOrCreate(), and create the "
+            "DataFrames again in it.",
+        )
     if internals_unavailable(spark) is not None:
         return {k: v for k, v in compat.all_settings(spark).items() if k.startswith(SPARK_PREFIX)}
     names = [name for name in setting_names(spark) if name.startswith(SPARK_PREFIX)]

@@ -15,7 +15,13 @@ from typing import Any
 import fsspec
 from fsspec.registry import known_implementations
 
-from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
+from splitlib.errors import (
+    ConfigError,
+    ConnectorNotInstalled,
+    MissingPartition,
+    SourceError,
+    SourceUnavailable,
+)
 from splitlib.storage.clients import in_forks_of_this
 from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.locations import Location, local_path, located
@@ -88,6 +94,7 @@ class Filesystems:
         """Return the filesystem for a location, and the location's path in this filesystem.
 
         Raises:
+            ConfigError: if an option of the filesystem is missing or unknown.
             ConnectorNotInstalled: if the package for the protocol is missing.
             CorruptMetadata: for an empty path, which fsspec would read as the working directory.
         """
@@ -110,6 +117,11 @@ class Filesystems:
                     self._made[key] = fsspec.filesystem(place.protocol, **options)
                     limit_adlfs(self._made[key])
                 return self._made[key], place.path
+        except TypeError as error:  # from the arguments of the filesystem's class
+            raise ConfigError(
+                f"The options of the filesystem for {place.protocol}:// are wrong: {error}",
+                hint="pass the arguments of fsspec's class as storage_options.",
+            ) from error
         except (ImportError, ValueError, OSError) as error:
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise

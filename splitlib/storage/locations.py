@@ -78,8 +78,8 @@ def located(location: str) -> Location:
     """Parse a location from a catalog, such as ``s3n://bucket/table``.
 
     Raises:
-        CorruptMetadata: for a null character, or for an empty path, which fsspec would read as the
-            working directory.
+        CorruptMetadata: for a null character, for an empty path, which fsspec would read as the
+            working directory, or for an object store without ``//``.
     """
     path = local_path(location or "")
     if not path:
@@ -95,6 +95,10 @@ def located(location: str) -> Location:
     known = _OBJECT_STORES.get(scheme[1].lower())
     if known is None:
         return Location(scheme[1], path)
+    if not path.startswith("//", len(scheme[0])):
+        raise CorruptMetadata(
+            f"{location!r} names no bucket.", hint=f"write {scheme[0]}//bucket/directory."
+        )
     return Location(known[0], known[0] + path[len(scheme[1]) :])
 
 

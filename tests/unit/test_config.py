@@ -118,6 +118,21 @@ def test_locations_may_be_a_list():
     assert SplitConfig(allowed_locations=()).allowed_locations == ()
 
 
+@pytest.mark.parametrize(
+    ("source", "key", "form"),
+    [
+        ("spark_conf", "spark.splitlib.catalog.lake", "spark.splitlib.catalog.NAME.OPTION"),
+        ("spark_conf", "spark.splitlib.catalogs.lake.uri", "spark.splitlib.catalog.NAME.OPTION"),
+        ("environ", "SPLITLIB_CATALOG__LAKE", "SPLITLIB_CATALOG__NAME__OPTION"),
+        ("environ", "SPLITLIB_CATALOG_LAKE_URI", "SPLITLIB_CATALOG__NAME__OPTION"),
+    ],
+)
+def test_misspelled_options_of_catalogs(source, key, form):
+    given = {"environ": {}, source: {key: "hive"}}
+    with pytest.raises(ConfigError, match=f"{key}.*an option of a catalog is written {form}"):
+        SplitConfig.resolve(**given)
+
+
 def test_named_catalogs_are_no_settings():
     SplitConfig.resolve(
         environ={"SPLITLIB_CATALOG__LAKE__URI": "x", "OTHER": "y"},

@@ -29,6 +29,7 @@ from splitlib import (
 from splitlib.enumeration.analyze import analyze_table
 
 SCHEMA = pa.schema([("day", pa.int32())])
+KEYS = pa.table({"day": [1]})
 ANY: Any = None
 
 
@@ -65,6 +66,11 @@ def test_a_path_is_a_name(root: Path) -> None:
         ("/data", "files", {"storage_options": {5: "x"}}, "storage_options has a name that is not"),
         ("/data", "files", {"read_options": {5: "x"}}, "read_options has a name that is not a tex"),
         ("/data", "files", {"formt": "orc"}, "did you mean 'format'?"),
+        ("/data", "files", {"format": "delta"}, "pass connector='delta'."),
+        ("/data", "files", {"format": "parqet"}, "did you mean 'parquet'?"),
+        ("/data", "files", {"max_partitions": 1}, "a setting of SplitConfig: set max_partitions."),
+        ("/data", "files", {"maxPartitions": 1}, "a setting of SplitConfig: set max_partitions."),
+        ("dbfs:/data", "files", {}, "The options of the filesystem for dbfs:// are wrong"),
         ("a.b", "hive", {"uri": None}, "No address of a metastore is given"),
         ("a.b", "hive", {"uri": ["thrift://h"]}, "uri is a list, not a text"),
         ("a.b", "glue", {"region": 5}, "region is a int, not a text"),
@@ -84,6 +90,8 @@ def test_tables(name: Any, connector: Any, options: dict[str, Any], message: str
     [
         ({"partition_schema": (part for part in "ab")}, "not a generator"),
         ({"partition_schema": ""}, "A schema is empty"),
+        ({"partition_schema": "kind strin"}, "'kind strin' is not a schema"),
+        ({"path_glob": "*.orc"}, "or path_glob matches none, pass schema=."),
         ({"schema": {"x": "int"}}, "not a dict"),
         ({"format": "orc"}, "pass format='parquet'"),
     ],
@@ -94,6 +102,44 @@ def test_options_of_directories(root: Path, options: dict[str, Any], message: st
     assert message in str(raised.value)
 
 
+def test_the_format_in_capitals(root: Path) -> None:
+    assert load_table(root, "files", format="PARQUET").schema.names == ["x", "kind"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/nowhere/*", "path_glob= selects its files"),
+        ("/nowhere/kind=[ab]", "path_glob= selects its files"),
+        ("s3:/bucket/data", "names no bucket.*write s3://bucket/directory"),
+    ],
+)
+def test_locations(name: str, message: str) -> None:
+    with pytest.raises(SplitlibError, match=message):
+        load_table(name, "files")
+
+
+def test_a_connection_of_duckdb(root: Path) -> None:
+    pytest.importorskip("duckdb")
+    wrong: Any = ":memory:"
+    with pytest.raises(ConfigError, match="connection is a str, not a DuckDB connection"):
+        load_table(root, "files").to_duckdb(connection=wrong)
+
+
+def test_a_table_of_keys_is_a_filter(root: Path) -> None:
+    keys = pa.table({"kind": ["ü"]})
+    table = load_table(root, "files")
+    for rows in (keys, keys.to_batches()[0], keys.to_reader()):
+        assert splitlib.paths(table, rows) == [f"{root}/kind=ü/0.parquet"]
+
+
+def test_names_of_the_package() -> None:
+    assert {"read", "sql", "ConfigError"} <= set(dir(splitlib))
+    with pytest.raises(AttributeError, match="no attribute 'raed'") as raised:
+        _ = splitlib.raed
+    assert (raised.value.name, raised.value.obj) == ("raed", splitlib)
+
+
 def test_a_file_is_no_table(root: Path) -> None:
     with pytest.raises(splitlib.TableNotFound, match="pass the directory of the table"):
         load_table(root / "kind=a" / "0.parquet", "files")
@@ -102,6 +148,11 @@ def test_a_file_is_no_table(root: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (
+            lambda: load_table("/data", "CSV"),
+            splitlib.ConnectorNotFound,
+            "pass connector='files', format='csv'",
+        ),
         (lambda: DynamicFileEnumerator(ANY), ConfigError, "table is a NoneType, not an open table"),
         (lambda: splitlib.paths(ANY), ConfigError, r"splitlib\.load_table\("),
         (lambda: DynamicFileSplitEnumerator(ANY), ConfigError, "a NoneType, not a DynamicFileEn"),
@@ -112,6 +163,13 @@ def test_a_file_is_no_table(root: Path) -> None:
         ),
         (lambda: DynamicFilteringData.from_values({5: [1]}), InvalidFilter, "is a text, not 5"),  # type: ignore[dict-item]
         (lambda: DynamicFilteringData.from_arrow(ANY), InvalidFilter, "not an Arrow table"),
+        (lambda: DynamicFilteringData.from_arrow(KEYS, 5), InvalidFilter, "5 is not a list of n"),  # type: ignore[arg-type]
+        (lambda: DynamicFilteringData.from_arrow(KEYS, [0]), InvalidFilter, "has no column 0"),  # type: ignore[list-item]
+        (
+            lambda: DynamicFilteringData.from_arrow(KEYS).renamed(["x"]),  # type: ignore[arg-type]
+            InvalidFilter,
+            "A list has no field names",
+        ),
         (lambda: DynamicFilteringData.exceeded(["day"]), InvalidFilter, "not 'day'"),
         (lambda: DynamicFilteringData.exceeded(SCHEMA).contains(ANY), InvalidFilter, "field names"),
         (lambda: DynamicFilteringDataCollector(ANY), InvalidFilter, "not a pyarrow.Schema"),
@@ -163,6 +221,8 @@ def test_columns_to_analyze(root: Path) -> None:
         assert analyze_table(table, "x").columns == ("x",)
         with pytest.raises(InvalidFilter, match="no column 'day'"):
             analyze_table(table, "day")
+        with pytest.raises(InvalidFilter, match="No column is named"):
+            analyze_table(table, [])
         for wrong in (5, [5]):
             with pytest.raises(InvalidFilter, match="name of a column is a text, not 5"):
                 analyze_table(table, wrong)  # type: ignore[arg-type]
@@ -183,6 +243,16 @@ def test_thrift_does_not_print_its_errors() -> None:
         (lambda: splitlib.analyze("db.t", ANY), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
         (lambda: splitlib.audit("SELECT 1", ANY), r"not a str.*splitlib\.audit\(spark, \['SELECT"),  # type: ignore[arg-type]
         (lambda: splitlib.TableReader(ANY).table("db.t").load(), "session, not a NoneType"),
+        (lambda: splitlib.read(Session), "Expected a Spark session, not the class Session"),  # type: ignore[arg-type]
+        (lambda: load_table("a.b", spark=Session), "spark is a type, not a Spark session"),  # type: ignore[arg-type]
+        (
+            lambda: splitlib.read(Session()).table("a.b", config=SplitConfig()),  # type: ignore[arg-type]
+            r"'config' is not a connector option.*\.config\(max_partitions=10\)",
+        ),
+        (
+            lambda: splitlib.analyze(Session(), "a.b", config=SplitConfig()),  # type: ignore[arg-type]
+            r"'config' is not a connector option.*spark\.splitlib\.listingThreads",
+        ),
         (lambda: splitlib.doctor("s3://b"), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
     ],
 )

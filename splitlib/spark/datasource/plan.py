@@ -10,6 +10,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 
@@ -26,7 +27,7 @@ from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.learning import Sample
 from splitlib.enumeration.splitting import SelectedFiles
-from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, nearest
+from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, UnsupportedTable, nearest
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import parse, table_fields
 from splitlib.model import INITIAL_DEFAULT, FileSplit, PartitionBatch
@@ -34,7 +35,7 @@ from splitlib.reading.columns import NATIVE
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split, refuse_unreadable
 from splitlib.redaction import show
-from splitlib.registry import open_table
+from splitlib.registry import SESSION, open_table, refuse_reserved
 from splitlib.spark.conversion import nullable, spark_schema
 from splitlib.storage import AllowedLocations, Storage, nested_options, option_value
 from splitlib.table import Table
@@ -124,6 +125,18 @@ def _option_call(name: str, value: str | None) -> str:
     return f'.option("{key}", …)' if value is None else f'.option("{key}", "{value}")'
 
 
+@contextmanager
+def _hints_as_options() -> Iterator[None]:
+    """Rewrite hints of errors in the ``with`` block, which name Python arguments, as options."""
+    try:
+        yield
+    except SplitlibError as error:
+        if error.hint:
+            hint = _ARGUMENT.sub(lambda found: _option_call(*found.groups()), error.hint)
+            error.hint = respelled(hint, _option_call)
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Parsed data source options. The ``repr`` omits values that may be secret."""
@@ -168,6 +181,12 @@ class ReadOptions:
             elif name not in own and name != "path":
                 _refuse_misspelt(name, known)
                 others[name] = option_value(value)
+        refuse_reserved(others)
+        if options.get("connector") == SESSION:
+            raise ConfigError(
+                'format("splitlib") cannot read the tables of the session.',
+                hint="use splitlib.read(spark).table('db.t').load().",
+            )
         table, path = options.get("table"), options.get("path")
         if not (table or path) or (table and path and table != path):
             raise ConfigError(
@@ -195,7 +214,7 @@ class ReadOptions:
             SplitlibError: in the same cases as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
-        try:
+        with _hints_as_options():
             # No session settings are passed, because a Python data source cannot read them.
             table = open_table(
                 self.table,
@@ -204,11 +223,6 @@ class ReadOptions:
                 session_settings={},
                 **{**self.others, **given},
             )
-        except ConfigError as error:
-            if error.hint:  # the hint names Python arguments, so convert them to options
-                hint = _ARGUMENT.sub(lambda found: _option_call(*found.groups()), error.hint)
-                error.hint = respelled(hint, _option_call)
-            raise
         try:
             return self._in_zone(table)
         except BaseException:
@@ -372,7 +386,7 @@ class SplitPlanner(ABC):
             SplitlibError: in the same cases as :func:`splitlib.load_table` and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        with self._options.open() as table:
+        with _hints_as_options(), self._options.open() as table:
             if wanted_schema(table, self._options.columns) != self._schema:
                 raise ConfigError(
                     "The DataFrame's schema differs from the table's columns.", hint=LOAD_AGAIN

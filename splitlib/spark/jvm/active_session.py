@@ -219,7 +219,8 @@ def _has_internals(spark: object) -> TypeGuard[SparkSession]:
 def _session_of(value: object) -> object:
     if isinstance(value, SparkSession):
         return value
-    return getattr(value, "sparkSession", None) or getattr(value, "spark", None)
+    found = getattr(value, "sparkSession", None)  # a Column, which has no truth value, has any name
+    return getattr(value, "spark", None) if found is None else found
 
 
 class _Definition(NamedTuple):

@@ -19,7 +19,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import ENV_PREFIX, SplitConfig
-from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.errors import (
+    ConfigError,
+    LocationNotAllowed,
+    MissingPartition,
+    SplitlibError,
+    TooManyPartitions,
+)
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
 from splitlib.report import Count, Report
@@ -125,7 +131,9 @@ def left_to_spark(error: Exception) -> Report:
     """Log a planning error, and return the report on a query that Spark runs unchanged."""
     shown = readable(error)
     advice = _OF_SPARK
-    if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
+    if isinstance(error, ConfigError):  # for example, a misspelled setting of the session
+        _log.warning("The query is left to Spark: %s", error)
+    elif isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("Spark runs the query unchanged, because planning failed.", exc_info=error)
     else:  # a bug in splitlib must not make the query fail
         advice = _BUG

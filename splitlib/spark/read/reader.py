@@ -25,7 +25,7 @@ from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, did_you_m
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact
-from splitlib.registry import SESSION, open_table
+from splitlib.registry import SESSION, open_table, refuse_reserved
 from splitlib.remote.calls import BoundedCalls
 from splitlib.report import FilterUse, respelled_report
 from splitlib.spark.allowed_scans import refuse_condition, refuse_query
@@ -116,6 +116,7 @@ class TableReader:
                 f"Expected the name of a table, not a {type(name).__name__}.",
                 hint="read(spark).table('db.t')",
             )
+        refuse_reserved(options, "pass settings to .config(…), such as .config(max_partitions=10).")
         return replace(self, _name=name, _connector=connector, _options=options)
 
     def config(self, **settings: Any) -> TableReader:
@@ -379,6 +380,7 @@ def analyze(
         SplitlibError: see :mod:`splitlib.errors`.
     """
     refuse_other_than_session(spark, "splitlib.analyze(spark, 'db.t')")
+    refuse_reserved(options, "set settings in the session, such as spark.splitlib.listingThreads.")
     settings = settings_of(spark)
     config = SplitConfig.resolve(spark_conf=settings)
     with open_table(

@@ -98,7 +98,7 @@ def test_exit_codes(
 def test_standard_input_and_json(
     queries: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 3"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfSELECT 3")))
     assert main(["audit", "-", "--json"]) == 0
     assert queries["-"] == "SELECT 3"
     assert json.loads(capsys.readouterr().out) == seen_audit[0].to_dict()

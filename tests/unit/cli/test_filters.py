@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib import ConfigError, InvalidFilter
-from splitlib.cli.arguments import parse_filter, parse_range
+from splitlib.cli.filters import parse_filter, parse_range
 
 SCHEMA = pa.schema(
     [("i", pa.int32()), ("s", pa.string()), ("d", pa.date32()), ("n", pa.decimal128(7, 2))]

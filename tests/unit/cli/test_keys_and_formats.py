@@ -39,6 +39,7 @@ FORMS = {
     "csv": b'DAY,kind\n1,a\n2,"a/c"\n',
     "csv with a byte order mark": b"\xef\xbb\xbfday, kind\r\n\r\n1, a\r\n2, a/c\r\n",
     "json": b'{"day": 1, "kind": "a"}\n\n{"kind": "a/c", "day": 2}\n',
+    "json list": b'[{"day": 1, "kind": "a"},\n {"kind": "a/c", "day": 2}]\n',
     "parquet": to_parquet(),
     "arrow file": to_ipc(pa.ipc.new_file),
     "arrow stream": to_ipc(pa.ipc.new_stream),

@@ -53,5 +53,7 @@ def test_a_range_is_a_pair(ends):
 
 
 def test_fields_are_a_list():
-    with pytest.raises(InvalidFilter, match=r"'ab' is a string.*Hint: pass fields=\['ab'\]"):
+    with pytest.raises(
+        InvalidFilter, match=r"'ab' is not a list of names.*Hint: pass fields=\['ab'\]"
+    ):
         DynamicFilteringData.from_arrow(pa.table({"a": [1], "b": [2], "ab": [3]}), fields="ab")

@@ -60,6 +60,12 @@ def test_missing_values_of_pandas_are_nulls() -> None:
     assert keys["k"].null_count == 1
 
 
+def test_row_labels_of_pandas_are_no_keys() -> None:
+    frame = pd.DataFrame({"k": [1, 2]})
+    assert given_keys(frame[frame.k > 1]) == pa.table({"k": [2]})
+    assert given_keys(frame.set_index("k")) == pa.table({"k": [1, 2]})
+
+
 def test_a_filter_is_taken_as_it_is() -> None:
     data = DynamicFilteringData.from_arrow(KEYS)
     assert given_keys(data) is data
@@ -99,7 +105,7 @@ def test_pairs(on, pairs) -> None:
 
 
 @pytest.mark.parametrize(
-    "on", [[], {}, 7, b"ab", [1], [("a",)], [("a", "b"), ("a", "c")], {"a": 1}]
+    "on", [[], {}, 7, b"ab", [1], [("a",)], [("a", "b"), ("a", "c")], {"a": 1}, "", {"": "a"}]
 )
 def test_what_does_not_pair(on) -> None:
     with pytest.raises(InvalidFilter, match="on="):

@@ -4,16 +4,56 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
 from splitlib import ConfigError, InvalidFilter
 from splitlib.spark.conversion import spark_schema
+from splitlib.spark.keys import collect_keys
+from splitlib.spark.planner.optimize import left_to_spark
 from splitlib.spark.sql import warn_without_effect
+
+
+class Nameless:
+    """An object with an attribute of every name and without a truth value, as Spark's Column."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Nameless()
+
+    def __bool__(self) -> bool:
+        raise ValueError
+
+
+class Stream(DataFrame):
+    """A streaming DataFrame."""
+
+    isStreaming: Any = True  # noqa: N815 - Spark's name
+    sparkSession: Any = None  # noqa: N815 - Spark's name
+    spark = None
+
+    def __new__(cls) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self) -> None:
+        pass
+
+
+class Stopped(SparkSession):
+    """A session whose context has no connection to the JVM."""
+
+    sparkContext: Any = SimpleNamespace()  # noqa: N815 - Spark's name
+
+    def __new__(cls) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self) -> None:
+        pass
 
 
 class Session:
@@ -70,6 +110,36 @@ def test_a_path_without_a_connector(name: str) -> None:
         splitlib.load_table(name)
 
 
+@pytest.mark.parametrize("function", ["optimize", "explain", "replan", "freeze"])
+def test_a_column_is_no_dataframe(function: str) -> None:
+    with pytest.raises(InvalidFilter, match=r"not a Nameless.*such as spark\.table"):
+        getattr(splitlib, function)(Nameless())
+
+
+def test_streams_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream: Any = Stream()
+    with pytest.raises(InvalidFilter, match=r"A stream cannot be computed once.*foreachBatch"):
+        splitlib.freeze(stream)
+    monkeypatch.setattr("splitlib.spark.keys.key_columns", lambda *_: {})
+    with pytest.raises(splitlib.NonDeterministicDimension, match=r"is a stream.*foreachBatch"):
+        collect_keys(stream, {"k": "k"}, None, splitlib.SplitConfig())
+
+
+def test_a_stopped_session() -> None:
+    session: Any = Stopped()
+    with pytest.raises(ConfigError, match=r"session is stopped.*SparkSession\.builder"):
+        splitlib.analyze(session, "db.t")
+    with pytest.raises(ConfigError, match="session is stopped"):
+        splitlib.load_table("db.t", spark=session)
+
+
+def test_a_misspelled_setting_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    report = left_to_spark(ConfigError("Unknown setting 'x'.", hint="did you mean 'y'?"))
+    assert "Unknown setting 'x'." in report.reasons[0]
+    (record,) = caplog.records
+    assert "left to Spark: Unknown setting 'x'. Hint: did you mean 'y'?" in record.getMessage()
+
+
 def test_options_as_a_text(root: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage_options is a str.*\{'option': value\}") as e:
         splitlib.load_table(str(root), connector="files", storage_options="flamingo9")
@@ -94,6 +164,29 @@ def test_a_path_without_a_connector_in_the_data_source(root: Path) -> None:
     options = read_options({"path": str(root)})
     with pytest.raises(ConfigError, match=r'pass \.option\("connector", "files"\) to read'):
         options.open()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": "x"}, "'config' is not a connector option"),
+        ({"name": "x"}, "'name' is not a connector option"),
+        ({"connector": "session"}, r"cannot read the tables of the session.*splitlib\.read\(spark"),
+    ],
+)
+def test_options_of_the_data_source(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_options({"table": "db.t", **options})
+
+
+def test_a_passed_limit_in_the_data_source(root: Path) -> None:
+    options = read_options({"path": str(root), "connector": "files", "maxPartitions": "1"})
+    with options.open() as table:
+        from splitlib.spark.datasource.source import BatchReader
+
+        schema = spark_schema(table.metadata)
+    with pytest.raises(splitlib.TooManyPartitions, match=r'raise \.option\("maxPartitions", …\)'):
+        BatchReader(options, schema)
 
 
 def stream_of(root: Path) -> Any:

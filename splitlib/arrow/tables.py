@@ -1,0 +1,48 @@
+"""Convert tables of other libraries to Arrow tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pyarrow as pa
+
+from splitlib.errors import InvalidFilter
+
+# Matches the name of a column that pandas adds for row labels without a name, as after a filter.
+_ROW_LABELS: Final = re.compile(r"__index_level_\d+__")
+
+
+def table_of(value: Any) -> pa.Table | None:
+    """Convert an object to an Arrow table, without unnamed row labels of pandas.
+
+    Args:
+        value: Any object.
+
+    Returns:
+        The table, or None if the object cannot export Arrow data.
+
+    Raises:
+        InvalidFilter: if the conversion fails.
+    """
+    if isinstance(value, pa.Table):
+        return value
+    kind = type(value)  # An object such as Spark's Column has attributes of all names.
+    try:
+        if hasattr(kind, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
+            table = pa.table(value)
+        # In pandas before 2.2, DataFrames have no __arrow_c_stream__.
+        elif kind.__module__.startswith("pandas.") and hasattr(kind, "columns"):
+            table = pa.Table.from_pandas(value, preserve_index=False)
+        elif hasattr(kind, "to_arrow"):
+            table = pa.table(value.to_arrow())
+        else:
+            return None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if not hasattr(kind, "columns"):  # It exports one column without a name.
+            return None
+        raise InvalidFilter(
+            f"A {type(value).__name__} cannot be converted to a table of keys: {error}",
+            hint="keys are an Arrow table, or a table of pandas or Polars with named columns.",
+        ) from error
+    return table.select([name for name in table.column_names if not _ROW_LABELS.fullmatch(name)])
