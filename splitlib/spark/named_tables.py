@@ -29,11 +29,12 @@ from splitlib.registry import named_catalogs, open_table
 from splitlib.report import Report
 from splitlib.spark.conversion import quoted, session_time_zone, spark_schema
 from splitlib.spark.file_scan import FileScan
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sql_parser import can_be_parsed, is_statement
+from splitlib.spark.jvm.sql_parser import ParsedCommand, can_be_parsed, is_statement
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.session import settings_of
 from splitlib.table import Table
@@ -156,7 +157,7 @@ class NamedTable:
 
 @contextmanager
 def named_tables(
-    spark: SparkSession, query: str, opened: ExitStack
+    spark: SparkSession, query: str, opened: ExitStack, *, has_parameters: bool = False
 ) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
     """Replace the tables of named catalogs in a query with temporary views.
 
@@ -168,6 +169,7 @@ def named_tables(
         query: Any SQL text.
         opened: Exit stack that receives the opened tables. The caller closes the stack after the
             query is planned.
+        has_parameters: Whether there are values for parameter markers.
 
     Raises:
         SplitlibError: in the same cases as :func:`splitlib.load_table`.
@@ -190,9 +192,12 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
-    # Spark executes a statement immediately, without the planner. So the views that replace its
-    # tables must read whole tables.
-    prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
+    # Spark executes most statements immediately, without the planner. So the views that replace
+    # their tables must read whole tables.
+    prunable = internals_unavailable(spark) is None and (
+        not is_statement(spark, query)
+        or (not has_parameters and _are_planned(spark, query, [piece.parts for piece in named]))
+    )
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
         tables = {}
@@ -200,7 +205,7 @@ def named_tables(
             for parts in sorted({piece.parts[:3] for piece in named}):
                 table = NamedTable.open(spark, ".".join(parts))
                 opened.enter_context(table.table)
-                if prunable and table.table.partition_keys:
+                if prunable and table.table.list_accepted_filter_fields():
                     rows, root = table.placeholder()
                     tables[root] = table
                 else:
@@ -210,6 +215,25 @@ def named_tables(
         finally:
             for view in views.values():
                 spark.catalog.dropGlobalTempView(view)
+
+
+def _are_planned(spark: SparkSession, command: str, named: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether the planner plans all parts of a command that read tables of named catalogs.
+
+    It plans the query of INSERT and CREATE TABLE AS, and the source of MERGE.
+
+    Args:
+        spark: Session of the command.
+        command: SQL text of a statement.
+        named: Parts of the names in the text that begin with the name of a table.
+    """
+    parsed = ParsedCommand.of(Catalyst(spark), command)
+    if parsed is None or parsed.kind == "change" or parsed.replaces_by_condition:
+        return False
+    # Names with more parts are columns. A table that is named elsewhere, such as in a CTE or in a
+    # WHEN clause of a MERGE, makes the first number smaller.
+    planned = sum(name in named for name in parsed.tables_read)
+    return planned == sum(len(parts) == 3 for parts in named)
 
 
 def _view_of(rows: DataFrame, name: str) -> str:

@@ -19,13 +19,7 @@ from weakref import WeakSet
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
-from splitlib.errors import (
-    ConfigError,
-    LocationNotAllowed,
-    MissingPartition,
-    SplitlibError,
-    TooManyPartitions,
-)
+from splitlib.errors import ConfigError, LocationNotAllowed, MissingPartition, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
@@ -99,7 +93,7 @@ def planned_command(
     catalyst = Catalyst(spark)
     try:
         command = ParsedCommand.of(catalyst, text)
-        if command is None or not _config(spark).dynamic_filtering_enabled:
+        if command is None or not (named or _config(spark).dynamic_filtering_enabled):
             return None
         match command.kind:
             case "query":
@@ -107,11 +101,11 @@ def planned_command(
             case "change":
                 return _of_condition(catalyst, command)
             case "merge":
-                return _of_merge(catalyst, command)
+                return _of_merge(catalyst, command, named)
     except (LocationNotAllowed, TooManyPartitions, MissingPartition):
         raise
     except Exception as error:
-        if named and isinstance(error, SplitlibError):
+        if named:  # Spark cannot read the placeholders of these tables
             raise
         return PlannedCommand(None, left_to_spark(error))
 
@@ -131,8 +125,10 @@ def _of_condition(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
     return PlannedCommand(command.with_also(implied).plan, report)
 
 
-def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
-    planned, of_source = _planned(catalyst, command.source, {})
+def _of_merge(
+    catalyst: Catalyst, command: ParsedCommand, named: Mapping[str, NamedTable]
+) -> PlannedCommand:
+    planned, of_source = _planned(catalyst, command.source, named)
     new = command if planned is None else command.with_source(planned)
     implied, of_target = _implied_by_source(catalyst, new)
     if implied is not None:
@@ -292,8 +288,10 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     kwargs = {name: _copied(value) for name, value in kwargs.items()}
     state = SessionState.of(spark, query)
     with ExitStack() as opened:
-        with named_tables(spark, query, opened) as (text, tables):
-            allowed, has_parameters = allowed_by(spark), bool(args or kwargs)
+        has_parameters = bool(args or kwargs)
+        named = named_tables(spark, query, opened, has_parameters=has_parameters)
+        with named as (text, tables):
+            allowed = allowed_by(spark)
             refuse_statement(spark, text, allowed, has_parameters=has_parameters)
             # A command with parameters is not planned, because splitlib would have to bind the
             # parameters in each part of it.

@@ -158,6 +158,17 @@ class ParsedCommand:
         return self.within(self.node.sourceTable())
 
     @property
+    def tables_read(self) -> list[tuple[str, ...]]:
+        """Parts of each table name in the query or in the source of a MERGE, without CTEs."""
+        plans = self.catalyst.plans
+        read = self.node.sourceTable() if self.kind == "merge" else self.node.query()
+        return [
+            tuple(each(leaf.multipartIdentifier()))
+            for leaf in plans.all_leaves(read)
+            if plans.kind(leaf) == "UnresolvedRelation"
+        ]
+
+    @property
     def condition(self) -> CatalystExpression:
         """Condition that selects the rows to change. For MERGE, this is the ``ON`` condition."""
         if self.kind == "merge":

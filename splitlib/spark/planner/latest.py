@@ -242,7 +242,10 @@ class _Search:
         Return None if the values or their order in Spark are uncertain, or if the query may need
         rows with a null.
         """
-        key = self.scan.table.metadata.partition_schema.field(self.column)
+        keys = self.scan.table.metadata.partition_schema
+        if self.column not in keys.names:
+            return None  # a data column with file statistics, in a table of a named catalog
+        key = keys.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order
         kept = self.scan.kept_values(self.site.needed, [self.column])

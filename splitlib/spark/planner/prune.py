@@ -253,11 +253,15 @@ def pruned_in_waves(
         outcome_of: Function that prunes a scan by the keys of its sites, and returns the outcome.
         executor: Executor that collects keys and lists scans in parallel.
     """
+    unsized = _unsized(query, sites)
+    found = executor.map(lambda scan, so_far=sites: outcome_of(scan, so_far), unsized)
+    small = dict(zip(unsized, found, strict=True))
+    sites = {**sites, **_decided_again(query, sites, small, sites)}
     outcomes: dict[Scan, ScanOutcome] = {}
     open_ = {path: one for path, one in sites.items() if one.site.may_have_keys}
     while open_:
         ready = _ready(open_)
-        with_pruned = query.catalyst.plans.replaced(plan, _pinned(sites, outcomes))
+        with_pruned = query.catalyst.plans.replaced(plan, _pinned(sites, {**small, **outcomes}))
         with traced("collect_keys"):
             sites = {**sites, **pruned_by_keys(query, with_pruned, ready, sites, executor)}
         done = {one.scan: None for one in ready.values()}
@@ -267,11 +271,29 @@ def pruned_in_waves(
             break
         found = executor.map(lambda scan, so_far=sites: outcome_of(scan, so_far), done)
         outcomes |= dict(zip(done, found, strict=True))
-        sites = {**sites, **_decided_again(query, sites, outcomes, later)}
+        sites = {**sites, **_decided_again(query, sites, {**small, **outcomes}, later)}
         open_ = {path: sites[path] for path in later if sites[path].site.may_have_keys}
     rest = [scan for scan in query.scans if scan not in outcomes]
     outcomes |= dict(zip(rest, executor.map(lambda s: outcome_of(s, sites), rest), strict=True))
     return sites, [outcomes[scan] for scan in query.scans]
+
+
+def _unsized(query: Query, sites: PrunedSites) -> list[Scan]:
+    """Return the scans of named catalogs' tables to prune first by the query's own conditions.
+
+    Before that, the size of such a table is unknown, and no keys could be collected from it. Only
+    tables whose catalog has the sizes of files are pruned twice, because storage is not listed for
+    them. A partitioned table without a condition is most likely a fact table.
+    """
+    without_keys = {one.scan for one in sites.values() if one.site.reads_too_much}
+    read_all = {one.scan for one in sites.values() if one.site.reads_all}
+    named = [scan for scan in query.scans if isinstance(scan, prunable.NamedScan)]
+    return [
+        scan
+        for scan in named
+        if scan.table.metadata.has_statistics and without_keys - {scan}
+        if scan not in read_all or not scan.table.partition_keys
+    ]
 
 
 def _ready(sites: PrunedSites) -> PrunedSites:

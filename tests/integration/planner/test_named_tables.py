@@ -176,6 +176,38 @@ def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "partitions"),
+    [
+        ("SELECT v FROM lake.default.nt_facts WHERE i < 7", 21),
+        ("SELECT f.v FROM lake.default.nt_facts f JOIN nt_days d ON f.i = d.id WHERE week = 2", 6),
+        ("WITH a AS (SELECT * FROM lake.default.nt_facts) SELECT v FROM a WHERE i < 7", None),
+    ],
+)
+def test_commands_read_matching_partitions(
+    spark: SparkSession, query: str, partitions: int | None
+) -> None:
+    """INSERT and CREATE TABLE AS read the matching partitions; with a CTE, they read all of them.
+
+    They do so even if splitlib is switched off, because Spark cannot read the table.
+    """
+    expected = rows_of(spark.sql(query.replace("lake.", "")))
+    try:
+        for start in ("CREATE TABLE nt_copy USING parquet AS", "INSERT OVERWRITE nt_copy"):
+            found = explained(splitlib.sql(spark, f"{start} {query}"))
+            assert rows_of(spark.table("nt_copy")) == expected
+            assert [scan.partitions.matched for scan in found.scans] == (
+                [partitions] if partitions else []
+            )
+        with changed(spark, {"spark.splitlib.dynamicFilteringEnabled": "false"}):
+            splitlib.sql(spark, f"INSERT OVERWRITE nt_copy {query}")
+        assert rows_of(spark.table("nt_copy")) == expected
+        with pytest.raises(AnalysisException, match="nope"):
+            splitlib.sql(spark, "INSERT INTO nt_copy SELECT nope FROM lake.default.nt_facts")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS nt_copy")
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "TABLE lake.default.nt_strict",

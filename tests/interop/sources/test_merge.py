@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.spark.planner import optimize
 from tests.interop.sources.conftest import FORMATS, created
 
@@ -224,6 +225,40 @@ def test_sources_of_a_merge(spark: SparkSession, format_: str, source: str, merg
     report = splitlib.explain(splitlib.sql(spark, merge.format(t=tables[1], s=source)))
     assert rows_of(spark, tables[1]) == rows_of(spark, tables[0])
     assert "added condition" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("merge", "partitions"),
+    [
+        ("MERGE INTO {t} t USING (SELECT * FROM {s} WHERE day < 3) s", 3),
+        ("MERGE INTO {t} t USING {s} s", 13),
+        ("WITH j AS (SELECT * FROM {s} WHERE day < 3) MERGE INTO {t} t USING j s", 0),
+    ],
+)
+def test_a_source_in_a_named_catalog(
+    spark: SparkSession, format_: str, merge: str, partitions: int
+) -> None:
+    """The source reads the matching partitions; a source in a WITH clause reads all of them."""
+    source = "default.arrived"
+    spark.sql(f"CREATE TABLE {source} USING parquet PARTITIONED BY (day) AS {TARGET} LIMIT 0")
+    tables = [created(spark, format_, TARGET) for _ in range(2)]
+    clauses = (
+        "ON t.day = s.day AND t.k = s.k WHEN MATCHED THEN UPDATE SET note = 'm' "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    try:
+        spark.sql(
+            f"INSERT INTO {source} (v, note, k, day) SELECT v, 'new', k + 1, day FROM {tables[0]}"
+        )
+        spark.sql(f"{merge.format(t=tables[0], s=source)} {clauses}")
+        with changed(spark, {"spark.splitlib.catalog.own.connector": "session"}):
+            text = merge.format(t=tables[1], s=f"own.{source}")
+            report = splitlib.explain(splitlib.sql(spark, f"{text} {clauses}"))
+        assert rows_of(spark, tables[1]) == rows_of(spark, tables[0])
+        of_source = [scan for scan in report.scans if scan.table.endswith("arrived")]
+        assert sum(scan.partitions.matched or 0 for scan in of_source) == partitions
+    finally:
+        spark.sql(f"DROP TABLE {source}")
 
 
 def test_a_merge_that_reads_metadata_of_its_source(spark: SparkSession) -> None:

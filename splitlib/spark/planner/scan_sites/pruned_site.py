@@ -183,6 +183,8 @@ class PrunedSite(Site):
         keys = self.scan.table.metadata.partition_schema
         conditions = [c.condition for c in self.site.conditions if not c.lineage.steps]
         by_value = {self._key_with_values(one) for one in conditions if one.kind == "EqualTo"}
+        if not keys.names:
+            return False
         if keys.names[0] in by_value:
             return True
         bound = {self._key_with_values(one) for one in conditions}
