@@ -43,6 +43,14 @@ class Expressions:
         nil, none = self._scala.nil, self._scala.none
         return self._expression("Alias", expression, name, new_id, nil, none, nil)
 
+    def alias_like(
+        self, expression: CatalystExpression, attribute: CatalystAttribute
+    ) -> CatalystExpression:
+        """Give an expression the name, the id and the metadata of an attribute."""
+        nil, metadata = self._scala.nil, self._scala.some(attribute.metadata())
+        name, own_id = attribute.name(), attribute.exprId()
+        return self._expression("Alias", expression, name, own_id, nil, metadata, nil)
+
     def null_like(self, attribute: CatalystAttribute) -> CatalystExpression:
         """Return a NULL literal of the attribute's type, with the name ``unread``."""
         return self.alias(self._expression("Literal", None, attribute.dataType()), "unread")

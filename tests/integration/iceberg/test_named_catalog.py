@@ -48,6 +48,7 @@ def tables(spark: SparkSession, lake: Lake) -> Iterator[None]:
 
 
 QUERIES = {
+    "the table": ("TABLE {t}", 6),
     "a join": ("SELECT k, n FROM {t} JOIN VALUES (7, 1), (8, 2) AS d(id, n) ON k = id", 1),
     "a condition": ("SELECT k FROM {t} WHERE k > 42", 2),
     "a dimension": (

@@ -148,14 +148,14 @@ class ListedScan(PlannedScan["PrunedSite"]):
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: LogicalPlan) -> LogicalPlan:
-        """Give the columns of ``node`` the names and ids of the leaf's columns.
+        """Give the columns of ``node`` the names, ids and metadata of the leaf's columns.
 
         A scan of a session table is returned unchanged, because it already has them.
         """
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.plans.output, (node, self.leaf)), strict=True)
-        renamed = [self.catalyst.expressions.alias(new, old.name(), old) for new, old in own]
+        renamed = [self.catalyst.expressions.alias_like(new, old) for new, old in own]
         return self.catalyst.plans.projected(node, renamed)
 
 
