@@ -26,6 +26,8 @@ _LOGS = {
     "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
 }
+# Log of the files that a stream of Spark has committed to its output directory.
+_STREAM_LOG = "_spark_metadata"
 
 
 class Layout:
@@ -38,7 +40,8 @@ class Layout:
 
     Raises:
         MissingPartition: if the directory does not exist.
-        UnsupportedTable: if the directory belongs to a table format with its own metadata.
+        UnsupportedTable: if the directory belongs to a table format with its own metadata, or is
+            the output of a Spark stream.
     """
 
     def __init__(self, storage: Storage, root: str, names: DirectoryNames) -> None:
@@ -155,6 +158,14 @@ class Layout:
         return found
 
     def _refuse_table_formats(self) -> None:
+        if _STREAM_LOG in self._top.hidden:
+            # Files of failed tasks are not in the log. Spark does not read them, except from a
+            # subdirectory of the output.
+            raise UnsupportedTable(
+                f"{self._root!r} is the output of a Spark stream: Spark reads only the files that "
+                f"{_STREAM_LOG!r} lists.",
+                hint="read the directory with Spark.",
+            )
         self._refuse_in(self._root, self._top)
         above = self._root
         while "=" in _name(above):  # the root may be a partition's directory

@@ -185,6 +185,13 @@ def test_a_part_of_such_a_table_is_refused(tmp_path, log, inside):
         types_of(tmp_path / inside)
 
 
+def test_the_output_of_a_stream_is_refused(tmp_path):
+    write(tmp_path, "k=1/f", "_spark_metadata/0")
+    with pytest.raises(splitlib.UnsupportedTable, match="output of a Spark stream"):
+        types_of(tmp_path, schema="v bigint", partition_schema="k int")
+    assert types_of(tmp_path / "k=1") == {}  # Spark, too, reads all files of a subdirectory
+
+
 def test_a_part_of_a_plain_table_is_read(tmp_path):
     write(tmp_path, "k=1/m=2/f", "metadata/note", "data/f")
     assert types_of(tmp_path / "k=1") == {"m": "int32"}
