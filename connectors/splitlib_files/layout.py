@@ -15,7 +15,7 @@ from splitlib.errors import (
 )
 from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
-from splitlib.storage import Level, Links, Storage
+from splitlib.storage import STREAM_LOG, Level, Links, Storage
 from splitlib_files.key_types import NULL, STRING, common_type, type_of
 from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
@@ -26,8 +26,6 @@ _LOGS = {
     "_delta_log": ("Delta Lake", "open it with connector='delta'."),
     ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
 }
-# Log of the files that a stream of Spark has committed to its output directory.
-_STREAM_LOG = "_spark_metadata"
 
 
 class Layout:
@@ -158,12 +156,11 @@ class Layout:
         return found
 
     def _refuse_table_formats(self) -> None:
-        if _STREAM_LOG in self._top.hidden:
-            # Files of failed tasks are not in the log. Spark does not read them, except from a
-            # subdirectory of the output.
+        if STREAM_LOG in self._top.hidden:
+            # Only the log tells the files of failed tasks from the others.
             raise UnsupportedTable(
                 f"{self._root!r} is the output of a Spark stream: Spark reads only the files that "
-                f"{_STREAM_LOG!r} lists.",
+                f"{STREAM_LOG!r} lists.",
                 hint="read the directory with Spark.",
             )
         self._refuse_in(self._root, self._top)

@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
-from splitlib.hive.entries import REF, PartitionFiles, readable_metadata
+from splitlib.hive.entries import (
+    REF,
+    PartitionFiles,
+    readable_metadata,
+    refuse_stream_output,
+)
 from splitlib.hive.projection import Projection, is_projected
 from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
@@ -70,6 +75,7 @@ class GlueConnector(Connector):
         self._table = table
         self._storage = Storage(options.get("storage_options"))
         self._metadata = table.metadata
+        refuse_stream_output(self._storage, table.entry, self._metadata)
         parameters = table.entry.storage.parameters
         self._projection: Projection | None = None
         wants_projection = flag({"partition_projection": True, **options}, "partition_projection")

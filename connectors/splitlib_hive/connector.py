@@ -140,6 +140,7 @@ class HiveConnector(Connector):
         self._entry = table_entry(table)
         self._partitions_per_request = partitions_per_request
         self._canonical = _is_canonical(canonical_values, table)
+        entries.refuse_stream_output(storage, self._entry, self._metadata)
         self._files = PartitionFiles(storage, self._metadata.location)
         self.files_per_page = self._files.files_per_page
 

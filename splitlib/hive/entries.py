@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.hive.partition_values import field_of, from_spark_json
 from splitlib.model import FileBatch, ReadFormat, Requests, TableMetadata
-from splitlib.storage import SELECTING_OPTIONS, Storage, local_path, of_rows
+from splitlib.storage import SELECTING_OPTIONS, STREAM_LOG, Storage, local_path, of_rows
 
 # Spark's built-in data sources that can read a list of files.
 _SOURCES = ("parquet", "orc", "json", "csv", "text")
@@ -302,6 +302,33 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
         raise CorruptMetadata(
             f"The {catalog}'s data about {what} is damaged: {type(error).__name__}: {error}"
         ) from error
+
+
+def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMetadata) -> None:
+    """Reject a table into whose directory a Spark stream has written.
+
+    Spark ignores the stream's log if the table has a SerDe of Hive and partitions, or if Hive's
+    reader reads it.
+
+    Raises:
+        UnsupportedTable: for such a table.
+    """
+    is_hive = metadata.partition_keys or is_read_by_hive(metadata.read_format)
+    if not metadata.location or (is_hive and not _is_source(table.storage.parameters)):
+        return
+    try:
+        storage.level(f"{metadata.location.rstrip('/')}/{STREAM_LOG}", retries=True)
+    except (SplitlibError, OSError):
+        return  # no such log; other errors are raised again when the partitions are listed
+    raise stream_output()
+
+
+def stream_output() -> UnsupportedTable:
+    """Return the error for a table into whose directory a Spark stream has written."""
+    return UnsupportedTable(
+        "A Spark stream writes the table. Spark reads only the files in the log of the stream.",
+        hint="read the table with Spark.",
+    )
 
 
 def metadata_of(table: TableEntry) -> TableMetadata:

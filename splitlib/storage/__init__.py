@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from splitlib.storage.clients import nested_options, option_value
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
+    STREAM_LOG,
     Level,
     StoredFile,
     file_batch,
@@ -43,6 +44,7 @@ _ON_FIRST_USE = {
 __all__ = [
     "CLOUDS",
     "SELECTING_OPTIONS",
+    "STREAM_LOG",
     "AllowedLocations",
     "AzureSettings",
     "Level",

@@ -13,6 +13,9 @@ from splitlib.model import FILE_SCHEMA
 
 # Options of Spark's file sources that select a part of a table's files.
 SELECTING_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+# Directory in which a Spark stream logs the files that it has committed. From a table's directory
+# with this log, Spark reads only these files, and it ignores the partitions in the catalog.
+STREAM_LOG = "_spark_metadata"
 
 
 class StoredFile(NamedTuple):

@@ -114,8 +114,8 @@ class PublicStatements:
             found: dict[str, Any] = self._spark.table(table).schema.jsonValue()
         return found
 
-    def analyzed_plan(self, table: str) -> str:
-        """Return the analyzed plan of a query for all rows of a table, as text.
+    def plans(self, table: str) -> tuple[str, str]:
+        """Return the analyzed and the physical plan of a query for all rows of a table, as text.
 
         Args:
             table: The table's name in SQL.
@@ -123,7 +123,8 @@ class PublicStatements:
         with _converted_errors():
             found = self._spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table}").collect()
         _, _, rest = str(found[0][0]).partition("== Analyzed Logical Plan ==\n")
-        return rest.partition("\n\n== ")[0]
+        analyzed, _, others = rest.partition("\n\n== ")
+        return analyzed, others.partition("== Physical Plan ==\n")[2]
 
     def files(self, directories: Sequence[str]) -> pa.Table:
         """List data files in and below directories, with ``path``, ``size`` and ``modified``.

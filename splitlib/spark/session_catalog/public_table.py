@@ -15,7 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
-from splitlib.hive.entries import is_recursive, refuse_unreadable, serde_format, source_format
+from splitlib.hive.entries import (
+    is_recursive,
+    refuse_unreadable,
+    serde_format,
+    source_format,
+    stream_output,
+)
 from splitlib.hive.partition_values import NULL_PARTITION, from_spark_json, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spark.conversion import quoted
@@ -37,6 +43,8 @@ _MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
 _MOST_PREFIXES: Final = 4
 # Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
+# Text in a physical plan that reads the files in the log of a Spark stream.
+_BY_LOG: Final = "Location: MetadataLogFileIndex"
 _REDACTED = "*********(redacted)"
 # Type of partition references with loaded details. A reference without details is a partition name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
@@ -83,7 +91,10 @@ class PublicTable:
         # Use the full name, since the session's current catalog and database may change.
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
-        refuse_guarded(self._statements.analyzed_plan(self._table))
+        analyzed, physical = self._statements.plans(self._table)
+        refuse_guarded(analyzed)
+        if _BY_LOG in physical:
+            raise stream_output()
         schema = self._statements.schema(self._table)
         self._metadata = TableMetadata(
             from_spark_json(schema),

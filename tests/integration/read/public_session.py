@@ -157,6 +157,14 @@ def refused(spark: SparkSession, root: Path) -> None:
     spark.sql("CREATE TABLE hidden (a INT) USING csv OPTIONS (a.url 'x')")
     with pytest.raises(UnsupportedTable, match=r"a\.url"):
         reader.table("hidden").load()
+    spark.sql(
+        f"CREATE TABLE streamed (a INT, k INT) USING parquet PARTITIONED BY (k) "
+        f"LOCATION '{root / 'streamed'}'"
+    )
+    (root / "streamed" / "_spark_metadata").mkdir(parents=True)
+    (root / "streamed" / "_spark_metadata" / "0").write_text("v1")
+    with pytest.raises(UnsupportedTable, match="A Spark stream writes the table"):
+        reader.table("streamed").load()
     spark.sql("CREATE VIEW seen AS SELECT * FROM many")
     spark.range(1).createOrReplaceTempView("temporary")
     for name in ("seen", "temporary"):

@@ -186,6 +186,21 @@ def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
     assert files.requests.storage == 2
 
 
+@pytest.mark.parametrize("parameters", [SPARK, {}])
+def test_a_table_that_a_spark_stream_writes_is_refused(metastore, server, tmp_path, parameters):
+    (tmp_path / "_spark_metadata").mkdir()
+    add_table(metastore, tmp_path, parameters=parameters)
+    with pytest.raises(splitlib.UnsupportedTable, match="A Spark stream writes the table"):
+        HiveConnector.open("d.t", {"uri": server.uri})
+
+
+def test_a_partitioned_table_of_hive_over_the_output_of_a_stream(metastore, server, tmp_path):
+    (tmp_path / "_spark_metadata").mkdir()
+    add_table(metastore, tmp_path, "k")
+    with opened(server) as connector:
+        assert connector.describe().location == str(tmp_path)
+
+
 def test_files_below_a_partition_are_none_of_a_reader_of_sparks(
     metastore, server, by_two, tmp_path
 ):
