@@ -247,7 +247,7 @@ def files_by_directory(
     joined = listed.join(rows, _PARENT, join_type="inner").select(FILE_SCHEMA.names)
     joined = joined.cast(FILE_SCHEMA).combine_chunks()
     batches = joined.to_batches()
-    return batches[0] if batches else FILE_SCHEMA.empty_table().to_batches()[0]
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], FILE_SCHEMA)
 
 
 class _Places:

@@ -159,6 +159,7 @@ def test_files_of_directories():
     assert rows(everywhere, "keys refused") == rows(everywhere)
     assert rows(everywhere, "read") == [("a", 0), ("b", 0), ("c", 1), ("d", 2)]
     assert rows(["file:/t", *everywhere[1:]], "read")[:2] == [("a", 0), ("b", 0)]
+    assert len(files_by_directory(files.slice(0, 0), everywhere)) == 0
     with pytest.raises(UnsupportedTable, match="k=1"):
         rows(["file:/t", *everywhere[1:]], "keys refused")
     with pytest.raises(UnsupportedTable, match="k=1/sub"):
