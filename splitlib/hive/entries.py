@@ -318,7 +318,7 @@ def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMet
         return
     try:
         storage.level(f"{metadata.location.rstrip('/')}/{STREAM_LOG}", retries=True)
-    except (SplitlibError, OSError):
+    except Exception:
         return  # no such log; other errors are raised again when the partitions are listed
     raise stream_output()
 

@@ -54,6 +54,14 @@ def test_tables_that_are_rejected(server, changes, message, hint):
     assert hint in (caught.value.hint or "")
 
 
+def test_a_table_that_a_spark_stream_writes(server, tmp_path):
+    (tmp_path / "_spark_metadata").mkdir()
+    location = stored(f"file://{tmp_path}", [{"Name": "v", "Type": "bigint"}])
+    add_table(server, {}, StorageDescriptor=location)
+    with pytest.raises(splitlib.UnsupportedTable, match="A Spark stream writes the table"):
+        load(server)
+
+
 def test_table_without_storage(server):
     add_table(server, {})
     del server.tables[server.catalog, "db", "t"]["StorageDescriptor"]
