@@ -12,7 +12,7 @@ import pytest
 import zstandard
 from pyiceberg.avro.resolver import construct_reader
 
-from splitlib_iceberg.avro import AvroContainer, _Decoder
+from splitlib_iceberg.avro import AvroContainer
 from tests.fuzzing import iceberg_files
 
 MANIFEST = iceberg_files.kept()["null-0.avro"]
@@ -75,13 +75,6 @@ def test_blocks_that_are_cut_short(codec, block, cut):
 def test_blocks_that_are_not_compressed(codec):
     with pytest.raises(ValueError, match="A block cannot be decompressed"):
         records_of(in_blocks(codec, 1, b"\xff" * 40))
-
-
-@pytest.mark.parametrize("length", [-1, 3, 1 << 40])
-def test_a_value_in_a_map_that_is_longer_than_the_data(length):
-    decoder = _Decoder(number(7) + number(length) + b"ab")
-    with pytest.raises(EOFError, match=f"within the next {length} bytes"):
-        decoder.read_int_bytes_dict(1, {})
 
 
 @pytest.mark.parametrize(
