@@ -13,9 +13,9 @@ DBT := .venv-dbt
 RELEASE := .venv-release
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs metastores reference rest sources s3))
-# two processes; the tests of a file share what they set up, and the long files come first
-# runs a command, and writes its result to docs/proof.md; needs no packages
+# Runs a command, and writes its result to docs/proof.md. Needs no packages.
 RECORD := $(PYTHON) -m tests.support.proof
+# Two processes. The tests of a file share what they set up, and the long files come first.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
