@@ -91,7 +91,7 @@ def _write_texts(output: Path, name: str, results: Results | S3Results) -> None:
 
 
 def _prepared(directory: Path, options: argparse.Namespace) -> tuple[Data, list[Query]]:
-    data = prepare(directory, options.scale, by_item=options.by_item)
+    data = prepare(directory, options.scale, options.one_week_of, by_item=options.by_item)
     with data.duckdb() as duckdb:
         queries = load_queries(duckdb)
     return data, [queries[number] for number in options.queries]
@@ -102,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-DS scale factor (1)")
     parser.add_argument(
         "--by-item", action="store_true", help="sort each day of facts by item, in small row groups"
+    )
+    parser.add_argument(
+        "--one-week-of", type=int, default=1, metavar="N", help="keep one in N weeks of facts (1)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="each runs every mode (3)")
     parser.add_argument("--warm-up", type=int, default=1, help="rounds of the first query (1)")
