@@ -22,7 +22,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     NoSuchObjectException,
 )
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TException, TType
+from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
 from splitlib.errors import (
@@ -88,13 +88,6 @@ def parse_uris(uris: str) -> list[Address]:
     return addresses
 
 
-class _TableRequest(GetTableRequest):  # type: ignore[misc]  # thrift is not typed
-    """A ``GetTableRequest`` with the field ``catName``, which hmsclient's class lacks."""
-
-    thrift_spec = (*GetTableRequest.thrift_spec, (4, TType.STRING, "catName", "UTF8", None))
-    catName: str | None = None  # noqa: N815 - the name in Hive's interface
-
-
 class MetastoreClient:
     """The read-only metastore calls that splitlib needs. Thread-safe: one call at a time.
 
@@ -137,7 +130,7 @@ class MetastoreClient:
 
         def newest_first(client: ThriftHiveMetastore.Client) -> Any:
             try:
-                request = _TableRequest(database, table)
+                request = GetTableRequest(database, table)
                 request.catName = self._catalog
                 return client.get_table_req(request).table
             except TApplicationException as error:

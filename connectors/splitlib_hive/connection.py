@@ -12,7 +12,7 @@ import pyarrow as pa
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TMessageType
+from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
@@ -143,7 +143,25 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
 
 
 class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
-    """Thrift's generated client, except that it returns partition names as a binary Arrow array."""
+    """Thrift's generated client.
+
+    It also sends the catalog of a table, and returns partition names as a binary Arrow array.
+    """
+
+    def send_get_table_req(self, req: Any) -> None:
+        # hmsclient's class of the request lacks the field ``catName``, and the generated code would
+        # not send it.
+        protocol = self._oprot
+        protocol.writeMessageBegin("get_table_req", TMessageType.CALL, self._seqid)
+        protocol.writeFieldBegin("req", TType.STRUCT, 1)
+        for field, text in ((1, req.dbName), (2, req.tblName), (4, req.catName)):
+            if text is not None:
+                protocol.writeFieldBegin("", TType.STRING, field)
+                protocol.writeString(text)
+        protocol.writeFieldStop()  # end of the request
+        protocol.writeFieldStop()  # end of the arguments
+        protocol.writeMessageEnd()
+        protocol.trans.flush()
 
     def recv_get_partition_names(self) -> pa.BinaryArray:
         return self._strings(ThriftHiveMetastore.get_partition_names_result())

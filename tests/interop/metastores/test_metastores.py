@@ -146,6 +146,7 @@ def test_catalogs_of_hive_4(hive4: str, catalog: str | None) -> None:
     )
     assert list(HiveConnector.table_names(None, options)) == [("d", "t")]
     table = splitlib.load_table("d.t", connector="hive", **options)
+    assert str(table.metadata.location).endswith(f"/{catalog or 'hive'}/d/t")
     assert table.partitions()["partition"].to_pylist() == ["k=a", "k=b", "k=c"]
     keys = splitlib.DynamicFilteringData.from_values({"k": ["b", "z"]})
     value = ord("b") + 1000 * (catalog == "lake")

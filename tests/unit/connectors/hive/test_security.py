@@ -7,7 +7,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import trustme
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
@@ -28,7 +29,8 @@ from splitlib.errors import (
     SourceUnavailable,
 )
 from splitlib_hive.client import MetastoreClient, parse_uris
-from splitlib_hive.security import security_of
+from splitlib_hive.connection import DeadlineSocket
+from splitlib_hive.security import security_of, tls_error
 from tests.unit.connectors.hive.fake_metastore import FakeMetastore, served, table_of
 
 TOKEN = "eyJ-a-bearer-token-of-a-test"
@@ -136,6 +138,15 @@ def test_a_metastore_that_requires_tls(pems):
     ):
         databases(server.uri)
     assert "TLS" in str(error.value.hint)
+
+
+def test_which_error_is_of_tls():
+    """Some releases of Thrift wrap errors of a socket in an error of their own."""
+    error = ssl.SSLError("bad handshake")
+    assert tls_error(error) is error
+    assert tls_error(TTransportException(inner=error)) is error
+    for other in (OSError(), TTransportException(inner=OSError()), ssl.SSLWantReadError()):
+        assert tls_error(other) is None
 
 
 class _HttpMetastore(BaseHTTPRequestHandler):
@@ -313,29 +324,27 @@ def served_by_sasl(layers: int, verdict: int = 5) -> Iterator[str]:
         def send(status: int, body: bytes) -> None:
             line.write(struct.pack(">BI", status, len(body)) + body)
 
-        with accepted:
+        with accepted, suppress(TTransportException, OSError):
             assert receive() == (1, b"GSSAPI")
             assert receive() == (2, b"step 1")
             send(2, b"challenge")
             assert receive() == (2, b"step 2")
             send(2, bytes([layers, 0, 16, 0])[::-1])
             chosen = receive()[1][::-1]
+            assert chosen[0] == layers & -layers  # the lowest of the bits
             send(verdict, b"" if verdict == 5 else b"no such user")
             order = -1 if chosen[0] > 1 else 1
-            try:
-                while True:
-                    (size,) = struct.unpack(">i", line.readAll(4))
-                    answer = TMemoryBuffer()
-                    processor.process(
-                        TBinaryProtocol(TMemoryBuffer(line.readAll(size)[::order])),
-                        TBinaryProtocol(answer),
-                    )
-                    data = answer.getvalue()
-                    # a response may be in several frames
-                    for part in (data[:5], data[5:]):
-                        line.write(struct.pack(">i", len(part)) + part[::order])
-            except (TTransportException, OSError):
-                pass
+            while True:
+                (size,) = struct.unpack(">i", line.readAll(4))
+                answer = TMemoryBuffer()
+                processor.process(
+                    TBinaryProtocol(TMemoryBuffer(line.readAll(size)[::order])),
+                    TBinaryProtocol(answer),
+                )
+                data = answer.getvalue()
+                # a response may be in several frames
+                for part in (data[:5], data[5:]):
+                    line.write(struct.pack(">i", len(part)) + part[::order])
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -352,6 +361,14 @@ def test_frames_of_kerberos(gssapi, layers):
         assert client.get_databases() == ["d"]
         assert client.get_partition_names("d", "t").to_pylist() == []
         client.close()
+
+
+def test_layers_of_kerberos_that_are_unknown(gssapi):
+    with (
+        served_by_sasl(8) as uri,
+        pytest.raises(AccessDenied, match="no SASL security layer"),
+    ):
+        databases(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM")
 
 
 def test_a_rejected_ticket(gssapi):
@@ -381,6 +398,20 @@ def test_a_catalog_is_part_of_the_names():
         ("get_table", "@lake#d", "t"),
         ("get_partition_names", "@lake#d", "t", -1),
     ]
+
+
+def test_a_catalog_is_a_field_of_the_newer_request(monkeypatch):
+    sent = bytearray()
+    write = DeadlineSocket.write
+
+    def recorded(socket: DeadlineSocket, data: bytes) -> None:
+        sent.extend(data)
+        write(socket, data)
+
+    monkeypatch.setattr(DeadlineSocket, "write", recorded)
+    with served(metastore()) as server:
+        load_table("d.t", connector="hive", uri=server.uri, catalog="lake").close()
+    assert struct.pack(">bhi", TType.STRING, 4, 4) + b"lake" in sent
 
 
 def test_secrets_stay_out_of_texts(pems):
