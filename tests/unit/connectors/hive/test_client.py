@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException, NoSuchObjectException
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TTransportException
+from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 import splitlib
 from splitlib.remote.calls import Call, working_on
@@ -291,6 +294,41 @@ def test_a_forked_child_has_a_connection_of_its_own():
         assert client.get_databases() == ["default"]
         assert server.connections == 2
         client.close()
+
+
+def test_an_error_that_goes_on_after_its_end_is_refused():
+    def fail(line, before, name, number):
+        protocol = TBinaryProtocol(buffer := TMemoryBuffer())
+        protocol.writeMessageBegin(name, TMessageType.EXCEPTION, number)
+        TApplicationException(TApplicationException.INTERNAL_ERROR, "broken").write(protocol)
+        line.sendall(buffer.getvalue() + b"more")
+
+    with metastore(fail) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SourceUnavailable, match="has extra bytes"):
+            client.get_partition_names("d", "t")
+        client.close()
+
+
+def test_a_process_with_another_id_opens_one_connection(monkeypatch):
+    with metastore() as server:
+        client = client_of(server)
+        client.get_databases()
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        for _ in range(2):
+            assert client.get_databases() == ["default"]
+        assert server.connections == 2
+        client.close()
+
+
+def test_nothing_is_sent_after_the_deadline():
+    sent: list[bytes] = []
+    socket = DeadlineSocket("127.0.0.1", 1)
+    socket.setHandle(SimpleNamespace(settimeout=lambda _: None, sendall=sent.append))
+    for socket.until, data in ((float("inf"), b"call"), (0, b"late")):
+        with suppress(TTransportException):
+            socket.write(data)
+    assert sent == [b"call"]
 
 
 @pytest.mark.parametrize("given", ["", ",", " , "])

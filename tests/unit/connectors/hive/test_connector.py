@@ -110,13 +110,15 @@ def test_partitions_of_few_values_of_the_first_key(metastore, server, by_two, ye
 def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path):
     changed = metastore.partitions["d", "t"]
     changed["y=1/m=b"].sd = descriptor(str(tmp_path / "y=1/m=b"), TEXT)
+    changed["y=1/m=a"].parameters = {"numFiles": "12"}
+    changed["y=1/m=b"].parameters = None
     with opened(server, partitions_per_request="7") as connector:
         assert connector.partitions_per_details == 7
         (batch,) = connector.list_partitions(ALL)
         del changed["y=2/m=a"]  # the partition is dropped after the listing
         details = connector.load_details(batch)
         assert details.values.to_pydict() == {"y": ["1", "1"], "m": ["a", "b"]}
-        assert details.requests.catalog == 1
+        assert (details.requests.catalog, details.files_each) == (1, 12)
         files = list(connector.list_files(details, ALL))
     assert [each.files["path"].to_pylist() for each in files] == [
         [f"{tmp_path}/y=1/m=a/f"],
@@ -125,6 +127,15 @@ def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path)
     assert [each.files["partition"].to_pylist() for each in files] == [[0], [1]]
     assert [each.read_format.name for each in files] == ["parquet", "hive-text"]
     assert [each.requests.storage for each in files] == [1, 1]
+
+
+def test_partitions_of_known_names_come_with_details(metastore, server, by_two):
+    wanted = DynamicFilteringData.from_values({"y": ["2", "1"], "m": ["a", "c"]})
+    with opened(server) as connector:
+        predicate = Predicate(connector.describe().filter_schema, [wanted])
+        (batch,) = connector.list_partitions(predicate)
+    assert (batch.asked_for, batch.values.to_pylist()) == ("names", [{"y": "2", "m": "a"}])
+    assert metastore.calls[1:] == [("get_partitions_by_names", 2)]
 
 
 def test_null_partitions_have_details(metastore, server, tmp_path):
@@ -243,8 +254,20 @@ def test_names_of_databases_and_tables(metastore, server, tmp_path):
     assert list(HiveConnector.table_names("D", options)) == [("d", "s"), ("d", "t")]
     with pytest.raises(splitlib.TableNotFound, match=r"'defalt'.*did you mean 'default'"):
         list(HiveConnector.table_names("defalt", options))
+
+
+def test_a_table_that_cannot_be_opened_leaves_no_connection(monkeypatch, server):
+    closed = []
+
+    class Client(MetastoreClient):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr("splitlib_hive.connector.MetastoreClient", Client)
     with pytest.raises(splitlib.TableNotFound, match=r"no table d\.nothing"):
-        HiveConnector.open("d.nothing", options)
+        HiveConnector.open("d.nothing", {"uri": server.uri})
+    assert len(closed) == 1
 
 
 def test_options_are_what_they_are_said_to_be(monkeypatch, server, by_two):

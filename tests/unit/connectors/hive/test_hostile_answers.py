@@ -13,7 +13,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 import splitlib
 from splitlib_hive import connection
-from tests.unit.connectors.hive.scripted_metastore import client_of, metastore
+from tests.unit.connectors.hive.scripted_metastore import client_of, encoded, metastore
 
 CALLS = {
     "names": lambda client: client.get_partition_names("d", "t"),
@@ -70,6 +70,21 @@ def test_endless_string(small, name):
         client = client_of(server)
         with pytest.raises(splitlib.SourceError, match="more than 8388608 bytes"):
             CALLS[name](client)
+
+
+def test_the_rest_of_a_large_response_is_not_read_for_the_next_call(monkeypatch):
+    monkeypatch.setattr(connection, "ANSWER_LIMIT", 100)
+
+    def answer(line, before, name, number):
+        line.sendall(encoded(name, number, success=["t" if before else "t" * 200]))
+
+    with metastore(answer) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SourceError, match="more than 100 bytes"):
+            client.get_databases()
+        assert client.get_tables("d") == ["t"]
+        assert (server.calls, server.connections) == (2, 2)
+        client.close()
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
