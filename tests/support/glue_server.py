@@ -49,6 +49,7 @@ class GlueServer:
         requests: Operation and arguments of each request, in the order of arrival.
         keys: Access key of each request.
         clients: Port of the client's connection, for each request.
+        targets: Path of each request, or its address if the client uses this server as a proxy.
         faults: The fault of each of the next requests; None answers right.
         tables: Tables by catalog id, database and name, as in answers of ``GetTable``.
         filters: For tables of Lake Formation, the answers of ``GetUnfilteredTableMetadata``.
@@ -66,6 +67,7 @@ class GlueServer:
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.keys: list[str] = []
         self.clients: list[int] = []
+        self.targets: list[str] = []
         self.faults: list[Fault | None] = []
         self.tables: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.filters: dict[str, dict[str, Any]] = {}
@@ -272,6 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         operation = self.headers["X-Amz-Target"].removeprefix("AWSGlue.")
         signed = re.search("Credential=([^/]+)", self.headers.get("Authorization", ""))
         key, (_, port) = signed[1] if signed else "", self.client_address
+        self.server_of_glue.targets.append(self.path)
         fault = self.server_of_glue.received(operation, given, key, port)
         try:
             status, found = 200, self.server_of_glue.answer(operation, given)

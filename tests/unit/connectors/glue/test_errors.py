@@ -7,10 +7,13 @@ import socket
 import threading
 
 import pytest
+from botocore.exceptions import ClientError
+from botocore.session import Session
 
 import splitlib
 from splitlib import DynamicFilteringData, SplitConfig
 from splitlib.filtering.predicate import Predicate
+from splitlib_glue import GlueConnector
 from splitlib_glue import client as glue_client
 from tests.support import glue_server
 from tests.support.glue_server import refusal
@@ -214,6 +217,46 @@ def test_no_region_and_no_credentials(server, monkeypatch, tmp_path):
     add_table(server, {})
     with splitlib.load_table("db.t", "glue", region="x", endpoint_url=endpoint):
         assert server.keys == ["from-the-environment"]
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("AccessDenied", 403, splitlib.AccessDenied),
+        ("", 503, splitlib.SourceUnavailable),
+        ("MalformedPolicyDocument", 400, splitlib.SourceError),
+    ],
+)
+def test_errors_of_a_service_that_issues_credentials(server, monkeypatch, code, status, kind):
+    def refuse(session):
+        answer = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        raise ClientError(answer, "AssumeRole")
+
+    monkeypatch.setattr(Session, "get_credentials", refuse)
+    with pytest.raises(kind, match="AssumeRole") as caught:
+        glue_client.GlueClient(server.options)
+    assert type(caught.value) is kind
+
+
+def test_requests_through_a_proxy_have_the_whole_address(server, monkeypatch):
+    add_table(server, {})
+    monkeypatch.setenv("http_proxy", server.options["endpoint_url"])
+    monkeypatch.setenv("no_proxy", "")
+    load(server, endpoint_url="http://glue.example/of?x").close()
+    monkeypatch.delenv("http_proxy")
+    load(server).close()
+    assert server.targets == ["http://glue.example/of?x", "/"]
+
+
+def test_a_table_that_cannot_be_opened_leaves_no_connection(server, monkeypatch):
+    closed = []
+    monkeypatch.setattr(glue_client.GlueClient, "close", lambda client: closed.append(client))
+    with pytest.raises(splitlib.TableNotFound):
+        load(server)
+    assert len(closed) == 1
+    add_table(server, {})
+    assert list(GlueConnector.table_names("DB", server.options)) == [("db", "t")]
+    assert len(closed) == 2
 
 
 def test_secrets_stay_out_of_errors(server):

@@ -6,10 +6,18 @@ import pyarrow as pa
 import pytest
 
 import splitlib
-from tests.support.glue_server import stored
+from splitlib import SplitConfig
+from tests.support.glue_server import refusal, stored
 from tests.unit.connectors.glue.conftest import add_table
 
 OTHER = {"CatalogId": "210987654321", "DatabaseName": "their", "Name": "real"}
+
+
+SKEWED = {
+    **stored("file:///nowhere/t", [{"Name": "v", "Type": "bigint"}]),
+    "StoredAsSubDirectories": True,
+    "SkewedInfo": {"SkewedColumnNames": ["v"]},
+}
 
 
 def load(server, **options):
@@ -43,6 +51,7 @@ def test_columns_and_keys(server):
         ({"FederatedTable": {"ConnectionName": "snow"}}, "connection 'snow'", "that catalog"),
         ({"RLSProperties": {"DefaultRLSPolicy": "p"}}, "policy of the catalog", ""),
         ({"StorageDescriptor": {"Columns": [], "Location": "s3://b/t"}}, "SerDe unknown", ""),
+        ({"StorageDescriptor": SKEWED}, "list-bucketed", ""),
         ({"IsRegisteredWithLakeFormation": True}, "does not tell", "unfiltered=True"),
     ],
     ids=str,
@@ -52,6 +61,42 @@ def test_tables_that_are_rejected(server, changes, message, hint):
     with pytest.raises(splitlib.UnsupportedTable, match=message) as caught:
         load(server)
     assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("part", ["StoredAsSubDirectories", "SkewedInfo"])
+def test_a_table_without_directories_of_skewed_values(server, part):
+    described = {name: value for name, value in SKEWED.items() if name != part}
+    add_table(server, {}, StorageDescriptor=described)
+    load(server).close()
+
+
+def test_options_of_the_storage(server):
+    add_table(server, {})
+    with load(server, storage_options={"anon": "true"}) as table:
+        assert table.storage_options("s3") == {"anon": "true"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"CreateTime": 5},
+        {"TableType": "MANAGED_TABLE"},
+        {"StorageDescriptor": stored("file:///elsewhere", [{"Name": "v", "Type": "bigint"}])},
+        {"StorageDescriptor": None},
+        {"PartitionKeys": [{"Name": "k", "Type": "int"}]},
+        {"PartitionKeys": None},
+    ],
+    ids=str,
+)
+def test_a_table_that_was_created_again(server, change):
+    add_table(server, {"k": "string"})
+    described = server.tables[server.catalog, "db", "t"]
+    with load(server) as table:
+        described["Parameters"] = {"numFiles": "5"}
+        table.check_identity()
+        described |= change
+        with pytest.raises(splitlib.TableNotFound, match="dropped and created again"):
+            table.check_identity()
 
 
 def test_a_table_that_a_spark_stream_writes(server, tmp_path):
@@ -76,6 +121,10 @@ def test_missing_table_or_database(server):
 
 def test_rows_that_lake_formation_filters(server):
     add_table(server, {}, IsRegisteredWithLakeFormation=True)
+    server.faults = [None, refusal("ThrottlingException")]
+    with pytest.raises(splitlib.SourceUnavailable, match="ThrottlingException"):
+        load(server, config=SplitConfig(retry_attempts=1))
+    server.requests.clear()
     whole = {"AuthorizedColumns": ["v"], "IsRegisteredWithLakeFormation": True}
     server.filters["t"] = whole
     with load(server):
