@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any, NoReturn
+from functools import reduce
+from typing import Any, Final, NoReturn
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,11 @@ class Converted:
     deleted: Deleted | None
 
 
+# The last filesystems stay referenced. Otherwise, a thread of Arrow could free one when the process
+# ends. It would wait for Python's lock, which it does not get any more, and abort the process.
+_RECENT: Final[deque[fs.PyFileSystem]] = deque(maxlen=4)
+
+
 class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
     """A read-only filesystem from which Arrow reads the files of one dataset. Thread-safe.
 
@@ -88,11 +94,21 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         self._converted: dict[str, Converted] = {}
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, pa.Buffer] = OrderedDict()
+        # A weak reference, since the filesystem refers to this object where Python does not see it.
+        self._filesystem: Callable[[], fs.PyFileSystem | None] = lambda: None
 
-    @cached_property
+    @property
     def filesystem(self) -> fs.PyFileSystem:
-        """A pyarrow filesystem for these files. It calls the methods of this object."""
-        return fs.PyFileSystem(self)
+        """A pyarrow filesystem for these files. It calls the methods of this object.
+
+        The same filesystem is returned as long as the caller keeps it.
+        """
+        made = self._filesystem()
+        if made is None:
+            made = fs.PyFileSystem(self)
+            self._filesystem = ref(made)
+            _RECENT.append(made)
+        return made
 
     def add(self, split: FileSplit) -> str:
         """Register a file that Arrow reads unchanged, and return its path in this filesystem."""

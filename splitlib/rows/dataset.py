@@ -203,6 +203,7 @@ class DatasetMaker:
             found = list(self._files(enumerator))
         storage = _storage(self._table, found)
         files = ConvertedFiles(storage, self._checked, verify=self._config.verify_files)
+        filesystem = files.filesystem  # all fragments get this one
         with BoundedCalls(self._config, Future()) as calls:
             tasks = [
                 calls.submit(partial(self._call, partial(self._fragments, file, storage, files)))
@@ -210,7 +211,7 @@ class DatasetMaker:
             ]
             fragments = [fragment for task in tasks for fragment in calls.result(task)]
         schema = pa.schema([field.remove_metadata() for field in self._schema])
-        made = ds.FileSystemDataset(fragments, schema, self._format, files.filesystem)
+        made = ds.FileSystemDataset(fragments, schema, self._format, filesystem)
         return made if self._condition is None else made.filter(self._condition)
 
     def _call(self, work: Callable[[], T]) -> T:

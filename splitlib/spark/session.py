@@ -18,12 +18,13 @@ from splitlib.spark import compat
 from splitlib.spark.jvm.active_session import (
     all_settings,
     hadoop_settings,
+    is_stopped,
     name_path,
     setting_names,
     temporary_names,
 )
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import analyzed_plan, is_stopped
+from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.storage import CLOUDS, OptionsByProtocol

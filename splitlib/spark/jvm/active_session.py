@@ -53,6 +53,11 @@ _DECLARES: Final = "org.apache.spark.sql.catalyst.plans.logical.CreateVariable"
 _unknown = count()
 
 
+def is_stopped(spark: SparkSession) -> bool:
+    """Return whether ``spark.stop()`` was called. The JVM of the session keeps running."""
+    return getattr(spark.sparkContext, "_jsc", None) is None
+
+
 def setting_names(spark: SparkSession) -> list[str]:
     """Return the names of all session settings, in one JVM call instead of one per setting."""
     names = scala_of(spark).text(session_of(spark).conf().getAll().keys(), "\n")

@@ -120,11 +120,6 @@ def session_of(spark: SparkSession) -> JvmSession:
     return session
 
 
-def is_stopped(spark: SparkSession) -> bool:
-    """Return whether ``spark.stop()`` was called. The JVM of the session keeps running."""
-    return getattr(spark.sparkContext, "_jsc", None) is None
-
-
 def has_threads_of_its_own(spark: SparkSession) -> bool:
     """Return whether each Python thread has its own JVM thread, with its own active session."""
     return isinstance(spark.sparkContext._gateway, ClientServer)

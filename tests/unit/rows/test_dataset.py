@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import subprocess
@@ -26,6 +27,7 @@ from splitlib.errors import (
     MissingFile,
     UnsupportedTable,
 )
+from splitlib.rows.converted import ConvertedFiles
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
 ROWS = pa.table({"a": range(20), "s": [f"s{i}" for i in range(20)]}, SCHEMA)
@@ -258,3 +260,20 @@ def test_converted_files_do_not_need_the_threads_that_open_them(tmp_path):
     command = [sys.executable, "-c", ONE_THREAD, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run(command, env=env, check=True, timeout=120)
+
+
+def test_datasets_are_freed(tmp_path):
+    """A dataset knows each file of the table, so it must not stay in memory when it is dropped."""
+    written(tmp_path / "k=1", ROWS)
+
+    def living() -> int:
+        gc.collect()
+        return sum(type(each) is ConvertedFiles for each in gc.get_objects())
+
+    with opened(tmp_path) as table:
+        for _ in range(4):  # the last four are kept
+            table.to_arrow_dataset().to_table()
+        before = living()
+        for _ in range(10):
+            assert table.to_arrow_dataset().to_table().num_rows == 20
+        assert living() <= before
