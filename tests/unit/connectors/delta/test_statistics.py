@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
@@ -107,6 +109,52 @@ def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
     assert names(splits(root, {"a": [5]})) == ["f"]
     with opened(root) as table:
         assert table.metadata.read_format.columns == ((1, "a"), (2, "col-2"))
+
+
+@pytest.mark.parametrize("json_too", [True, False])
+def test_statistics_of_checkpoints_in_columns(root: Path, json_too: bool) -> None:
+    changes = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    columns = [field("c", "double", **changes), field("s", "string"), field("x", "long")]
+    files = [add(name) for name in "fgh"]
+    commit(root, [protocol("typeWidening"), metadata(columns), *files])
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    stored = pq.read_table(path)
+    entries = stored["add"].to_pylist()
+    bounds: dict[str, dict[str, Any]] = {
+        "f": {"minValues": {"c": 1.0, "s": "a"}, "maxValues": {"c": 1.1, "s": "b"}},
+        "g": {"minValues": {"c": 2.0, "s": None}, "maxValues": {"c": 2.0, "s": "c" * 32}},
+        "h": {"minValues": {"c": None, "s": "d" * 32}, "maxValues": {"c": None, "s": "e"}},
+    }
+    nulls = {"f": {"c": 0, "s": 1}, "g": {"c": 0, "s": 0}, "h": {"c": 3, "s": None}}
+    kind = pa.struct([("c", pa.float32()), ("s", pa.string())])
+    counts = pa.struct([("c", pa.int64()), ("s", pa.int64())])
+    known = pa.struct(
+        [
+            ("numRecords", pa.int64()),
+            ("minValues", kind),
+            ("maxValues", kind),
+            ("nullCount", counts),
+        ]
+    )
+    for entry in entries:
+        if entry is not None:
+            name = entry["path"]
+            parsed = {"numRecords": 3, **bounds[name], "nullCount": nulls[name]}
+            entry["stats"] = json.dumps({"numRecords": 3}) if json_too else None
+            entry["stats_parsed"] = parsed
+    typed = pa.struct([*stored["add"].type, pa.field("stats_parsed", known)])
+    at = stored.schema.get_field_index("add")
+    pq.write_table(stored.set_column(at, "add", pa.array(entries, typed)), path)
+    assert names(splits(root, {"c": [1.5]})) == []
+    assert names(splits(root, {"c": [1.100000023841858]})) == ["f"]  # the greatest float
+    assert names(splits(root, {"c": [2.0]})) == ["g"]
+    assert names(splits(root, {"c": [None]})) == ["h"]
+    assert names(splits(root, {"s": ["bb"]})) == ["g"]
+    assert names(splits(root, {"s": ["c" * 33]})) == ["g"]  # writers shorten texts
+    assert names(splits(root, {"s": ["d" * 33]})) == ["h"]
+    assert names(splits(root, {"s": [None]})) == ["f", "h"]
+    assert names(splits(root, {"x": [1]})) == ["f", "g", "h"]
 
 
 def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:

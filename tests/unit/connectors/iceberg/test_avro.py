@@ -13,6 +13,7 @@ import zstandard
 from pyiceberg.avro.resolver import construct_reader
 
 from splitlib_iceberg.avro import AvroContainer
+from splitlib_iceberg.unpacking import unpacked
 from tests.fuzzing import iceberg_files
 
 MANIFEST = iceberg_files.kept()["null-0.avro"]
@@ -60,6 +61,24 @@ def test_records_that_take_no_compressed_bytes():
     zeros = bytes(3 << 20)
     with pytest.raises(ValueError, match="claimed number of records"):
         records_of(in_blocks(b"deflate", len(zeros), deflated(zeros)))
+
+
+DATA = bytes(range(256)) * (5 << 10)
+
+
+@pytest.mark.parametrize(
+    ("codec", "block"),
+    [
+        ("deflate", deflated(DATA)),
+        ("bzip2", bz2.compress(DATA)),
+        ("bzip2", bz2.compress(DATA[:999]) + bz2.compress(DATA[999:])),
+        ("zstandard", zstandard.compress(DATA)),
+    ],
+)
+def test_a_block_may_be_as_large_as_its_limit(codec, block):
+    assert unpacked(codec, block, len(DATA)) == DATA
+    with pytest.raises(ValueError, match="decompresses to more"):
+        unpacked(codec, block, len(DATA) - 1)
 
 
 @pytest.mark.parametrize("cut", [1, 10])
@@ -143,9 +162,13 @@ def test_a_file_cut_within_a_block_is_refused():
 
 def test_a_file_of_which_positions_cannot_be_told():
     class Large(bytes):
-        def __len__(self) -> int:
-            return 2**31
+        size = 2**31 - 1
 
+        def __len__(self) -> int:
+            return self.size
+
+    assert AvroContainer(Large(MANIFEST)).schema == AvroContainer(MANIFEST).schema
+    Large.size += 1
     with pytest.raises(ValueError, match="too large to be decoded"):
         AvroContainer(Large(MANIFEST))
 
@@ -160,22 +183,48 @@ def number(n: int) -> bytes:
     return bytes([*found, n])
 
 
-@pytest.mark.parametrize("count", [10, 5000])
-def test_a_list_of_many_integers(count):
-    """A list may have more integers than the compiled decoder reads at once."""
-    items = {"type": "array", "items": "long", "element-id": 2}
-    schema = {
+INTEGERS = {"type": "array", "items": "long", "element-id": 2}
+BOUNDS = {
+    "type": "array",
+    "logicalType": "map",
+    "items": {
         "type": "record",
-        "name": "r",
-        "fields": [{"name": "a", "type": items, "field-id": 1}],
-    }
+        "name": "k2_v3",
+        "fields": [
+            {"name": "key", "type": "int", "field-id": 2},
+            {"name": "value", "type": "bytes", "field-id": 3},
+        ],
+    },
+}
+
+
+def value_of(kind, block):
+    """Decode a file with one block, which has one record with a column of this type."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind, "field-id": 1}]}
     text = json.dumps(schema).encode()
-    values = [n * (-1) ** n for n in range(count)]
-    block = number(count) + b"".join(map(number, values)) + number(0)
     name = b"avro.schema"
     head = number(1) + number(len(name)) + name + number(len(text)) + text + number(0)
     container = AvroContainer(
         b"Obj\x01" + head + SYNC + number(1) + number(len(block)) + block + SYNC
     )
     (record,) = container.records(construct_reader(container.schema))
-    assert list(record[0]) == values
+    return record[0]
+
+
+@pytest.mark.parametrize("count", [10, 5000])
+def test_a_list_of_many_integers(count):
+    """A list may have more integers than the compiled decoder reads at once."""
+    values = [n * (-1) ** n for n in range(count)]
+    integers = b"".join(map(number, values))
+    assert list(value_of(INTEGERS, number(count) + integers + number(0))) == values
+    more = len(integers) + 2  # each integer takes a byte, and one byte follows them
+    with pytest.raises(EOFError, match=f"too short for {more} more integers"):
+        value_of(INTEGERS, number(more) + integers + number(0))
+
+
+def test_a_map_of_integers_and_bytes():
+    first = number(5) + number(2) + b"ab"
+    assert value_of(BOUNDS, number(1) + first + number(0)) == {5: b"ab"}
+    for length in (-1, 99):
+        with pytest.raises(EOFError, match=f"ends within the next {length} bytes"):
+            value_of(BOUNDS, number(2) + first + number(6) + number(length) + b"ab" + number(0))

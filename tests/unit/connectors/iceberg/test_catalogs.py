@@ -29,6 +29,12 @@ def test_by_the_properties_of_pyiceberg(catalog, table, tmp_path):
         assert len(select(opened)[0]) == 2
 
 
+def test_the_type_of_a_catalog_is_inferred_from_its_uri(catalog, table, tmp_path):
+    options = {name: v for name, v in catalog_options(tmp_path).items() if name != "type"}
+    with splitlib.load_table(".".join(table.name()), "iceberg", **options) as opened:
+        assert len(select(opened)[0]) == 2
+
+
 def test_by_the_name_of_a_configured_catalog(tmp_path, monkeypatch):
     # PyIceberg reads its configuration when it is imported, so use a new process.
     made = make_catalog(tmp_path / "lake", "lake")

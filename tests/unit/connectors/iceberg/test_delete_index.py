@@ -109,14 +109,16 @@ def test_position_deletes_that_name_their_file(catalog, table):
     bound = [{FILE_PATH: file.file_path.encode()} for file in files]
     by_path = sorted(range(4), key=lambda i: files[i].file_path)
     lower, upper = bound[by_path[0]], bound[by_path[1]]
+    broken = {FILE_PATH: b"\xff"}
     add_deletes(
         table,
         delete_file(table, Record(1), POSITIONS, referenced_data_file=files[0].file_path),
         delete_file(table, Record(1), POSITIONS, lower_bounds=bound[1], upper_bounds=bound[1]),
         delete_file(table, Record(1), POSITIONS, lower_bounds=lower, upper_bounds=upper),
+        delete_file(table, Record(1), POSITIONS, lower_bounds=broken, upper_bounds=broken),
     )
     found, _ = deletes_by_path(open_table(catalog, table))
-    expected = [int(i == 0) + int(i == 1) + int(i in by_path[:2]) for i in range(4)]
+    expected = [1 + int(i == 0) + int(i == 1) + int(i in by_path[:2]) for i in range(4)]
     assert [len(found[path]) for path in paths_of(files)] == expected
 
 
@@ -196,6 +198,9 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
     found, metrics = deletes_by_path(opened)
     assert [len(deletes) for deletes in found.values()] == [1] * 4
     assert metrics.storage_requests == 3
+    found, metrics = deletes_by_path(opened)
+    assert [len(deletes) for deletes in found.values()] == [1] * 4
+    assert metrics.storage_requests == 0
 
 
 @pytest.mark.parametrize(

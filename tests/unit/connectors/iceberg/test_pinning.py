@@ -14,7 +14,7 @@ from tests.support.iceberg_tables import (
     open_table,
     select,
 )
-from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, rewrite_metadata
 
 
 def test_an_empty_table_reads_as_nothing(catalog):
@@ -75,6 +75,27 @@ def test_a_version_that_is_not_there(catalog, table):
     ):
         with pytest.raises(splitlib.SnapshotNotFound, match=message):
             open_table(catalog, table, **pin)
+
+
+def test_a_snapshot_without_a_schema_that_exists(catalog, table):
+    pin = {"snapshot_id": table.current_snapshot().snapshot_id}
+    with table.update_schema() as update:
+        update.rename_column("c", "renamed")
+
+    def forget(metadata):
+        for snapshot in metadata["snapshots"]:
+            del snapshot["schema-id"]
+
+    rewrite_metadata(table, forget)  # as old writers
+    assert open_table(catalog, table, **pin).schema.names == ["d", "renamed"]
+
+    def mistake(metadata):
+        for snapshot in metadata["snapshots"]:
+            snapshot["schema-id"] = 99
+
+    rewrite_metadata(table, mistake)
+    with pytest.raises(splitlib.CorruptMetadata, match="no schema 99"):
+        open_table(catalog, table, **pin)
 
 
 def test_an_expired_snapshot(catalog, table):

@@ -186,6 +186,26 @@ def test_a_dropped_source_column_prunes_nothing(catalog):
     assert select(opened, Keys.from_values({"c": [2]}))[0] == []
 
 
+def test_partitions_of_a_dropped_source_column_and_another(catalog):
+    by_both = PartitionSpec(
+        PartitionField(1, 1000, IdentityTransform(), "d"),
+        PartitionField(2, 1001, IdentityTransform(), "c"),
+    )
+    table = create(catalog, SIMPLE, by_both)
+    files = [data_file(table, [{"d": d, "c": c}]) for d, c in ((1, 7), (2, 7), (1, 8), (3, 9))]
+    append(table, files[:3])
+    append(table, files[3:])
+    with table.update_spec() as update:
+        update.remove_field("d")
+    with table.update_schema() as update:
+        update.delete_column("d")
+    opened = open_table(catalog, table)
+    assert opened.partition_keys == ("c",)
+    selected, metrics = select(opened, Keys.from_values({"c": [7]}))
+    assert sorted(selected) == sorted(paths_of(files[:2]))
+    assert (metrics.manifests_opened, metrics.partitions_matched) == (1, 2)
+
+
 def test_names_of_partitions_that_differ_in_case_alone(catalog):
     by_both = PartitionSpec(
         PartitionField(1, 1000, BucketTransform(4), "k"),
