@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.typedef import Record
+
 import splitlib
 from splitlib_iceberg import metadata_cache
 from tests.support.iceberg_tables import (
+    add_deletes,
     append,
     create,
     data_file,
+    delete_file,
     open_table,
     paths_of,
     select,
 )
-from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, deletes_by_path
 
 
 def test_nothing_is_decoded_twice_and_a_late_filter_finds_its_statistics(catalog):
@@ -44,6 +52,22 @@ def test_what_the_cache_drops_is_read_again(catalog, monkeypatch):
     (found,) = other.list_files(batch, enumerator.predicate, enumerator.config)
     assert found.requests.storage >= 1
     assert len(found) == 1
+
+
+def test_deletes_are_kept_until_the_table_is_closed(catalog, monkeypatch):
+    table = create(catalog, SIMPLE, BY_D)
+    append(table, [data_file(table, [{"d": 1}])])
+    add_deletes(table, delete_file(table, Record(1), DataFileContent.POSITION_DELETES))
+    opened = open_table(catalog, table)
+    expected, _ = deletes_by_path(opened)
+    monkeypatch.setattr(metadata_cache, "shared", metadata_cache.MetadataCache(max_bytes=0))
+    for manifest in table.current_snapshot().manifests(table.io):
+        if manifest.content == ManifestContent.DELETES:
+            Path(manifest.manifest_path.removeprefix("file://")).unlink()
+    assert deletes_by_path(opened)[0] == expected
+    opened.connector.close()
+    with pytest.raises(splitlib.MissingFile, match="manifest"):
+        deletes_by_path(opened)
 
 
 def test_the_cache_is_bounded():
