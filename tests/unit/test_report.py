@@ -98,6 +98,15 @@ def test_all_text_is_escaped_in_html(connector: str) -> None:
         assert html.count("&lt;script&gt;") > str(report).count("<script>")
 
 
+def test_neighbours_are_joined_while_there_are_too_many_ranges() -> None:
+    ranges = PartitionRanges()
+    for _ in range(2):
+        names = pa.array([f"{k}" for k in range(120)])
+        batch = PartitionBatch(pa.record_batch({"k": names}), names)
+        ranges.add(batch, pa.array([k % 4 < 2 for k in range(120)]))
+    assert [(each.read, each.total) for each in ranges.found()] == [(2, 2), (0, 2)] * 60
+
+
 def test_html_is_bounded_and_loads_nothing() -> None:
     kept = np.arange(100_000) % 1000 == 0
     ranges = PartitionRanges()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ DOOR = {"table.py", "spark/session_catalog/connector.py"}
 ASKED_AS_A_CLASS = "SupportsTableNames"  # its methods are called before a table is open
 OTHERS = {"self", "args", "error"}  # their attribute ``connector`` is only a connector's name
 
+ALL = Predicate(pa.schema([("k", pa.int32())]))
 VECTOR = DeleteFile("vector", "/t/v", 10, "puffin")
 
 
@@ -181,6 +183,28 @@ def test_a_connector_without_abilities():
     table.check_identity()
     with pytest.raises(splitlib.UnsupportedTable, match="memory does not decode"):
         table.read_vector(VECTOR)
+
+
+class Placed(Able):
+    def describe(self):
+        return replace(super().describe(), location="/t")
+
+    def storage_options(self, protocol):
+        return {"of": protocol}
+
+
+def test_a_location_that_the_call_does_not_allow():
+    calls: list[str] = []
+    table = Table("t", "memory", Placed(on_call=calls.append))
+    allowed = SplitConfig(allowed_locations=("/elsewhere",))
+    with pytest.raises(splitlib.LocationNotAllowed, match="'/t' is outside of allowed_locations"):
+        next(table.list_partitions(ALL, allowed))
+    assert calls == []
+
+
+def test_options_of_the_storage():
+    assert Table("t", "memory", Placed()).storage_options("s3") == {"of": "s3"}
+    assert Table("t", "memory", Able()).storage_options("s3") == {}
 
 
 def asks_a_connector(code: str) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.enumeration.splitting import split_id
 from splitlib.model import PartitionBatch
 from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
@@ -25,7 +26,8 @@ def keys(*values):
 def test_no_filter_gives_everything_in_order():
     splits = list(enumerator_of(MemoryConnector()).enumerate_splits())
     assert [s.path for s in splits] == [f"/t/k={k}/{n:05}" for k in range(10) for n in range(2)]
-    assert len({s.split_id for s in splits}) == 20
+    ids = [split_id(s.path, f"k={k}", 0, 10) for s, k in zip(splits, ks(splits), strict=True)]
+    assert [s.split_id for s in splits] == ids
     assert pickle.loads(pickle.dumps(splits)) == splits
 
 
@@ -151,9 +153,10 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
             failed.append(k)
             raise ConnectionResetError("gone")
 
-    splits = list(enumerator_of(MemoryConnector(on_list=fail_once)).enumerate_splits())
-    assert len(splits) == 20
+    enumerator = enumerator_of(MemoryConnector(on_list=fail_once))
+    assert len(list(enumerator.enumerate_splits())) == 20
     assert failed == [5]
+    assert "1 requests to the storage failed and were retried" in enumerator.explain().notes
 
 
 def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed(monkeypatch):

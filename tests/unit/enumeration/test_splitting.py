@@ -8,6 +8,9 @@ from splitlib import ReadFormat
 from splitlib.enumeration.splitting import byte_ranges, can_split, split_id
 
 
+COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
+
+
 @given(st.integers(0, 10**6), st.integers(1, 10**5))
 def test_ranges_cover_every_byte_once(size, target):
     end = 0
@@ -30,6 +33,7 @@ def test_ranges_cover_every_byte_once(size, target):
         ("hive-text", "000000_0", {}, True),
         ("hive-text", "000000_0.snappy", {}, False),
         ("unheard-of", "a", {}, False),
+        *(("text", f"a{suffix}", {}, False) for suffix in COMPRESSED),
     ],
 )
 def test_what_can_be_split(name, path, options, splits):

@@ -10,13 +10,14 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig, SplitlibError
-from splitlib.remote.calls import Workers
+from splitlib.remote.calls import BoundedCalls, Workers
 from splitlib.table import Table
 from tests.support.coordinators import assert_no_thread_is_left, coordinator_of, keys, take
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
@@ -268,6 +269,27 @@ def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     coordinator.close()
     pool.stop()
     del suspended
+
+
+def test_a_call_does_not_begin_once_it_is_cancelled():
+    cancelled: Future[None] = Future()
+    cancelled.set_result(None)
+    with (
+        BoundedCalls(SplitConfig(), cancelled) as calls,
+        pytest.raises(SplitlibError, match="The enumeration was cancelled"),
+    ):
+        calls.run(lambda: pytest.fail("the call begins"))
+
+
+def test_a_result_is_not_waited_for_in_another_process(monkeypatch):
+    with BoundedCalls(SplitConfig(), Future()) as calls:
+        task = calls.submit(lambda: 1)
+        assert task.outcome.result(30) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(SplitlibError, match="made before a fork"):
+                calls.result(task)
+        assert calls.result(task) == 1
 
 
 def test_a_pool_does_in_order_what_it_is_given_and_only_as_many_at_once():

@@ -61,6 +61,7 @@ def test_files_without_keys_are_dropped(tmp_path: Path) -> None:
     assert (metrics.footers_read, metrics.files_dropped["footers"]) == (30, 28)
     assert (report.files, report.row_groups) == ((2, 30), (2, 30))
     assert report.filters[0].used_fields == ("item",)
+    assert report.filters[0].partitions_dropped is None  # the filter has no partition key
     assert "files 2 of 30, row groups 2 of 30 (from footers)" in str(report)
     assert "not used" not in str(report)
 
@@ -229,6 +230,8 @@ def test_partition_keys_and_data_columns_together(tmp_path: Path) -> None:
         clustered(tmp_path / f"day={day}", 10)
     table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA)
     data = DynamicFilteringData.from_values({"day": [1, 2], "item": [5, 15]})
+    _, enumerator = splits_of(table, DynamicFilteringData.from_values({"day": [1], "item": [5]}))
+    assert enumerator.explain().filters[0].partitions_dropped == 1
     found, enumerator = splits_of(table, data)
     assert {split.path[len(str(tmp_path)) :] for split in found} == {
         "/day=1/000.parquet",

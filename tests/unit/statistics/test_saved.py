@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -297,7 +298,12 @@ def test_several_processes_at_once(
 def test_analyze(table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, seen = tmp_path / "stats", []
     config = splitlib.SplitConfig(statistics_location=str(place))
-    found = analyze_table(table, config=config, progress=lambda so_far: seen.append(so_far.files))
+    with monkeypatch.context() as patched:
+        patched.setattr(analyze, "time", SimpleNamespace(perf_counter=iter([5, 7.5]).__next__))
+        found = analyze_table(
+            table, config=config, progress=lambda so_far: seen.append(so_far.files)
+        )
+    assert found.seconds == 2.5
     assert found.columns == ("item", "name", "at")
     assert (found.files, found.learned, found.footers_read, found.row_groups) == (20, 20, 20, 40)
     assert seen == [20]

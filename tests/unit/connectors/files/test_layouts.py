@@ -164,7 +164,7 @@ def test_tables_of_other_formats_are_refused(tmp_path, path, kind, hint):
     write(tmp_path, "k=1/f", path)
     declared = {"schema": "v bigint", "partition_schema": "k int"}
     for options in ({}, declared):
-        with pytest.raises(splitlib.UnsupportedTable, match=f"a table of {kind}") as caught:
+        with pytest.raises(splitlib.UnsupportedTable, match=f"a table of {kind}: it has") as caught:
             types_of(tmp_path, **options)
         assert hint in str(caught.value)
 
