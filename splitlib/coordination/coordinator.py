@@ -322,7 +322,6 @@ class DynamicFileSplitEnumerator:
         self._put_back([key for key, (_, holder) in self._assigned.items() if holder == reader_id])
 
     def _put_back(self, split_ids: Iterable[str]) -> None:
-        self._receive()
         self._wait_again([self._assigned.pop(key)[0] for key in dict.fromkeys(split_ids)])
 
     def _wait_again(self, splits: Sequence[TrackedSplit]) -> None:

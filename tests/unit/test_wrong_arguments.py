@@ -216,6 +216,15 @@ def test_conditions_of_an_enumerator(root: Path, static: Any) -> None:
         DynamicFileEnumerator(table, static=static)
 
 
+class Column:
+    """Stands for a column of PySpark, which has ``__iter__`` but cannot be iterated."""
+
+    __module__ = "pyspark.sql.column"
+
+    def __iter__(self) -> Any:
+        raise TypeError("Column is not iterable")
+
+
 def test_columns_to_analyze(root: Path) -> None:
     with load_table(root, "files") as table:
         assert analyze_table(table, "x").columns == ("x",)
@@ -226,6 +235,8 @@ def test_columns_to_analyze(root: Path) -> None:
         for wrong in (5, [5]):
             with pytest.raises(InvalidFilter, match="name of a column is a text, not 5"):
                 analyze_table(table, wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidFilter, match="a text, not <pyspark"):
+            analyze_table(table, Column())
 
 
 def test_thrift_does_not_print_its_errors() -> None:

@@ -17,7 +17,8 @@ from splitlib.spark.planner.decide import (
     worth_collecting,
 )
 from splitlib.spark.planner.eligibility import ScanSite, blocked_joins
-from splitlib.spark.planner.join_graph import discover
+from splitlib.spark.planner.join_graph import Dimension, discover
+from splitlib.spark.planner.materializable import rdds_of
 from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
 
 
@@ -221,6 +222,46 @@ def test_operators_that_keys_do_not_pass(operator: dict[str, object], name: str)
     ((path, reason),) = blocked_joins(root, frozenset({0}), ())
     assert path == (0, 0)
     assert name in str(reason)
+
+
+def _join(kind: str, left: Tree, right: Tree, **arguments: object) -> Tree:
+    kinds = {"object": f"org.apache.spark.sql.catalyst.plans.{kind}$"}
+    return [{"class": "Join", "num-children": 2, "joinType": kinds, **arguments}, *left, *right]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("LeftSingle", "below a scalar subquery,"), ("LeftOuter", "below an outer join,")],
+)
+def test_outer_joins_that_keys_do_not_pass(kind: str, name: str) -> None:
+    below = _join(kind, relation(attribute(1)), relation(attribute(0)))
+    condition = equal(attribute(0), attribute(10))
+    root = parse_plan(
+        json.dumps(_join("Inner", below, relation(attribute(10)), condition=condition))
+    )
+    assert list(discover(root, frozenset({0}), lambda _: True)) == []
+    ((path, reason),) = blocked_joins(root, frozenset({0}), ())
+    assert path == (0, 1)
+    assert name in str(reason)
+
+
+def test_joins_in_a_subquery_of_a_condition_below_a_join() -> None:
+    condition = equal(attribute(0), attribute(10))
+    inner = _join("Inner", relation(attribute(0)), relation(attribute(10)), condition=condition)
+    subquery: Tree = [{"class": "ScalarSubquery", "num-children": 0, "plan": inner}]
+    compared = {"class": "Filter", "num-children": 1, "condition": equal(attribute(20), subquery)}
+    root = _join("Inner", [compared, *relation(attribute(20))], relation(attribute(30)))
+    (found,) = discover(parse_plan(json.dumps(root)), frozenset({0}), lambda _: True)
+    assert id_of(found.dimension.node) == 10
+
+
+def test_leaves_that_read_an_rdd() -> None:
+    rdd: Tree = [{"class": "org.apache.spark.sql.execution.LogicalRDD", "num-children": 0}]
+    root = parse_plan(json.dumps(_join("Inner", relation(attribute(1)), rdd)))
+    whole, part = Dimension(root), Dimension(root.children[1])
+    assert rdds_of([whole, part]) == [root.children[1]]
+    assert rdds_of([Dimension(root.children[0], ((part, ()),))]) == [root.children[1]]
+    assert rdds_of([Dimension(root.children[0])]) == []
 
 
 def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:

@@ -271,16 +271,6 @@ def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     del suspended
 
 
-def test_a_call_does_not_begin_once_it_is_cancelled():
-    cancelled: Future[None] = Future()
-    cancelled.set_result(None)
-    with (
-        BoundedCalls(SplitConfig(), cancelled) as calls,
-        pytest.raises(SplitlibError, match="The enumeration was cancelled"),
-    ):
-        calls.run(lambda: pytest.fail("the call begins"))
-
-
 def test_a_result_is_not_waited_for_in_another_process(monkeypatch):
     with BoundedCalls(SplitConfig(), Future()) as calls:
         task = calls.submit(lambda: 1)

@@ -20,6 +20,8 @@ from splitlib import (
     SourceUnavailable,
     SplitConfig,
 )
+from splitlib.hive.entries import REF, PartitionFiles
+from splitlib.model import ReadFormat
 from splitlib.storage import S3Settings, Storage, is_data, pages
 from splitlib.storage import storage as storage_module
 from splitlib.storage.pages import FILES_PER_PAGE, NotInOrder, PagedListing
@@ -205,6 +207,27 @@ def test_no_more_pages_than_the_files_fill(monkeypatch):
     assert len(pages_of([f"t/k={k:03d}/" for k in range(0, 40, 2)])) == 80 // PAGE
     # If directories are far apart, a page covers only one of them.
     assert len(pages_of([f"t/k={k:03d}/" for k in (3, 17, 30)])) == 3
+
+
+@pytest.mark.parametrize(
+    ("form", "below", "names"),
+    [
+        (ReadFormat.of("parquet"), False, ["k=0/a", "k=1/b"]),
+        (ReadFormat.of("parquet"), True, ["k=0/a", "k=0/s/b", "k=1/b"]),
+        (
+            ReadFormat.of("parquet", {"recursiveFileLookup": "true"}),
+            False,
+            ["k=0/a", "k=0/s/b", "k=1/b"],
+        ),
+    ],
+)
+def test_files_below_partitions_of_a_hive_table(monkeypatch, form, below, names):
+    store(monkeypatch, {f"t/{name}": b"x" for name in ("k=0/a", "k=0/s/b", "k=1/b")})
+    partitions = PartitionFiles(Storage(OPTIONS), "s3://lake/t", below=below)
+    refs = [partitions.ref(f"s3://lake/t/k={k}", form) for k in range(2)]
+    (batch,) = partitions.list_files(pa.array(refs, REF))
+    assert (batch.partitions_listed, batch.requests.storage) == (2, 1)
+    assert batch.files["path"].to_pylist() == [f"s3://lake/t/{name}" for name in names]
 
 
 def test_what_lies_in_a_directory_of_a_directory_is_passed_over(monkeypatch):

@@ -111,6 +111,20 @@ def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
         assert table.metadata.read_format.columns == ((1, "a"), (2, "col-2"))
 
 
+def test_elements_of_mapped_columns_have_ids_of_no_column(root: Path) -> None:
+    kind = {"type": "array", "elementType": "long", "containsNull": True}
+    fields = [
+        field(name, kind, **{"delta.columnMapping.id": i, "delta.columnMapping.physicalName": name})
+        for i, name in enumerate("abc", 1)
+    ]
+    commit(root, [protocol("columnMapping"), metadata(fields, **MAPPED), add("f")])
+    with opened(root) as table:
+        columns: Any = table.metadata.read_format.columns
+    found = dict(columns)
+    assert [found.pop(i) for i in (1, 2, 3)] == ["a", "b", "c"]
+    assert list(found.values()) == ["element"] * 3
+
+
 @pytest.mark.parametrize("json_too", [True, False])
 def test_statistics_of_checkpoints_in_columns(root: Path, json_too: bool) -> None:
     changes = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
