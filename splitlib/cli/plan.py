@@ -51,6 +51,9 @@ _COLUMNS: Final = pa.schema(
 )
 _ROWS: Final = 10_000
 """Number of splits per Parquet row group."""
+# Arrow's threads may refer to these readers after an export. If one of them freed a reader while
+# the process ends, it would wait for Python's lock and abort the process.
+_UNTIL_EXIT: Final[list[pa.RecordBatchReader]] = []
 
 
 def lines_of(splits: Iterable[FileSplit], form: str) -> Iterator[str]:
@@ -219,7 +222,7 @@ def _run_export(args: argparse.Namespace) -> int:
     config = config_of(args)
     if not args.to.strip():
         raise ConfigError("--to names no directory.", hint="write --to DIR.")
-    rows, files = 0, 0
+    rows = 0
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         nonlocal rows
@@ -227,24 +230,21 @@ def _run_export(args: argparse.Namespace) -> int:
             rows += batch.num_rows
             yield batch
 
-    def wrote(_: object) -> None:
-        nonlocal files
-        files += 1
-
     with (
         table_of(args, config) as table,
         for_command(lambda: f"{rows:,} rows", config, json=args.json) as out,
     ):
         found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
+        batches = pa.RecordBatchReader.from_batches(found.schema, counted(found.to_batches()))
+        _UNTIL_EXIT.append(batches)
         try:
             ds.write_dataset(
-                counted(found.to_batches()),
+                batches,
                 args.to,
-                schema=found.schema,
                 format=_FORMATS[args.format],
                 basename_template=f"part-{{i}}.{args.format}",
-                file_visitor=wrote,
             )
+            files = len(ds.dataset(args.to, format=_FORMATS[args.format]).files) if rows else 0
         except SplitlibError:
             raise
         except (pa.ArrowException, OSError) as error:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from splitlib import ReadFormat
 from splitlib.enumeration.splitting import byte_ranges, can_split, split_id
 
-
 COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
 
 
