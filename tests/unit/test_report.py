@@ -104,7 +104,10 @@ def test_neighbours_are_joined_while_there_are_too_many_ranges() -> None:
         names = pa.array([f"{k}" for k in range(120)])
         batch = PartitionBatch(pa.record_batch({"k": names}), names)
         ranges.add(batch, pa.array([k % 4 < 2 for k in range(120)]))
-    assert [(each.read, each.total) for each in ranges.found()] == [(2, 2), (0, 2)] * 60
+    found = ranges.found()
+    assert [(each.read, each.total) for each in found] == [(2, 2), (0, 2)] * 60
+    names = [(each.first, each.last) for each in found]
+    assert names == [(f"k={k}", f"k={k + 1}") for k in range(0, 120, 2)] * 2
 
 
 def test_html_is_bounded_and_loads_nothing() -> None:

@@ -32,6 +32,7 @@ def test_ranges_cover_every_byte_once(size, target):
         ("hive-text", "000000_0", {}, True),
         ("hive-text", "000000_0.snappy", {}, False),
         ("unheard-of", "a", {}, False),
+        *((name, "a", {}, True) for name in ("avro", "hive-csv", "json", "text")),
         *(("text", f"a{suffix}", {}, False) for suffix in COMPRESSED),
     ],
 )

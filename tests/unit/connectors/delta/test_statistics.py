@@ -37,6 +37,7 @@ def kept(root: Path, kind: Any, lower: Any, upper: Any, value: Any, **column: An
 def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
     assert not kept(root, "string", "a", "b", "ba")
     assert kept(root, "string", "a", "b" * 32, "b" * 33)  # no last character was added
+    assert kept(root, "string", "a", "b" * 32, "b" * 32 + "\U0010fffe")
     assert not kept(root, "string", "a", "b" * 31, "b" * 32)
     moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
     assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
@@ -58,6 +59,8 @@ def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
     assert kept(root, "double", 0, 1.1, 1.100000023841858, **changes)
     assert not kept(root, "double", 0, 1.1, 1.100000023841858)
     assert not kept(root, "date", "2024-01-01", "2024-01-02", date(2024, 1, 3))
+    assert kept(root, "date", "2024-13-01", "2024-99-99", date(2024, 1, 3))  # no such dates
+    assert kept(root, "double", 1, 2, float("nan"))  # writers leave NaN out of the bounds
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,9 @@ def test_statistics_of_checkpoints_in_columns(root: Path, json_too: bool) -> Non
         "h": {"minValues": {"c": None, "s": "d" * 32}, "maxValues": {"c": None, "s": "e"}},
     }
     nulls = {"f": {"c": 0, "s": 1}, "g": {"c": 0, "s": 0}, "h": {"c": 3, "s": None}}
-    kind = pa.struct([("c", pa.float32()), ("s", pa.string())])
+    for ends in bounds.values():
+        ends["minValues"]["x"] = ends["maxValues"]["x"] = "many"  # no integer
+    kind = pa.struct([("c", pa.float32()), ("s", pa.string()), ("x", pa.string())])
     counts = pa.struct([("c", pa.int64()), ("s", pa.int64())])
     known = pa.struct(
         [
