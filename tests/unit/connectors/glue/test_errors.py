@@ -250,7 +250,11 @@ def test_requests_through_a_proxy_have_the_whole_address(server, monkeypatch):
 
 def test_a_table_that_cannot_be_opened_leaves_no_connection(server, monkeypatch):
     closed = []
-    monkeypatch.setattr(glue_client.GlueClient, "close", closed.append)
+
+    def close(client):
+        closed.append(client)
+
+    monkeypatch.setattr(glue_client.GlueClient, "close", close)
     with pytest.raises(splitlib.TableNotFound):
         load(server)
     assert len(closed) == 1
