@@ -61,7 +61,9 @@ def test_deletes_are_kept_until_the_table_is_closed(catalog, monkeypatch):
     opened = open_table(catalog, table)
     expected, _ = deletes_by_path(opened)
     monkeypatch.setattr(metadata_cache, "shared", metadata_cache.MetadataCache(max_bytes=0))
-    for manifest in table.current_snapshot().manifests(table.io):
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    for manifest in snapshot.manifests(table.io):
         if manifest.content == ManifestContent.DELETES:
             Path(manifest.manifest_path.removeprefix("file://")).unlink()
     assert deletes_by_path(opened)[0] == expected
