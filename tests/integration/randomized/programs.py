@@ -193,9 +193,16 @@ def failed(error: Exception) -> Outcome:
 
 
 def run(spark: SparkSession, program: Program, frame: Frames) -> list[Outcome]:
-    """Run a program, and return the outcome of each step. Then drop its tables and views."""
-    with changed(spark, program.settings), _own_tables(spark, program):
-        return [outcome(_step(spark, step, frame)) for step in program.steps]
+    """Run a program, and return the outcome of each step. Then drop its tables and views.
+
+    With some settings, such as ``spark.sql.ansi.enforceReservedKeywords``, Spark cannot create the
+    tables. Then this error is the outcome of each step.
+    """
+    try:
+        with changed(spark, program.settings), _own_tables(spark, program):
+            return [outcome(_step(spark, step, frame)) for step in program.steps]
+    except PySparkException as error:
+        return [failed(error)] * len(program.steps)
 
 
 def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFrame | None]:
