@@ -13,7 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
+from splitlib.errors import (
+    CorruptMetadata,
+    SourceUnavailable,
+    SplitlibError,
+    UnsupportedTable,
+)
 from splitlib.hive.partition_values import field_of, from_spark_json
 from splitlib.model import FileBatch, ReadFormat, Requests, TableMetadata
 from splitlib.storage import SELECTING_OPTIONS, STREAM_LOG, Storage, local_path, of_rows
@@ -305,7 +310,7 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
 
 
 def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMetadata) -> None:
-    """Reject a table into whose directory a Spark stream has written.
+    """Reject a table if a Spark stream has written to its directory.
 
     Spark ignores the stream's log if the table has a SerDe of Hive and partitions, or if Hive's
     reader reads it.
@@ -318,13 +323,15 @@ def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMet
         return
     try:
         storage.level(f"{metadata.location.rstrip('/')}/{STREAM_LOG}", retries=True)
+    except SourceUnavailable:
+        raise  # a later listing may succeed, and would return files that the log leaves out
     except Exception:
-        return  # no such log; other errors are raised again when the partitions are listed
+        return  # no such log; lasting errors are raised again when the partitions are listed
     raise stream_output()
 
 
 def stream_output() -> UnsupportedTable:
-    """Return the error for a table into whose directory a Spark stream has written."""
+    """Return the error for a table that a Spark stream writes."""
     return UnsupportedTable(
         "A Spark stream writes the table. Spark reads only the files in the log of the stream.",
         hint="read the table with Spark.",

@@ -14,6 +14,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, MetaException
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
+from splitlib.storage import Storage
 from splitlib_hive import HiveConnector
 from splitlib_hive.client import MetastoreClient, parse_uris
 from splitlib_hive.connection import Connection
@@ -202,6 +203,18 @@ def test_a_table_that_a_spark_stream_writes_is_refused(metastore, server, tmp_pa
     (tmp_path / "_spark_metadata").mkdir()
     add_table(metastore, tmp_path, parameters=parameters)
     with pytest.raises(splitlib.UnsupportedTable, match="A Spark stream writes the table"):
+        HiveConnector.open("d.t", {"uri": server.uri})
+
+
+def test_a_storage_that_does_not_answer_is_no_proof_that_no_stream_writes(
+    metastore, server, tmp_path, monkeypatch
+):
+    def unavailable(*_: object, **__: object) -> None:
+        raise splitlib.SourceUnavailable("no answer")
+
+    add_table(metastore, tmp_path, parameters=SPARK)
+    monkeypatch.setattr(Storage, "level", unavailable)
+    with pytest.raises(splitlib.SourceUnavailable, match="no answer"):
         HiveConnector.open("d.t", {"uri": server.uri})
 
 
