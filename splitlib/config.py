@@ -403,7 +403,7 @@ def _names() -> list[str]:
 
 
 def setting_named(key: str) -> str | None:
-    """Return the name of the setting that a key means in any spelling, or None if there is none."""
+    """Return the name of the setting with this key in any spelling, or None for other keys."""
     plain = key.replace("_", "").replace("-", "").lower()
     return next((name for name in _names() if name.replace("_", "") == plain), None)
 

@@ -60,7 +60,7 @@ def planner_bugs() -> Iterator[list[str]]:
 
     class Bugs(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            # A mistake in the settings is no bug.
+            # These warnings are about wrong settings, not about bugs.
             if not record.getMessage().startswith("The query is left to Spark: "):
                 found.append(self.format(record))
 

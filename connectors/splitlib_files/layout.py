@@ -157,7 +157,7 @@ class Layout:
 
     def _refuse_table_formats(self) -> None:
         if STREAM_LOG in self._top.hidden:
-            # Only the log tells the files of failed tasks from the others.
+            # The directory may contain files of failed tasks, which only the log leaves out.
             raise UnsupportedTable(
                 f"{self._root!r} is the output of a Spark stream: Spark reads only the files that "
                 f"{STREAM_LOG!r} lists.",

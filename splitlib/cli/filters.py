@@ -206,12 +206,13 @@ def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the keys with the column names of ``schema``. Text is parsed to the columns' types."""
     found = {}
     fields = _named(table.column_names, schema)
-    for field, column in zip(fields, table.columns, strict=True):
+    for field, given in zip(fields, table.columns, strict=True):
+        column = given
         if pa.types.is_dictionary(column.type):
             # Polars writes dictionaries of string views, which Arrow cannot decode.
-            column = pa.array(column.to_pylist(), column.type.value_type)  # noqa: PLW2901
+            column = pa.array(column.to_pylist(), column.type.value_type)
         if any(is_kind(column.type) for is_kind in _TEXTS) and not pa.types.is_string(field.type):
-            column = typed(column.to_pylist(), field)  # noqa: PLW2901
+            column = typed(column.to_pylist(), field)
         found[field.name] = column
     return pa.table(found)
 
