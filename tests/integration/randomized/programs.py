@@ -38,6 +38,7 @@ _UNREADABLE = ("FAILED_READ_FILE", "SparkFileNotFoundException")
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]|\b(SparkFileNotFoundException):")
 _METASTORE_CONDITIONS = "spark.sql.hive.metastorePartitionPruning"
+_PARQUET_FILTERS = "spark.sql.parquet.filterPushdown"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -104,6 +105,13 @@ class Program:
         ignore trailing blanks, and so loses the partition ``g2`` for ``NOT (c = 'g2 ')``.
         """
         return replace(self, settings={**self.settings, _METASTORE_CONDITIONS: "false"})
+
+    def without_parquet_filters(self) -> Program:
+        """Return the program with settings by which Parquet's reader drops no row groups.
+
+        Otherwise, Spark 3.5 loses rows with 0.0 for ``x IN (double('NaN'), -0.0D)``.
+        """
+        return replace(self, settings={**self.settings, _PARQUET_FILTERS: "false"})
 
     def __str__(self) -> str:
         """Return settings and statements with which a developer can run the program again."""
