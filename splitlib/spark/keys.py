@@ -27,8 +27,7 @@ from splitlib.report import size_text
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import char_length, collation_of, quoted, unquoted
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.jvm.catalyst import rows_in_plan
-from splitlib.spark.jvm.plans import plan_text
+from splitlib.spark.jvm.catalyst import plan_text, rows_in_plan
 from splitlib.spark.jvm.probe import internals_unavailable
 
 # Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,

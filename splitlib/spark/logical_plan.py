@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 Path = tuple[int, ...]
 """Path from a plan's root to a node, with one number per level. Number i stands for the i-th child,
 and -1 - i for the plan of the i-th subquery in the node's expressions."""
+
+_MATCHES_NOTHING: Final = "MatchesNothing"
 
 
 class UnknownPlan(ValueError):
@@ -123,6 +125,48 @@ class Node:
             open_ += reversed((*part.children, *part.subqueries))
         return found
 
+    def leaf_numbers(self) -> dict[Path, int]:
+        """Return the positions of the leaves in Catalyst's ``collectLeaves``, by path.
+
+        Leaves of subqueries are left out. The result is empty if the tree lacks a branch of the
+        plan, because a join does not read it.
+        """
+        found, open_ = dict[Path, int](), [self]
+        while open_:
+            part = open_.pop()
+            if part.kind == _MATCHES_NOTHING:
+                return {}
+            if part.is_leaf:
+                found[part.path] = len(found)
+            open_ += reversed(part.children)
+        return found
+
+    def equal_leaves(self, new: Mapping[Path, object]) -> list[Path] | None:
+        """Return one path for each set of equal leaves, or None if equal leaves get unequal nodes.
+
+        Leaves with the same column ids may be equal. They may be replaced together if ``new`` has
+        the same object for all of them. The result is also None if another node is replaced, or a
+        leaf without columns.
+
+        Args:
+            new: New nodes by path.
+        """
+        of_ids: dict[frozenset[int | None], list[Path]] = {frozenset(): []}
+        for leaf in self.walk():
+            if leaf.is_leaf:
+                ids = frozenset(column.attribute_id for column in leaf.columns)
+                of_ids.setdefault(ids, []).append(leaf.path)
+        del of_ids[frozenset()]
+        found, number = list[Path](), 0
+        for paths in of_ids.values():
+            first = new.get(paths[0])
+            if any(new.get(path) is not first for path in paths):
+                return None
+            if first is not None:
+                found.append(paths[0])
+                number += len(paths)
+        return found if number == len(new) else None
+
 
 def parse_plan(text: str) -> Node:
     """Parse the JSON that ``LogicalPlan.toJSON`` returns.
@@ -163,7 +207,7 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
     if _matches_nothing(fields):
         # An anti join that matches nothing keeps all rows of the left child, and does not read the
         # right child.
-        fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
+        fields, children = {**fields, "class": _MATCHES_NOTHING}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
     return Node(_kind(fields), fields, children, subqueries, path, not children)

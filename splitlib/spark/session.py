@@ -23,10 +23,11 @@ from splitlib.spark.jvm.active_session import (
     setting_names,
     temporary_names,
 )
-from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import pinned_roots
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.scala import scala_of
 from splitlib.storage import CLOUDS, OptionsByProtocol
 from splitlib.telemetry import reported
 
@@ -322,7 +323,4 @@ def _pinned_roots(df: DataFrame) -> frozenset[str]:
     """Return the root directories of a query's pinned scans. They are generated, unique paths."""
     if internals_unavailable(df.sparkSession) is not None:
         return frozenset()
-    catalyst = Catalyst(df.sparkSession)
-    leaves = catalyst.plans.all_leaves(analyzed_plan(df))
-    roots = map(catalyst.relations.pinned_root_of, leaves)
-    return frozenset(root for root in roots if root is not None)
+    return pinned_roots(scala_of(df.sparkSession), analyzed_plan(df))

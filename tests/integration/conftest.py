@@ -8,9 +8,12 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from py4j.protocol import MEMORY_COMMAND_NAME
+from pyspark.sql import SparkSession
 
 from splitlib.testing import HiveMetastore
 from tests.support.hive_tables import way_of
@@ -24,6 +27,24 @@ def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, s
     """Options for opening a metastore table with the ``hive`` or the ``session`` connector."""
     found: dict[str, str] = way_of(metastore, request.param)
     return found
+
+
+@pytest.fixture
+def jvm_calls(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each call into the JVM, by any thread, appends its command."""
+    gateway: Any = spark.sparkContext._gateway
+    client = gateway._gateway_client
+    calls: list[str] = []
+    send = client.send_command
+
+    def counted(command: str, *args: Any, **kwargs: Any) -> Any:
+        # Do not count memory commands: garbage collection sends them at any time.
+        if not command.startswith(MEMORY_COMMAND_NAME):
+            calls.append(command)
+        return send(command, *args, **kwargs)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    return calls
 
 
 @pytest.fixture

@@ -226,3 +226,49 @@ def test_joins_that_match_nothing(join_type, literal, reads):
         join["condition"] = [{"class": "Literal", "num-children": 0, **literal}]
     tree = [join, *relation(attribute(1)), *relation(attribute(2))]
     assert sum(node.is_leaf for node in parse_plan(json.dumps(tree)).walk()) == reads
+
+
+def union(*children: Tree) -> Tree:
+    tree: Tree = [{"class": f"{_CATALYST}Union", "num-children": len(children)}]
+    return tree + [node for child in children for node in child]
+
+
+def parsed(tree: Tree) -> Node:
+    return parse_plan(json.dumps(tree))
+
+
+def test_leaves_are_numbered_from_left_to_right_without_those_of_subqueries() -> None:
+    subquery = [{"class": "Exists", "num-children": 0, "plan": relation(attribute(9))}]
+    inner = union(relation(attribute(1)), relation(attribute(2)))
+    filtered = [{"class": "Filter", "num-children": 1, "condition": subquery}, *inner]
+    tree = parsed(union(relation(attribute(0)), filtered))
+    assert tree.leaf_numbers() == {(0,): 0, (1, 0, 0): 1, (1, 0, 1): 2}
+
+
+def test_leaves_have_no_numbers_beside_a_branch_that_is_not_read() -> None:
+    never = [{"class": "Literal", "num-children": 0, "value": "false"}]
+    join = {
+        "class": "Join",
+        "num-children": 2,
+        "joinType": {"object": f"{_CATALYST}LeftAnti$"},
+        "condition": never,
+    }
+    anti = [join, *relation(attribute(0)), *relation(attribute(1))]
+    assert parsed(union(anti, relation(attribute(2)))).leaf_numbers() == {}
+
+
+def test_equal_leaves_are_replaced_together() -> None:
+    table, other = relation(attribute(0), attribute(1)), relation(attribute(2))
+    tree = parsed(union(table, other, table))
+    new = object()
+    assert tree.equal_leaves({(0,): new, (2,): new}) == [(0,)]
+    assert tree.equal_leaves({(0,): new, (2,): new, (1,): object()}) == [(0,), (1,)]
+    assert tree.equal_leaves({}) == []
+
+
+@pytest.mark.parametrize("new", [{(0,): 1}, {(0,): 1, (2,): 2}, {(): 1}, {(0,): 1, (3,): 2}])
+def test_equal_leaves_with_different_replacements_are_replaced_by_path(new: Any) -> None:
+    table = relation(attribute(0))
+    without_columns = relation()
+    tree = parsed(union(table, relation(attribute(2)), table, without_columns))
+    assert tree.equal_leaves(new) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,7 +30,7 @@ from splitlib.spark.jvm.java_handles import HadoopConf
 from splitlib.spark.jvm.listing import hadoop_path
 from splitlib.spark.jvm.plans import CATALYST, TYPES, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
-from splitlib.spark.jvm.scala import each, scala_of
+from splitlib.spark.jvm.scala import Scala, each, scala_of
 from splitlib.spark.jvm.spark_handles import (
     CatalystAttribute,
     CatalystExpression,
@@ -165,14 +165,67 @@ def rows_that_may_match(
 
 
 def _why_later(catalyst: Catalyst, condition: CatalystExpression) -> str | None:
+    why = _why_volatile(catalyst.scala, condition)
     patterns = catalyst.scala.jvm.class_(f"{CATALYST}.trees.TreePattern")
-    if not condition.deterministic():
-        return "it calls a function that is not deterministic"
-    if condition.containsPattern(patterns.CURRENT_LIKE()):
-        return "it uses the current time"
-    if condition.containsPattern(patterns.PLAN_EXPRESSION()):
+    if why is None and condition.containsPattern(patterns.PLAN_EXPRESSION()):
         return "it contains a subquery"
-    return None
+    return why
+
+
+_MOST_FIELDS: Final = 25
+"""Maximum number of expressions in the text of an operator."""
+_AGGREGATES: Final = ("Aggregate", "Window")
+_INNER: Final = "innerChildren"
+
+
+class PlanText(NamedTuple):
+    """Text of an analyzed plan."""
+
+    volatile: str | None
+    """Why each run may return other rows, as a clause such as "it uses the current time", or None
+    if all runs return the same rows."""
+    operators: str
+    """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
+    expressions."""
+    aggregates: str
+    """SQL text of the expressions of aggregates and windows, one on each line. Spark never shortens
+    it."""
+
+
+def plan_text(df: DataFrame) -> PlanText:
+    """Return the text of the analyzed plan of ``df``."""
+    plan, scala = analyzed_plan(df), scala_of(df.sparkSession)
+    operators = "\n".join(_operators(scala, plan))
+    aggregates: list[str] = []
+    if any(name in operators for name in _AGGREGATES):
+        plans = [plan, *each(plan.subqueriesAll())]
+        aggregates = [text for one in plans for text in _aggregates(one)]
+    return PlanText(_why_volatile(scala, plan), operators, "\n".join(aggregates))
+
+
+def _why_volatile(scala: Scala, part: LogicalPlan | CatalystExpression) -> str | None:
+    """Return why a plan or an expression may have other results in another run, or None."""
+    if not part.deterministic():
+        return "it calls a function that is not deterministic"
+    patterns = scala.jvm.class_(f"{CATALYST}.trees.TreePattern")
+    return "it uses the current time" if part.containsPattern(patterns.CURRENT_LIKE()) else None
+
+
+def _operators(scala: Scala, plan: LogicalPlan) -> Iterator[str]:
+    # Spark's text of the whole plan ends after ``spark.sql.maxPlanStringLength`` characters.
+    functions = scala.functions
+    shown = functions.method(f"{CATALYST}.trees.TreeNode", "simpleString", "int")
+    yield scala.text(plan.map(functions.function(functions.bound(shown, 1, _MOST_FIELDS))), "\n")
+    for inner in each(plan.flatMap(functions.calling(f"{CATALYST}.plans.QueryPlan", _INNER))):
+        yield from _operators(scala, inner)
+
+
+def _aggregates(plan: LogicalPlan) -> Iterator[str]:
+    if plan.nodeName() in _AGGREGATES:
+        for expression in each(plan.expressions()):
+            yield expression.sql()
+    for child in each(plan.children()):
+        yield from _aggregates(child)
 
 
 class Execution:

@@ -24,9 +24,23 @@ from splitlib.spark.jvm.java_handles import (
     Option,
     Seq,
 )
-from splitlib.spark.jvm.listing import FILE_STATUS, PATH, file_statuses, hadoop_path
-from splitlib.spark.jvm.scala import Scala
-from splitlib.spark.jvm.spark_handles import CatalystStruct, FileIndex, InternalRow, JvmSession
+from splitlib.spark.jvm.listing import (
+    FILE_STATUS,
+    PATH,
+    Listing,
+    file_statuses,
+    files_of,
+    hadoop_path,
+)
+from splitlib.spark.jvm.scala import Scala, each
+from splitlib.spark.jvm.spark_handles import (
+    CatalystStruct,
+    FileIndex,
+    InternalRow,
+    JvmSession,
+    LogicalPlan,
+    PartitionDirectory,
+)
 
 # If two indexes have equal roots, Spark considers them equal, and reads only one of them or uses
 # cached rows. So the root of a scan ends with a digest of its files and partition values.
@@ -199,3 +213,65 @@ def _files_by_directory(scala: Scala) -> JavaField:
     field = class_.getDeclaredField("cachedLeafDirToChildrenFiles")
     field.setAccessible(True)
     return field
+
+
+def directories_of(scala: Scala, index: FileIndex) -> Seq[PartitionDirectory]:
+    """Return all partitions of an ``InMemoryFileIndex``, a ``Seq[PartitionDirectory]``."""
+    return index.listFiles(scala.nil, scala.nil)
+
+
+def some_files_of(scala: Scala, index: FileIndex, most: int) -> pa.RecordBatch:
+    """Return up to ``most`` files of an ``InMemoryFileIndex``, spread evenly over the index."""
+    functions = scala.functions
+    files = functions.calling(_SPARK + "PartitionDirectory", "files")
+    status = functions.calling(_SPARK + "FileStatusWithMetadata", "fileStatus")
+    found = scala.flat_mapped(directories_of(scala, index), files).toIndexedSeq()
+    number = min(most, found.size())
+    rows = pa.array([i * found.size() // number for i in range(number)], pa.int64())
+    some = scala.mapped(scala.positions(rows), found, status)
+    return files_of(scala, some, scala.seq([number])).files
+
+
+def files_in(scala: Scala, directories: Seq[PartitionDirectory]) -> Listing:
+    """Return the files of a ``Seq[PartitionDirectory]`` as a listing."""
+    functions = scala.functions
+    files = functions.calling(_SPARK + "PartitionDirectory", "files")
+    length = functions.calling(scala.operations, "length")
+    lengths = scala.mapped(directories, files, length)
+    status = functions.calling(_SPARK + "FileStatusWithMetadata", "fileStatus")
+    found = scala.mapped(scala.flat_mapped(directories, files), status)
+    return files_of(scala, found, lengths)
+
+
+def rows_of(
+    scala: Scala, directories: Seq[PartitionDirectory], positions: pa.Array | None = None
+) -> JavaArray[InternalRow]:
+    """Return the partition values of a ``Seq[PartitionDirectory]``, an ``Array[InternalRow]``.
+
+    Args:
+        scala: Access to Scala's library in the session's JVM.
+        directories: The partitions.
+        positions: Positions of the partitions to return; None for all.
+    """
+    if positions is not None:
+        directories = scala.mapped(scala.positions(positions), directories)
+    values = scala.functions.calling(_SPARK + "PartitionDirectory", "values")
+    return scala.array(_ROW, scala.mapped(directories, values))
+
+
+def pinned_roots(scala: Scala, plan: LogicalPlan) -> frozenset[str]:
+    """Return the artificial root directories of all pinned scans in a plan and its subqueries."""
+    functions, found = scala.functions, set[str]()
+    for part in (plan, *each(plan.subqueriesAll())):
+        leaves = part.collectLeaves().filter(functions.instance_of(_SPARK + "LogicalRelation"))
+        relations = scala.mapped(leaves, functions.calling(_SPARK + "LogicalRelation", "relation"))
+        of_files = relations.filter(functions.instance_of(_SPARK + "HadoopFsRelation"))
+        roots = scala.mapped(
+            of_files,
+            functions.calling(_SPARK + "HadoopFsRelation", "location"),
+            functions.calling(_SPARK + "FileIndex", "rootPaths"),
+            functions.calling(scala.operations, "headOption"),
+        )
+        found.update(scala.texts(roots))
+    names = (text.removeprefix("Some(").removesuffix(")") for text in found)
+    return frozenset(name for name in names if name.startswith(PINNED_ROOT))

@@ -62,7 +62,9 @@ class Jvm:
         return getattr(self._class(f"{name}$"), "MODULE$")
 
     def _reflected(self, name: str) -> JavaClass:
-        """Return the ``java.lang.Class`` of this name."""
+        """Return the ``java.lang.Class`` of this name; ``int`` is the primitive type."""
+        if name == "int":
+            return self.class_("java.lang.Integer").TYPE  # type: ignore[no-any-return]
         found: JavaClass = self.class_("java.lang.Class").forName(name)
         return found
 
@@ -144,6 +146,7 @@ class Functions:
         self.method = cache(self._method)
         self.constructor = cache(self._constructor)
         self.calling = cache(self._calling)
+        self.instance_of = cache(self._instance_of)
 
     def _method(self, class_: str, name: str, *arguments: str) -> MethodHandle:
         """Return the handle of a public method. The first argument is the object to call it on."""
@@ -158,6 +161,11 @@ class Functions:
     def _calling(self, class_: str, name: str) -> Function[Any]:
         """Return a Scala function that calls a no-argument method on the function's argument."""
         return self.function(self.method(class_, name))
+
+    def _instance_of(self, class_: str) -> Function[bool]:
+        """Return a Scala function that returns whether its argument is an instance of a class."""
+        handle = self.method("java.lang.Class", "isInstance", "java.lang.Object")
+        return self.function(self.bound(handle, 0, self._jvm.reflected(class_)))
 
     def declared(self, class_: JavaClass, name: str, *arguments: JavaClass | str) -> JavaMethod:
         """Return a ``java.lang.reflect.Method`` that may be private, and make it accessible.

@@ -270,7 +270,7 @@ _KNOWN: Final = {
             subqueries()Seq
             subqueriesAll()Seq
             toJSON()String
-            transformDownWithSubqueries(PartialFunction)QueryPlan
+            transformUpWithSubqueries(PartialFunction)QueryPlan
             resolved()boolean
             withNewChildren(Seq)TreeNode
         """,

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.conversion import session_time_zone, typed_columns
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
+from splitlib.spark.jvm.file_index import files_in, index_of_directory, pinned_index
 from splitlib.spark.jvm.gateway import (
     JVM_ERRORS,
     dataframe_of_relation,
@@ -98,7 +98,7 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     if jvm.is_a(leaf, _FILE_SCAN):
         index = leaf.relation().location()
         directories = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
-        found = catalyst.relations.files_of(directories).files
+        found = files_in(catalyst.scala, directories).files
         return PlannedFiles(found.num_rows, pc.sum(found["size"]).as_py() or 0)
     metrics = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
     nbytes = metrics.get(_BYTES)

@@ -6,12 +6,11 @@ does not depend on the number of constructor arguments, which differs between Sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
-from pyspark.sql import DataFrame
-
-from splitlib.spark.jvm.gateway import analyzed_plan, jvm_of
 from splitlib.spark.jvm.java_handles import JavaArray, Seq
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
@@ -138,85 +137,77 @@ class Expressions:
         return made
 
 
-_MOST_FIELDS: Final = 25
-"""Maximum number of expressions in the text of an operator."""
-
-
-class PlanText(NamedTuple):
-    """Text of an analyzed plan."""
-
-    volatile: str | None
-    """Why each run may return other rows, as a clause such as "it uses the current time", or None
-    if all runs return the same rows."""
-    operators: str
-    """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
-    expressions."""
-    aggregates: str
-    """SQL text of the expressions of aggregates and windows, one on each line. Spark never shortens
-    it."""
-
-
-def plan_text(df: DataFrame) -> PlanText:
-    """Return the text of the analyzed plan of ``df``."""
-    plan = analyzed_plan(df)
-    patterns = jvm_of(df.sparkSession).class_(f"{CATALYST}.trees.TreePattern")
-    volatile = None
-    if not plan.deterministic():
-        volatile = "it calls a function that is not deterministic"
-    elif plan.containsPattern(patterns.CURRENT_LIKE()):
-        volatile = "it uses the current time"
-    plans = [plan, *each(plan.subqueriesAll())]
-    aggregates = "\n".join(text for one in plans for text in _aggregates(one))
-    return PlanText(volatile, "\n".join(_operators(plan)), aggregates)
-
-
-def _operators(plan: LogicalPlan) -> Iterator[str]:
-    # Spark's text of the whole plan ends after ``spark.sql.maxPlanStringLength`` characters.
-    yield plan.simpleString(_MOST_FIELDS)
-    for child in (*each(plan.innerChildren()), *each(plan.children())):
-        yield from _operators(child)
-
-
-def _aggregates(plan: LogicalPlan) -> Iterator[str]:
-    if plan.nodeName() in ("Aggregate", "Window"):
-        for expression in each(plan.expressions()):
-            yield expression.sql()
-    for child in each(plan.children()):
-        yield from _aggregates(child)
-
-
 P = TypeVar("P", bound=LogicalPlan)
 
 LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 
+def kind_of(node: LogicalPlan) -> str:
+    """Return the name of a node's class, without the table name that ``nodeName`` may add."""
+    return node.nodeName().partition(" ")[0]
+
+
+@dataclass(eq=False)
+class _Known:
+    """The nodes of a plan that were looked up. Each of them costs JVM calls only once."""
+
+    plan: LogicalPlan
+    """The plan. It is kept so that Py4J does not reuse its id."""
+    nodes: dict[Path, LogicalPlan] = field(default_factory=dict)
+    """The nodes by path."""
+    tree: Node | None = None
+    """The plan as Python objects, or a plan that differs from it only in its leaves, with equal
+    column ids; None if the plan was not converted."""
+    leaf_numbers: Mapping[Path, int] = field(default_factory=dict)
+    """Positions of the leaves of ``tree`` in ``leaves``, by path."""
+
+    @cached_property
+    def leaves(self) -> Seq[LogicalPlan]:
+        """The leaves of the plan, without those of subqueries."""
+        return self.plan.collectLeaves()
+
+
 class Plans:
     """Finds, builds and replaces nodes of plans."""
+
+    kind = staticmethod(kind_of)
 
     def __init__(self, scala: Scala) -> None:
         self._scala = scala
         self._jvm = scala.jvm
         self.expressions = Expressions(scala)
         """Builds expressions."""
-        self._nodes: dict[str, dict[Path, LogicalPlan]] = {}
-        """Cached nodes by path, in one dict for each plan. The outer keys are Py4J's ids of the
-        plans. Each plan is cached too, so that Py4J does not reuse its id."""
+        self._known: dict[str, _Known] = {}
+        """Plans whose nodes were looked up, by Py4J's ids of the plans."""
 
     def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
         to_json = self._scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
-        return parse_plan(self._scala.text(self._scala.mapped(self._scala.seq([plan]), to_json)))
+        text = self._scala.text(self._scala.mapped(self._scala.seq([plan]), to_json))
+        return self._with_tree(plan, parse_plan(text))
+
+    def _with_tree(self, plan: LogicalPlan, tree: Node) -> Node:
+        known = self._known_of(plan)
+        known.tree, known.leaf_numbers = tree, tree.leaf_numbers()
+        return tree
 
     def node(self, plan: LogicalPlan, path: Path) -> LogicalPlan:
         """Return the node at ``path`` below ``plan``."""
-        # Nodes are cached, since callers look up many nodes of a plan, mostly in the same branches.
-        nodes = self._nodes.setdefault(plan._target_id, {(): plan})
-        if path not in nodes:
-            above = self.node(plan, path[:-1])
-            step = path[-1]
-            inner = above.children() if step >= 0 else above.subqueries()
-            nodes[path] = inner.apply(step if step >= 0 else -1 - step)
-        return nodes[path]
+        known = self._known_of(plan)
+        if path not in known.nodes:
+            known.nodes[path] = self._found(known, path)
+        return known.nodes[path]
+
+    def _found(self, known: _Known, path: Path) -> LogicalPlan:
+        if path in known.leaf_numbers:
+            return known.leaves.apply(known.leaf_numbers[path])
+        above = self.node(known.plan, path[:-1])
+        step = path[-1]
+        inner = above.children() if step >= 0 else above.subqueries()
+        return inner.apply(step if step >= 0 else -1 - step)
+
+    def _known_of(self, plan: LogicalPlan) -> _Known:
+        return self._known.setdefault(plan._target_id, _Known(plan, {(): plan}))
 
     def expression_at(self, plan: LogicalPlan, place: Place) -> CatalystExpression:
         """Return the expression at the position ``place`` in a plan."""
@@ -229,10 +220,6 @@ class Plans:
         """Return the ids of all attributes that the expressions read."""
         read = (each(expression.references().toSeq()) for expression in expressions)
         return frozenset(a.exprId().id() for attributes in read for a in attributes)
-
-    def kind(self, node: LogicalPlan) -> str:
-        """Return the name of a node's class, without the table name that ``nodeName`` may add."""
-        return node.nodeName().partition(" ")[0]
 
     def leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan, without the leaves of its subqueries."""
@@ -355,8 +342,29 @@ class Plans:
         strategy = self._scala.some(self._jvm.object_(f"{LOGICAL}.NO_BROADCAST_HASH"))
         return self._logical("ResolvedHint", plan, self._logical("HintInfo", strategy))
 
-    def replaced(self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan]) -> LogicalPlan:
-        """Replace the nodes at the given paths. Other nodes and all attribute ids stay the same."""
+    def replaced(
+        self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan], *, by_leaves: bool = False
+    ) -> LogicalPlan:
+        """Replace the nodes at the given paths. Other nodes and all attribute ids stay the same.
+
+        Args:
+            plan: A plan.
+            new: New nodes by path.
+            by_leaves: Whether only leaves are replaced, each by a leaf with the same column ids.
+        """
+        if () in new:
+            return new[()]
+        tree = self._known_of(plan).tree
+        paths = None if tree is None else tree.equal_leaves(new)
+        if paths is None:
+            return self._replaced_at(plan, new)
+        changed = self.with_leaves(plan, [(self.node(plan, path), new[path]) for path in paths])
+        if by_leaves and tree is not None:
+            self._with_tree(changed, tree)
+        return changed
+
+    def _replaced_at(self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan]) -> LogicalPlan:
+        """Replace the nodes at the given paths one by one."""
         if () in new:
             return new[()]
         below: dict[int, dict[Path, LogicalPlan]] = {}
@@ -369,7 +377,7 @@ class Plans:
         if children:
             found = plan.children()
             for step, paths in children.items():
-                child = self.replaced(found.apply(step), paths)
+                child = self._replaced_at(found.apply(step), paths)
                 found = self._scala.updated(found, step, child)
             plan = plan.withNewChildren(found)
         return plan
@@ -381,7 +389,8 @@ class Plans:
         rule: Any = self._scala.map({})  # a Scala map is a partial function
         for old, leaf in new:
             rule = rule.updated(old, leaf)
-        return plan.transformDownWithSubqueries(rule) if new else plan
+        # From the leaves up, because a new node may contain the old leaf.
+        return plan.transformUpWithSubqueries(rule) if new else plan
 
     def with_arguments(self, node: P, new: Mapping[int, object]) -> P:
         """Return a copy of a node with new constructor arguments at the given positions."""
@@ -411,7 +420,7 @@ class Plans:
                 if is_a(value, f"{EXPRESSIONS}.PlanExpression"):
                     changes = new.get(next(number))
                     if changes:
-                        value = value.withNewPlan(self.replaced(value.plan(), changes))
+                        value = value.withNewPlan(self._replaced_at(value.plan(), changes))
                 return value.withNewChildren(self._scala.seq(children)) if children else value
             if is_a(value, self._scala.seq_class):
                 return self._scala.seq([rebuilt(item) for item in each(value)])

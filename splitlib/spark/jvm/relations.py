@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
-
-import pyarrow as pa
 
 from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaArray, JavaObject, Seq
-from splitlib.spark.jvm.listing import Listing, files_of, hadoop_path
-from splitlib.spark.jvm.plans import CATALYST, Plans
+from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaObject, Seq
+from splitlib.spark.jvm.listing import hadoop_path
+from splitlib.spark.jvm.plans import Plans, kind_of
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
+    BaseRelation,
     CatalogEntry,
     CatalogPartition,
     CatalystStruct,
     FileIndex,
-    InternalRow,
     LogicalPlan,
-    PartitionDirectory,
 )
 
+_RELATION: Final = "LogicalRelation"
+_OF_HIVE: Final = "HiveTableRelation"
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
 _FILTERED: Final = (
     "org.apache.spark.sql.sources.PrunedFilteredScan",
@@ -75,6 +76,50 @@ one of Spark's own. ``table`` is a DataSource V2 table. ``database`` is JDBC, or
 V1 that accepts filters."""
 
 
+@dataclass(eq=False)
+class _Leaf:
+    """Facts about a leaf. Leaves never change, so each fact costs JVM calls only once."""
+
+    scala: Scala
+    leaf: LogicalPlan
+    """The leaf. It is kept so that Py4J does not reuse its id."""
+
+    @cached_property
+    def kind(self) -> str:
+        return kind_of(self.leaf)
+
+    @cached_property
+    def relation(self) -> BaseRelation:
+        return self.leaf.relation()
+
+    @cached_property
+    def reads_files(self) -> bool:
+        own = "HadoopFsRelation"
+        return self.kind == _RELATION and self.scala.jvm.is_a(self.relation, _DATASOURCES + own)
+
+    @cached_property
+    def index(self) -> FileIndex:
+        return self.relation.location()
+
+    @cached_property
+    def index_lists_files(self) -> bool:
+        return self.scala.jvm.is_a(self.index, _DATASOURCES + "InMemoryFileIndex")
+
+    @cached_property
+    def first_root(self) -> str | None:
+        root = self.index.rootPaths().headOption()
+        return None if root.isEmpty() else root.get().toString()
+
+    @cached_property
+    def partition_schema(self) -> CatalystStruct:
+        owner = self.leaf.tableMeta() if self.kind == _OF_HIVE else self.relation
+        return owner.partitionSchema()
+
+    @cached_property
+    def is_partitioned(self) -> bool:
+        return not self.partition_schema.isEmpty()
+
+
 class Relations:
     """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables."""
 
@@ -82,32 +127,37 @@ class Relations:
         self._scala = scala
         self._jvm = scala.jvm
         self._plans = plans
+        self._leaves: dict[str, _Leaf] = {}
+
+    def _leaf(self, leaf: LogicalPlan) -> _Leaf:
+        return self._leaves.setdefault(leaf._target_id, _Leaf(self._scala, leaf))
 
     def is_of_hive(self, leaf: LogicalPlan) -> bool:
         """Return whether Spark reads a leaf with Hive's SerDes."""
-        return leaf.nodeName() == "HiveTableRelation"
+        return self._leaf(leaf).kind == _OF_HIVE
 
     def reads_files(self, leaf: LogicalPlan) -> bool:
         """Return whether a leaf is a ``LogicalRelation`` over a ``HadoopFsRelation``."""
-        return not self.is_of_hive(leaf) and self._jvm.is_a(
-            leaf.relation(), _DATASOURCES + "HadoopFsRelation"
-        )
+        return self._leaf(leaf).reads_files
 
     def source_of(self, leaf: LogicalPlan) -> Source | None:
         """Return the kind of a leaf's data source.
 
         The result is None if the source does not accept filters, or if Spark lists its files.
         """
-        kind = self._plans.kind(leaf)
+        kind = self._leaf(leaf).kind
         if kind == _TABLE:
             return self._source_of_table(leaf)
-        if kind != "LogicalRelation":
+        if kind != _RELATION:
             return None
-        if self.reads_files(leaf):
+        known = self._leaf(leaf)
+        if known.reads_files:
             own = ("PartitioningAwareFileIndex", "CatalogFileIndex")
-            index = leaf.relation().location()
-            return None if any(self._jvm.is_a(index, _DATASOURCES + n) for n in own) else "files"
-        filtered = any(self._jvm.is_a(leaf.relation(), class_) for class_ in _FILTERED)
+            is_own = known.index_lists_files or any(
+                self._jvm.is_a(known.index, _DATASOURCES + name) for name in own
+            )
+            return None if is_own else "files"
+        filtered = any(self._jvm.is_a(known.relation, class_) for class_ in _FILTERED)
         return "database" if filtered else None
 
     def _source_of_table(self, leaf: LogicalPlan) -> Source | None:
@@ -136,7 +186,7 @@ class Relations:
 
     def name_of(self, leaf: LogicalPlan) -> str:
         """Return a leaf's name for messages: the name of its table, directory or relation."""
-        if self._plans.kind(leaf) == _TABLE:
+        if self._leaf(leaf).kind == _TABLE:
             return leaf.name()
         if self.is_of_hive(leaf):
             return leaf.tableMeta().identifier().unquotedString()
@@ -153,22 +203,16 @@ class Relations:
 
     def root_of(self, leaf: LogicalPlan) -> str | None:
         """Return the first root directory of a leaf that reads files, or None if it has none."""
-        root = leaf.relation().location().rootPaths().headOption()
-        return None if root.isEmpty() else root.get().toString()
+        return self._leaf(leaf).first_root
 
     def is_pinned(self, leaf: LogicalPlan) -> bool:
         """Return whether a leaf is a pinned scan, which reads a fixed list of files."""
-        return self.reads_files(leaf) and _is_pinned(leaf.relation().location())
+        return self.pinned_root_of(leaf) is not None
 
     def pinned_root_of(self, leaf: LogicalPlan) -> str | None:
         """Return the artificial root directory of a pinned scan, or None for any other leaf."""
-        if self._plans.kind(leaf) != "LogicalRelation":
-            return None
-        relation = leaf.relation()
-        if not self._jvm.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
-            return None
-        root = relation.location().rootPaths().take(1).mkString()
-        return root if root.startswith(PINNED_ROOT) else None
+        root = self._leaf(leaf).first_root if self.reads_files(leaf) else None
+        return root if root is not None and root.startswith(PINNED_ROOT) else None
 
     def refresh(self, leaf: LogicalPlan) -> None:
         """Make Spark list the files of a ``LogicalRelation`` again."""
@@ -176,14 +220,15 @@ class Relations:
 
     def is_table(self, plan: LogicalPlan) -> bool:
         """Return whether a plan is a leaf that reads a Hive table or files."""
-        return self.is_of_hive(plan) or (
-            self._plans.kind(plan) == "LogicalRelation" and self.reads_files(plan)
-        )
+        return self.is_of_hive(plan) or self.reads_files(plan)
 
     def partition_schema(self, leaf: LogicalPlan) -> CatalystStruct:
         """Return the ``StructType`` of the partition columns of a Hive table or file relation."""
-        owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
-        return owner.partitionSchema()
+        return self._leaf(leaf).partition_schema
+
+    def is_partitioned(self, leaf: LogicalPlan) -> bool:
+        """Return whether a Hive table or file relation has partition columns."""
+        return self._leaf(leaf).is_partitioned
 
     def declared_schema(self, leaf: LogicalPlan) -> dict[str, Any]:
         """Return the declared schema of a Hive table or file relation, parsed from JSON."""
@@ -221,23 +266,17 @@ class Relations:
 
         Other indexes, such as Delta's, select the files to read themselves.
         """
-        if not self.reads_files(leaf):
-            return None
-        index = leaf.relation().location()
-        return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
+        known = self._leaf(leaf)
+        return known.index if known.reads_files and known.index_lists_files else None
 
     def index_to_fix(self, leaf: LogicalPlan) -> FileIndex | None:
         """Return an unpartitioned ``LogicalRelation``'s file index, if its files may change.
 
         Return None if the leaf is partitioned or pinned, or has no ``InMemoryFileIndex``.
         """
-        relation = leaf.relation()
-        if not self._jvm.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
-            return None
-        index = relation.location()
-        is_listed = self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex")
-        is_whole = is_listed and relation.partitionSchema().isEmpty()
-        return index if is_whole and not _is_pinned(index) else None
+        index = self.listed_index_of(leaf)
+        is_fixed = index is None or self.is_partitioned(leaf) or self.is_pinned(leaf)
+        return None if is_fixed else index
 
     def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
         """Make Spark list all partitions of a ``CatalogFileIndex``, and return the new index."""
@@ -270,14 +309,14 @@ class Relations:
         if self.is_of_hive(leaf):
             whole = leaf.isPartitioned() and leaf.prunedPartitions().isEmpty()
             return leaf.tableMeta() if whole else None
-        if not self.reads_files(leaf) or leaf.relation().partitionSchema().isEmpty():
+        if not self.reads_files(leaf) or not self.is_partitioned(leaf):
             return None
-        index = leaf.relation().location()
+        index = self._leaf(leaf).index
         return index.table() if self._jvm.is_a(index, _DATASOURCES + "CatalogFileIndex") else None
 
     def places_read_by(self, leaf: LogicalPlan) -> frozenset[str]:
         """Return the name and the directories of the table that a leaf reads."""
-        kind = self._plans.kind(leaf)
+        kind = self._leaf(leaf).kind
         if kind in (_TABLE, SCANNED_TABLE):
             owner = leaf if kind == _TABLE else leaf.relation()
             return frozenset({str(owner.table().name())})
@@ -300,16 +339,15 @@ class Relations:
         only if the plan contains the partitions. The list is empty for pinned scans and for sources
         without a known location.
         """
-        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
+        if self._leaf(leaf).kind in (_TABLE, SCANNED_TABLE):
             table = self.table_of(leaf)
             if self._jvm.is_a(table, _FILE_TABLE):
                 return [path.toString() for path in each(table.fileIndex().rootPaths())]
             location = table.properties().get("location")
             return [] if location is None else [str(location)]
         if not self.is_of_hive(leaf):
-            if self._plans.kind(leaf) != "LogicalRelation" or not self.reads_files(leaf):
-                return []
-            return [] if self.is_pinned(leaf) else self.roots_of(leaf)
+            is_listed = self.reads_files(leaf) and not self.is_pinned(leaf)
+            return self.roots_of(leaf) if is_listed else []
         pruned = leaf.prunedPartitions()
         partitions = [] if pruned.isEmpty() else each(pruned.get())
         found = [hadoop_path(self._jvm, p.location()).toString() for p in partitions]
@@ -325,7 +363,7 @@ class Relations:
         files, since the rows are in memory or in a database. ``python``: a data source written in
         Python, which may open any files. ``unknown``: any other source.
         """
-        kind = self._plans.kind(leaf)
+        kind = self._leaf(leaf).kind
         if kind in (_TABLE, SCANNED_TABLE):
             table = self.table_of(leaf)
             name = table.getClass().getName()
@@ -339,14 +377,14 @@ class Relations:
         if self.is_table(leaf):
             is_foreign = self.source_of(leaf) is not None and self.metadata_source(leaf) is None
             return "unknown" if is_foreign else "located"
-        if kind == "LogicalRelation":
+        if kind == _RELATION:
             name = leaf.relation().getClass().getName()
             return "nowhere" if name.startswith(_OF_JDBC) else "unknown"
         return "nowhere" if kind in _IN_MEMORY else "unknown"
 
     def metadata_source(self, leaf: LogicalPlan) -> Literal["delta", "iceberg"] | None:
         """Return the table format of a Delta or Iceberg leaf, or None for other leaves."""
-        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
+        if self._leaf(leaf).kind in (_TABLE, SCANNED_TABLE):
             owner: JavaObject = self.table_of(leaf)
         elif self.is_table(leaf) and not self.is_of_hive(leaf):
             owner = leaf.relation().location()
@@ -363,13 +401,13 @@ class Relations:
         Spark wraps a table that UPDATE, DELETE or MERGE changes in a ``RowLevelOperationTable``.
         This method returns the wrapped table.
         """
-        table = (leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()).table()
+        table = (leaf if self._leaf(leaf).kind == _TABLE else leaf.relation()).table()
         inside: ForeignObject = table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
         return inside
 
     def index_of(self, leaf: LogicalPlan) -> FileIndex | None:
         """Return the file index of a leaf that reads files; None for Hive and Iceberg tables."""
-        if self._plans.kind(leaf) in (_TABLE, SCANNED_TABLE):
+        if self._leaf(leaf).kind in (_TABLE, SCANNED_TABLE):
             table, index = self.table_of(leaf), None
             if self._jvm.is_a(table, _FILE_TABLE):
                 index = table.fileIndex()
@@ -380,52 +418,13 @@ class Relations:
 
     def option_of_source(self, leaf: LogicalPlan, name: str) -> str | None:
         """Return an option of a Python data source, ignoring case, or None if it is not set."""
-        relation = leaf if self._plans.kind(leaf) == _TABLE else leaf.relation()
+        relation = leaf if self._leaf(leaf).kind == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)
 
     def directories_at(self, locations: Sequence[str]) -> Seq[HadoopPath]:
         """Convert locations to a ``Seq[Path]``."""
         return self._scala.seq([hadoop_path(self._jvm, location) for location in locations])
-
-    def directories_of(self, index: FileIndex) -> Seq[PartitionDirectory]:
-        """Return all partitions of an ``InMemoryFileIndex``, a ``Seq[PartitionDirectory]``."""
-        return index.listFiles(self._scala.nil, self._scala.nil)
-
-    def some_files_of(self, index: FileIndex, most: int) -> pa.RecordBatch:
-        """Return up to ``most`` files of an ``InMemoryFileIndex``, spread evenly over the index."""
-        functions = self._scala.functions
-        files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
-        found = self._scala.flat_mapped(self.directories_of(index), files).toIndexedSeq()
-        number = min(most, found.size())
-        rows = pa.array([i * found.size() // number for i in range(number)], pa.int64())
-        some = self._scala.mapped(self._scala.positions(rows), found, status)
-        return files_of(self._scala, some, self._scala.seq([number])).files
-
-    def files_of(self, directories: Seq[PartitionDirectory]) -> Listing:
-        """Return the files of a ``Seq[PartitionDirectory]`` as a listing."""
-        functions = self._scala.functions
-        files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        length = functions.calling(self._scala.operations, "length")
-        lengths = self._scala.mapped(directories, files, length)
-        status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
-        found = self._scala.mapped(self._scala.flat_mapped(directories, files), status)
-        return files_of(self._scala, found, lengths)
-
-    def rows_of(
-        self, directories: Seq[PartitionDirectory], positions: pa.Array | None = None
-    ) -> JavaArray[InternalRow]:
-        """Return the partition values of a ``Seq[PartitionDirectory]``, an ``Array[InternalRow]``.
-
-        Args:
-            directories: The partitions.
-            positions: Positions of the partitions to return; None for all.
-        """
-        if positions is not None:
-            directories = self._scala.mapped(self._scala.positions(positions), directories)
-        values = self._scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
-        return self._scala.array(f"{CATALYST}.InternalRow", self._scala.mapped(directories, values))
 
     def reading_partitions(
         self, leaf: LogicalPlan, partitions: Seq[CatalogPartition]
@@ -437,8 +436,3 @@ class Relations:
             partitions: The partitions, a ``Seq[CatalogTablePartition]``.
         """
         return self._plans.with_arguments(leaf, {4: self._scala.some(partitions)})
-
-
-def _is_pinned(index: FileIndex) -> bool:
-    """Return whether an index belongs to a pinned scan."""
-    return index.rootPaths().take(1).mkString().startswith(PINNED_ROOT)

@@ -16,6 +16,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
 from splitlib.spark.compat import condition_of
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import directories_of, files_in
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
 from splitlib.spark.jvm.java_handles import JavaArray, JavaClass, MethodHandle
 from splitlib.spark.jvm.listing import PATH, hadoop_path
@@ -78,7 +79,7 @@ def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
         if source == "delta":
             return _files_of_delta(catalyst, index)
         if catalyst.scala.jvm.is_a(index, _LISTED_BY_SPARK):
-            listed = catalyst.relations.files_of(catalyst.relations.directories_of(index)).files
+            listed = files_in(catalyst.scala, directories_of(catalyst.scala, index)).files
             return [str(path) for path in listed["path"].to_pylist()]
     except JVM_ERRORS as error:
         raise RuntimeError("The files of a table cannot be determined.") from error

@@ -31,6 +31,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.conversion import session_time_zone
+from splitlib.spark.jvm.file_index import some_files_of
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 from splitlib.spark.logical_plan import Path
@@ -351,7 +352,7 @@ class _DataKeys:
         columns = pa.schema([column for column in possible if column.name in names])
         if not columns.names:
             return Sample(KnownStatistics(table, config), FileGroups({}), 0)
-        some = catalyst.relations.some_files_of(files.index, SAMPLED_FILES)
+        some = some_files_of(catalyst.scala, files.index, SAMPLED_FILES)
         return sample(table, columns, some, config)
 
     def _without_other_files(

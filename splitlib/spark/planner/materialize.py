@@ -24,6 +24,7 @@ from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import directories_of, files_in
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
@@ -79,7 +80,7 @@ def materialize(
         rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
         done |= rows.keys()
         leaves |= {one.place: rows[one.leaf.path] for one in ready if one.leaf.path in rows}
-        optimized = query.catalyst.plans.replaced(optimized, rows)
+        optimized = query.catalyst.plans.replaced(optimized, rows, by_leaves=True)
     return Materialized(optimized, leaves)
 
 
@@ -235,8 +236,7 @@ def with_fixed_files(
     old = {leaf_ids(node): catalyst.plans.node(analyzed, node.path) for node in leaves}
     new = dict(zip(old, executor.map(partial(_fixed_leaf, catalyst), old.values()), strict=True))
     by_path = {node.path: leaf for node in leaves if (leaf := new[leaf_ids(node)]) is not None}
-    pairs = [(old[ids], leaf) for ids, leaf in new.items() if leaf is not None]
-    return catalyst.plans.with_leaves(analyzed, pairs), by_path
+    return catalyst.plans.replaced(analyzed, by_path, by_leaves=True), by_path
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
@@ -249,7 +249,7 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
     if index is None:
         return None
     try:
-        listing = catalyst.relations.files_of(catalyst.relations.directories_of(index))
+        listing = files_in(catalyst.scala, directories_of(catalyst.scala, index))
         files = pa.Table.from_batches([listing.files])
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         none, known = pa.table({}), listing.statuses if files.num_rows else None

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import pinned_roots, some_files_of
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, ran_a_command
 from splitlib.spark.jvm.hadoop import read_footer
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -85,12 +86,13 @@ def is_command(df: DataFrame) -> bool:
 
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
     """Return the distinct relations that a query reads outside of its subqueries."""
-    relations = [
-        leaf
-        for leaf in catalyst.plans.leaves(analyzed_plan(df))
-        if catalyst.plans.kind(leaf) in RELATIONS and not catalyst.relations.is_pinned(leaf)
-    ]
-    return catalyst.plans.distinct(relations)
+    plan = analyzed_plan(df)
+    is_pinned = catalyst.relations.is_pinned if pinned_roots(catalyst.scala, plan) else None
+    leaves = catalyst.plans.leaves(plan)
+    relations = [leaf for leaf in leaves if catalyst.plans.kind(leaf) in RELATIONS]
+    return catalyst.plans.distinct(
+        leaf for leaf in relations if is_pinned is None or not is_pinned(leaf)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -197,7 +199,7 @@ class Query:
         index = catalyst.relations.listed_index_of(node)
         if index is None or catalyst.relations.format_of(node)[0] != "parquet":
             return None
-        files = catalyst.relations.some_files_of(index, _FEW_FILES + 1)
+        files = some_files_of(catalyst.scala, index, _FEW_FILES + 1)
         if len(files) > _FEW_FILES:
             return None
         jvm, conf = catalyst.scala.jvm, catalyst.execution.hadoop_conf

@@ -379,7 +379,7 @@ def _relation(spark: SparkSession, name: str, threads: int, *, canonical: bool |
     leaf = read.leaf
     relation: Relation | None = None
     if catalyst.relations.is_table(leaf):
-        has_keys = not catalyst.relations.partition_schema(leaf).isEmpty()
+        has_keys = catalyst.relations.is_partitioned(leaf)
         if has_keys or not catalyst.relations.is_of_hive(leaf):
             relation = relation_of_leaf(catalyst, leaf, threads, canonical=canonical)
         else:

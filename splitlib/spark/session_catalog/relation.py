@@ -30,6 +30,7 @@ from splitlib.spark.conversion import quoted
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.active_session import active, errors_of_the_jvm
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import directories_of, files_in, rows_of
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.hadoop import read_end
 from splitlib.spark.jvm.java_handles import FileStatus, JavaArray, Seq
@@ -285,7 +286,7 @@ class ListedTable(Relation):
         yield FileBatch(files.filter(pc.is_valid(row)), self._metadata.read_format)
 
     def _rows(self, refs: pa.Array) -> JavaArray[InternalRow]:
-        return self._catalyst.relations.rows_of(self._directories, refs)
+        return rows_of(self._catalyst.scala, self._directories, refs)
 
     def _statuses(self, files: pa.Table) -> Seq[FileStatus]:
         row = pc.index_in(files["path"], value_set=self._listing.files["path"])
@@ -295,12 +296,12 @@ class ListedTable(Relation):
 
     @cached_property
     def _directories(self) -> Seq[PartitionDirectory]:
-        return self._catalyst.relations.directories_of(self._index)
+        return directories_of(self._catalyst.scala, self._index)
 
     @cached_property
     def _listing(self) -> Listing:
         """Files of all partitions, fetched from the JVM at first use."""
-        return self._catalyst.relations.files_of(self._directories)
+        return files_in(self._catalyst.scala, self._directories)
 
     @cached_property
     def _values(self) -> pa.RecordBatch:
@@ -308,7 +309,7 @@ class ListedTable(Relation):
         keys, catalyst = self._metadata.partition_schema, self._catalyst
         if not keys.names:
             return pa.RecordBatch.from_arrays([], names=[])
-        rows = catalyst.relations.rows_of(self._directories)
+        rows = rows_of(catalyst.scala, self._directories)
         names = [a.name() for a in catalyst.plans.output(self.leaf)]
         attributes = catalyst.plans.attributes(self.leaf, [names.index(key) for key in keys.names])
         frame = catalyst.execution.dataframe(catalyst.plans.local_relation(attributes, rows))

@@ -52,3 +52,20 @@ def test_keys_equated_in_pairs(
         assert pruned(optimized) == [("md_facts", 20 - MANY)]
         assert len(made) <= MANY * MANY
         assert rows_of(optimized) == rows_of(spark.sql(sql))
+
+
+def test_calls_to_the_jvm_for_each_dimension(spark: SparkSession, jvm_calls: list[str]) -> None:
+    """Each further dimension of a join costs a limited number of calls into the JVM."""
+
+    def calls(number: int) -> int:
+        dimensions = " ".join(
+            f"JOIN md_days d{i} ON f.v % 7 = d{i}.other AND d{i}.n > {i}" for i in range(number)
+        )
+        days = "JOIN md_days d ON f.day = d.id AND d.n > 3"
+        sql = f"SELECT f.v FROM md_facts f {days} {dimensions}"
+        splitlib.sql(spark, sql)  # a first run, so that cached lookups do not count
+        jvm_calls.clear()
+        assert pruned(splitlib.sql(spark, sql)) == [("md_facts", 16)]
+        return len(jvm_calls)
+
+    assert (calls(5) - calls(1)) / 4 < 140

@@ -298,7 +298,7 @@ def _scan(
             return NamedScan(**own, config=known.config, table=table, relation=relation_of(table))
     if config is None:
         return None
-    has_keys = is_table and not catalyst.relations.partition_schema(leaf).isEmpty()
+    has_keys = is_table and catalyst.relations.is_partitioned(leaf)
     if has_keys or (is_table and _is_large(catalyst, leaf)):
         relation = relation_of_leaf(catalyst, leaf, config.listing_threads, partitions)
         if relation is not None:

@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import functions as sf
 
 from splitlib.spark.jvm.gateway import jvm_of
@@ -49,19 +48,7 @@ def test_pinning_looks_at_nothing(spark):
     assert counts() == before
 
 
-def test_calls_to_the_jvm_do_not_grow_with_files(spark, monkeypatch):
-    client = spark.sparkContext._gateway._gateway_client
-    calls: list[int] = []
-    send = client.send_command
-
-    def counted(command, *args, **kwargs):
-        # Do not count memory commands: garbage collection sends them at any time.
-        if not command.startswith(MEMORY_COMMAND_NAME):
-            calls.append(1)
-        return send(command, *args, **kwargs)
-
-    monkeypatch.setattr(client, "send_command", counted)
-
+def test_calls_to_the_jvm_do_not_grow_with_files(spark, jvm_calls):
     def calls_for(count, partitions):
         wanted = scan(
             absent_files(count, partitions),
@@ -69,9 +56,9 @@ def test_calls_to_the_jvm_do_not_grow_with_files(spark, monkeypatch):
             keys("k int"),
         )
         pinned_scan(spark, wanted)
-        calls.clear()
+        jvm_calls.clear()
         pinned_scan(spark, wanted)
-        return len(calls)
+        return len(jvm_calls)
 
     few, many = calls_for(3, 1), calls_for(5000, 500)
     assert many < few * 1.5
