@@ -65,6 +65,21 @@ def test_the_passed_limit_is_named(monkeypatch, config, seconds, limit):
     assert caught.value.hint == hint
 
 
+def test_a_hint_of_the_error_itself_is_kept():
+    error = splitlib.SourceUnavailable("down", hint="wait until the maintenance ends.")
+    with pytest.raises(splitlib.SourceUnavailable) as caught:
+        retrying(Flaky(99, error), splitlib.SplitConfig(retry_attempts=3))
+    assert caught.value.hint == "wait until the maintenance ends."
+
+
+def test_a_call_that_was_tried_once_has_no_hint_about_attempts():
+    with pytest.raises(splitlib.SourceUnavailable) as caught:
+        retrying(
+            Flaky(99, splitlib.SourceUnavailable("down")), splitlib.SplitConfig(retry_attempts=1)
+        )
+    assert caught.value.hint is None
+
+
 def test_after_the_deadline_the_error_says_so():
     def slow():
         time.sleep(0.05)
