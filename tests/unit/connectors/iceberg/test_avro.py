@@ -96,7 +96,7 @@ def test_a_block_of_snappy_declares_its_size(monkeypatch):
         with pytest.raises(ValueError, match="decompresses to more"):
             unpacked("snappy", block, size - 1)
     with pytest.raises(ValueError, match="does not contain its size"):
-        unpacked("snappy", b"\x80" * 5, 2**40)
+        unpacked("snappy", b"\x80" * 5 + b"\1", 2**40)
 
 
 @pytest.mark.parametrize("cut", [1, 10])
