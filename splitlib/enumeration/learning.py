@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate
-from splitlib.model import ReadFormat
+from splitlib.model import ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
 from splitlib.statistics.footers import GroupRow, learnable, parse_footer, rows_of_groups
@@ -32,9 +32,6 @@ from splitlib.statistics.known import KnownStatistics
 from splitlib.statistics.row_groups import FileGroups, MatchedGroups, groups_array, overlap
 from splitlib.storage import StoredFile
 from splitlib.table import Table
-
-if TYPE_CHECKING:
-    from splitlib.model import TableMetadata
 
 _log = get_logger(__name__)
 SAMPLED_FILES: Final = 16

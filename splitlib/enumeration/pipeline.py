@@ -304,12 +304,14 @@ class ScanPipeline:
             with self._tally.timed("load_details"):
                 ready = calls.run(partial(self._table.load_details, names, self._config))
             self._tally.details(ready)
-            self._tally.gone(len(names) - len(ready))
-            if len(ready) < len(names) and self._config.missing_partition == "error":
-                raise MissingPartition(
-                    f"{len(names) - len(ready)} partitions were dropped while they were listed.",
-                    hint="run the query again, or set missing_partition to 'skip'.",
-                )
+            if len(ready) < len(names):
+                self._tally.gone()
+                if self._config.missing_partition == "error":
+                    number = len(names) - len(ready)
+                    raise MissingPartition(
+                        f"{number} partitions were dropped while they were listed.",
+                        hint="run the query again, or set missing_partition to 'skip'.",
+                    )
             # If partitions were dropped, these indexes are only approximate. That is enough for
             # grouping.
             yield ready, at[: len(ready)]
@@ -332,7 +334,7 @@ class ScanPipeline:
                 alone = range(offset, offset + len(piece))
                 found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
                 return _Listed([_moved(batch, i - offset) for i, batch in found], step)
-            self._tally.gone(1)
+            self._tally.gone()
             if self._config.missing_partition == "skip":
                 return _Listed([], step)
             error.hint = error.hint or "restore the directory, or set missing_partition to 'skip'."

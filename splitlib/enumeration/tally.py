@@ -121,7 +121,7 @@ class ScanTally:
         self._files_dropped: dict[str, int] = {}
         self._dropped: dict[FilterUse, int] = {}
         self._undecided: dict[str, int] = {}
-        self._gone = 0
+        self._gone = False
         self._asked_for: dict[str, int] = {}
         self._partitions_listed = 0
         self._listed_together = 0
@@ -137,12 +137,12 @@ class ScanTally:
     def partitions_were_dropped(self) -> bool:
         """Whether the table lost partitions after they were listed, or no partition was listed."""
         with self._lock:
-            return bool(self._gone) or not self._counts.get("partitions_total")
+            return self._gone or not self._counts.get("partitions_total")
 
-    def gone(self, partitions: int) -> None:
-        """Count partitions that were dropped from the table after they were listed."""
+    def gone(self) -> None:
+        """Note that partitions were dropped from the table after they were listed."""
         with self._lock:
-            self._gone += partitions
+            self._gone = True
 
     def metrics(self) -> ScanMetrics:
         """Return the counts so far."""

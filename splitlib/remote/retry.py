@@ -45,15 +45,13 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
                 current.failed_attempts += 1
                 doubled = min(attempt, _DOUBLED_AT_MOST)
                 pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**doubled)
-                paced = error.is_throttled and current.pace is not None
-                since = started
-                if paced and current.pace is not None:
-                    since = max(started, current.pace.succeeded_at)
+                pace = current.pace if error.is_throttled else None
+                since = started if pace is None else max(started, pace.succeeded_at)
                 late = time.monotonic() - since + pause > config.retry_max_seconds
                 remaining = current.remaining_seconds()
                 if not remaining:
                     raise current.overdue() from error
-                too_many = attempt >= config.retry_attempts and not paced
+                too_many = attempt >= config.retry_attempts and pace is None
                 if too_many or late or pause > remaining:
                     if error.hint is None and attempt > 1:
                         error.hint = _hint(attempt, config, current, too_many=too_many, late=late)

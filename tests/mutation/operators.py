@@ -41,7 +41,7 @@ _CLOSED = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
 _OPPOSITE = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _COMMUTING = {
     *("max", "min"),
-    *("pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"),
+    *("pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.multiply", "pc.or_", "pc.or_kleene"),
 }
 _MESSAGE_WORDS = 3
 # Arguments of these calls are not mutated. The last three calls use them in error texts only.

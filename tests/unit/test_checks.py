@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -50,7 +51,10 @@ class Wrong(MemoryConnector):
         self.batch_of_files = replace(FileBatch(FILES, PARQUET), **batch)
 
     def describe(self):
-        kinds = pa.schema([("a", pa.int64()), ("x", pa.float64()), ("k", pa.int32())])
+        instant = pa.timestamp("us", "UTC")
+        kinds = pa.schema(
+            [("a", pa.int64()), ("x", pa.float64()), ("t", instant), ("k", pa.int32())]
+        )
         return TableMetadata(kinds, ("k",), PARQUET, filter_schema=kinds)
 
     def list_files(self, partitions, predicate):
@@ -76,6 +80,8 @@ def test_what_is_right_prunes():
         ({"a": statistics(kind=pa.int32())}, "a.lower has type int32, not int64"),
         ({"a": statistics("abc", "abc", pa.string())}, "a.lower has type string, not int64"),
         ({"a": statistics(kind=pa.timestamp("us"))}, "a.lower has type timestamp.us., not int64"),
+        ({"t": statistics(kind=pa.timestamp("us"))}, r"t.lower has type timestamp\[us\], not"),
+        ({"t": statistics(kind=pa.timestamp("ms", "UTC"))}, r"t.lower has type timestamp\[ms, "),
         ({"a": statistics(flag=pa.int8())}, "a.has_null has type int8, not bool"),
         ({"no": statistics()}, "statistics of 'no'"),
         ({"a": statistics((1, 2, 3), (1, 1, 3))}, "lower bound of a is above its upper bound in 1"),
@@ -85,6 +91,12 @@ def test_statistics(known, message):
     with pytest.raises(CorruptMetadata, match=message) as caught:
         files_of(Wrong(statistics=known), a=[2])
     assert (caught.value.connector, caught.value.table) == ("wrong", "t")
+
+
+def test_bounds_of_instants_may_be_in_any_time_zone():
+    known = {"t": statistics(kind=pa.timestamp("us", "Asia/Tokyo"))}
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=2)
+    assert files_of(Wrong(statistics=known), t=[moment]) == ["/t/b"]
 
 
 def test_nan_and_null_are_no_bounds():

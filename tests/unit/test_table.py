@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import splitlib
@@ -205,6 +207,20 @@ def test_a_location_that_the_call_does_not_allow():
 def test_options_of_the_storage():
     assert Table("t", "memory", Placed()).storage_options("s3") == {"of": "s3"}
     assert Table("t", "memory", Able()).storage_options("s3") == {}
+
+
+def test_a_footer_that_the_connector_reads_itself():
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"v": [1]}), sink)
+    data = sink.getvalue()
+
+    class Reads(Able):
+        def read_end(self, path, size, length):
+            assert (path, size) == ("/t/f", len(data))
+            return data[-length:]
+
+    found = Table("t", "memory", Reads()).read_footer(StoredFile("/t/f", len(data), 1))
+    assert pq.read_metadata(io.BytesIO(found)).num_rows == 1
 
 
 def asks_a_connector(code: str) -> list[str]:

@@ -27,6 +27,17 @@ def same(one, other):
     return one.equals(other) or (one.is_valid and other.is_valid and str(one) == str(other))
 
 
+def test_values_that_python_cannot_represent_become_text():
+    days = pa.array([0, 2_932_897, 2**31 - 1, None], pa.int32()).cast(pa.date32())
+    assert casting.python_values(days) == [
+        dt.date(1970, 1, 1),
+        "10000-01-01",
+        "<value out of range: 2147483647>",
+        None,
+    ]
+    assert casting.python_values(pa.array(["a", None])) == ["a", None]
+
+
 NUMBERS = st.one_of(
     st.text("0123456789-", max_size=5),
     st.integers(-(10**20), 10**20).map(str),

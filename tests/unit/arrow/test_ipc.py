@@ -73,6 +73,14 @@ def test_messages_that_are_never_written_are_refused():
         ipc.read_batch(batch + sink.getvalue().to_pybytes())
 
 
+def test_names_that_are_not_utf8_are_refused():
+    inner = pa.field("l", pa.struct([("a name", pa.int8())]))
+    for schema in (pa.schema([("a name", pa.int8())]), pa.schema([inner])):
+        data = schema.serialize().to_pybytes().replace(b"a name", b"a n\xffme")
+        with pytest.raises(ipc.Unreadable, match="a name is not valid UTF-8"):
+            ipc.read_schema(data)
+
+
 def test_types_that_are_never_written_are_refused():
     nested = pa.schema([pa.field("l", pa.list_(DICTIONARY.field("d")))])
     for schema in (DICTIONARY, nested, pa.schema([("v", pa.string_view())])):

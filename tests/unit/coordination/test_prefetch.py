@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -358,6 +359,30 @@ def test_partitions_without_values():
         first = take(coordinator)
         coordinator.handle_source_event(keys(1))
         assert len([first, *read_all(coordinator)]) == 300
+
+
+class Pause(threading.Event):
+    """An event that records that a thread waits for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_awaited = threading.Event()
+
+    def wait(self, timeout=None):
+        self.is_awaited.set()
+        return super().wait(timeout)
+
+
+def test_a_full_buffer_pauses_the_thread_and_does_not_keep_it_busy(monkeypatch):
+    enumerator = enumerator_of(MemoryConnector(1, 2 * BUFFERED_SPLITS))
+    pause = Pause()
+    with monkeypatch.context() as made:
+        made.setattr(threading, "Event", lambda: pause)
+        prefetcher = SplitPrefetcher(enumerator)
+    with closing(prefetcher):
+        prefetcher.start(prefetcher)
+        assert pause.is_awaited.wait(10)
+        assert sum(len(arrival.splits) for arrival in prefetcher.arrived) >= BUFFERED_SPLITS
 
 
 def test_the_end_is_not_seen_before_the_last_split(monkeypatch):

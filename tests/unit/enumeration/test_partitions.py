@@ -148,7 +148,8 @@ class PagesConnector(AskedConnector):
         told = [place < places[0] + 10 for place in places]
         listed = told.index(False) if False in told else len(told)
         batches = list(super().list_files(partitions.slice(0, listed), predicate))
-        files = pa.Table.from_batches([b.files for b in batches]).combine_chunks().to_batches()[0]
+        structs = pa.concat_arrays([b.files.to_struct_array() for b in batches])
+        files = pa.RecordBatch.from_struct_array(structs)
         took = Requests(storage=1)
         yield FileBatch(files, batches[0].read_format, took, partitions_listed=listed)
 
@@ -209,6 +210,16 @@ def test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_th
     # The first request has ten partitions. As its page covers only two, later ones have fewer.
     assert connector.pages[0] == (0, 10)
     assert {length for _, length in connector.pages[1:]} <= {4, 3, 2, 1}
+
+
+@pytest.mark.parametrize("files", [0, 1])
+def test_groups_of_small_partitions_nearly_fill_their_pages(files):
+    connector = PagesConnector(range(50), files=files)
+    connector.asked_for = "all"
+    enumerator = enumerator_of(connector)
+    assert len(list(enumerator.enumerate_splits())) == 50 * files
+    # A full page would not show whether more files follow. So later groups leave one entry free.
+    assert [length for _, length in connector.pages] == [10, 9, 9, 9, 9, 4]
 
 
 def test_a_filter_that_comes_with_the_first_page_holds_for_the_rest():

@@ -101,6 +101,16 @@ def test_fields_that_are_no_keys_are_ignored_and_reported():
     )
 
 
+def test_why_a_key_and_a_learnable_column_are_unused_is_told_of_both():
+    learnable = pa.schema([("x", pa.int32())])
+    predicate = Predicate(SCHEMA, [from_values({"d": ["2"], "x": ["2"]})], learnable=learnable)
+    assert predicate.filters[0].unused_because == " ".join(
+        f"{name} has the type int32, which cannot be compared with string exactly. Cast the keys "
+        "to int32."
+        for name in "dx"
+    )
+
+
 def test_the_marker_prunes_nothing_and_empty_everything():
     batch = pa.record_batch({"d": ["1", "x", None], "s": ["a"] * 3})
     schema = pa.schema([("d", pa.int32())])

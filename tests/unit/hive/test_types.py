@@ -82,6 +82,8 @@ def test_char_is_remembered():
 
 def test_schemas():
     assert parse_schema("k int, `d` decimal(3,1), s struct<a:int,b:int>").names == ["k", "d", "s"]
+    # Only backticks around a name are not part of it.
+    assert parse_schema("`~a~` int, ~b~ int").names == ["~a~", "~b~"]
 
 
 def test_sparks_json():

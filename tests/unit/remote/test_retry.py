@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -63,6 +64,54 @@ def test_the_passed_limit_is_named(monkeypatch, config, seconds, limit):
         retrying(Flaky(99, splitlib.SourceUnavailable("down")), config)
     hint = f"attempts failed for {limit}. Try again later, or raise this limit."
     assert caught.value.hint == hint
+
+
+def test_pauses_are_random_below_a_bound_that_doubles_until_it_stops_growing(monkeypatch):
+    bounds: list[tuple[float, float]] = []
+    waited: list[float] = []
+
+    def drawn(low, high):
+        bounds.append((low, high))
+        return high / 1000
+
+    class Recorded(threading.Event):
+        def wait(self, timeout=None):
+            waited.append(timeout)
+            return False
+
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", drawn)
+    call = Call(60)
+    call.abandoned = Recorded()
+    with working_on(call):
+        retrying(
+            Flaky(8, splitlib.SourceUnavailable("down")), splitlib.SplitConfig(retry_attempts=9)
+        )
+    assert [low for low, _ in bounds] == [0] * 8
+    assert [high for _, high in bounds] == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 6.4, 6.4])
+    assert waited == [high / 1000 for _, high in bounds]
+
+
+def test_an_abandoned_call_is_not_made():
+    call, flaky = Call(60), Flaky(0, splitlib.SourceUnavailable("down"))
+    call.abandoned.set()
+    with working_on(call), pytest.raises(splitlib.SourceUnavailable, match="was abandoned"):
+        retrying(flaky, splitlib.SplitConfig())
+    assert flaky.calls == 0
+
+
+def test_a_hint_of_the_error_itself_is_kept():
+    error = splitlib.SourceUnavailable("down", hint="wait until the maintenance ends.")
+    with pytest.raises(splitlib.SourceUnavailable) as caught:
+        retrying(Flaky(99, error), splitlib.SplitConfig(retry_attempts=3))
+    assert caught.value.hint == "wait until the maintenance ends."
+
+
+def test_a_call_that_was_tried_once_has_no_hint_about_attempts():
+    with pytest.raises(splitlib.SourceUnavailable) as caught:
+        retrying(
+            Flaky(99, splitlib.SourceUnavailable("down")), splitlib.SplitConfig(retry_attempts=1)
+        )
+    assert caught.value.hint is None
 
 
 def test_after_the_deadline_the_error_says_so():

@@ -142,6 +142,18 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
     assert (report.filters[0].used_fields, report.files.total) == ((), None)
 
 
+def test_why_a_field_and_the_footers_are_unused_is_told_of_both(tmp_path: Path) -> None:
+    for number in range(20):
+        write(tmp_path / f"{number}.parquet", rows(range(10)))
+    pairs = DynamicFilteringData.from_values({"item": [5], "other": [1]})
+    _, enumerator = selected(opened(tmp_path, SCHEMA), pairs)
+    assert enumerator.explain().filters[0].unused_because == (
+        "The table has no partition key and no statistics for other. Partition or cluster the "
+        "table by other if such filters are frequent. item: most row groups have nearly all of its "
+        "values (16 files were sampled). Sort the table by this column when it is written."
+    )
+
+
 def test_reading_ends_if_it_drops_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -339,6 +339,7 @@ def test_deletion_vectors(root: Path, storage: str) -> None:
         assert deletes["b"] == ()
         [delete] = deletes["a"]
         assert table.read_vector(delete).to_pylist() == rows
+        assert (delete.kind, delete.format) == ("vector", "delta")
         assert delete.length == vector["sizeInBytes"] + (0 if storage == "i" else 8)
         # A later vector replaces the earlier one.
         other = delta_log.inline_vector([1])

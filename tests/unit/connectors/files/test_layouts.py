@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from datetime import date
 
 import pyarrow as pa
@@ -240,6 +241,19 @@ def test_a_later_directory_does_not_change_types(tmp_path):
     assert types_of(tmp_path) == {"k": "string"}
 
 
+def test_the_types_that_a_later_directory_does_not_fit_are_named(tmp_path):
+    write(tmp_path, "k=1/m=a/f", "k=2/m=b/f")
+    with FilesConnector.open(str(tmp_path), {}) as connector:
+        write(tmp_path, "k=abc/m=a/f")
+        with pytest.raises(splitlib.SourceError, match=r"types: k is int32\."):
+            list(connector.list_partitions(ALL))
+    write(tmp_path / "t", "k=1/m=1/f", "k=2/m=2/f")
+    with FilesConnector.open(str(tmp_path / "t"), {}) as connector:
+        write(tmp_path / "t", "k=2/m=abc/f")
+        with pytest.raises(splitlib.SourceError, match=r"types: k is int32, m is int32\."):
+            list(connector.list_partitions(ALL))
+
+
 def test_settings_of_the_session_that_reads(tmp_path):
     write(tmp_path, "k=1/t=2024-01-01 00%3A00%3A00/f")
     inference = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
@@ -247,6 +261,20 @@ def test_settings_of_the_session_that_reads(tmp_path):
     assert types_of(tmp_path) == {"k": "int32", "t": "timestamp[us, tz=UTC]"}
     assert types_of(tmp_path, session_settings=local)["t"] == "timestamp[us]"
     assert types_of(tmp_path, session_settings=inference) == {"k": "string", "t": "string"}
+
+
+def test_a_directory_that_is_deleted_after_it_was_listed_has_no_first_file(tmp_path, monkeypatch):
+    write(tmp_path, "k=1/f", "k=2/g")
+    level = Storage.level
+
+    def deleting(self, location, **how):
+        if location.endswith("k=1"):
+            shutil.rmtree(location)
+        return level(self, location, **how)
+
+    monkeypatch.setattr(Storage, "level", deleting)
+    with FilesConnector.open(str(tmp_path), {}) as connector:
+        assert connector.describe().data_schema.names == ["v"]
 
 
 def test_types_of_one_key_take_no_request(tmp_path, monkeypatch):

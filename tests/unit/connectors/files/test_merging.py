@@ -17,6 +17,12 @@ from splitlib import ConfigError, DynamicFilteringData, UnsupportedTable
 from splitlib_files import FilesConnector
 from splitlib_files.walk import pattern_of
 
+NESTED = (
+    pa.list_(pa.int32()),
+    pa.map_(pa.string(), pa.int32()),
+    pa.struct([("x", pa.int32())]),
+)
+
 
 def write(root, name, columns, form="parquet"):
     path = root / name
@@ -82,7 +88,9 @@ def test_types_that_can_be_merged(tmp_path, form):
         (pa.float32(), pa.float64()),
         (pa.decimal128(5, 1), pa.decimal128(5, 2)),
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
-        (pa.list_(pa.int32()), pa.int32()),
+        *[(kind, pa.int32()) for kind in NESTED],
+        *[(pa.int32(), kind) for kind in NESTED],
+        (pa.map_(pa.string(), pa.int32()), pa.list_(pa.int32())),
         (pa.struct([("x", pa.int32())]), pa.struct([("x", pa.string())])),
     ],
     ids=str,

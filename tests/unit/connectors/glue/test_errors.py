@@ -34,6 +34,10 @@ def load(server, config=ONCE, **options):
         ("InternalServiceException", 500, splitlib.SourceUnavailable),
         ("OperationTimeoutException", 400, splitlib.SourceUnavailable),
         ("ServiceUnavailable", 503, splitlib.SourceUnavailable),
+        ("InternalFailure", 400, splitlib.SourceUnavailable),
+        ("ServiceUnavailableException", 400, splitlib.SourceUnavailable),
+        ("ResourceNotReadyException", 400, splitlib.SourceUnavailable),
+        ("FederationSourceRetryableException", 400, splitlib.SourceUnavailable),
         ("AccessDeniedException", 400, splitlib.AccessDenied),
         ("ExpiredTokenException", 400, splitlib.AccessDenied),
         ("UnrecognizedClientException", 403, splitlib.AccessDenied),
@@ -158,6 +162,14 @@ def test_no_server():
             key="a",
             secret="b",
         )
+
+
+def test_a_connection_that_is_not_secure_is_not_retried(server):
+    add_table(server, {})
+    secure = server.options["endpoint_url"].replace("http:", "https:")
+    with pytest.raises(splitlib.SourceError, match="connection to Glue is not secure") as caught:
+        load(server, endpoint_url=secure)
+    assert type(caught.value) is splitlib.SourceError
 
 
 def test_forked_process_has_connections_of_its_own(server):

@@ -107,6 +107,16 @@ def test_a_table_that_a_spark_stream_writes(server, tmp_path):
         load(server)
 
 
+def test_a_table_without_a_location(server):
+    nowhere = stored("", [{"Name": "v", "Type": "bigint"}])
+    add_table(server, {}, StorageDescriptor=nowhere)
+    with pytest.raises(splitlib.CorruptMetadata, match="The table has no location"):
+        load(server)
+    add_table(server, {"k": "string"}, StorageDescriptor=nowhere)
+    with load(server) as table:  # partitions have their own locations
+        assert table.partition_keys == ("k",)
+
+
 def test_table_without_storage(server):
     add_table(server, {})
     del server.tables[server.catalog, "db", "t"]["StorageDescriptor"]

@@ -307,8 +307,11 @@ def gssapi(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @contextmanager
-def served_by_sasl(layers: int, verdict: int = 5) -> Iterator[str]:
-    """Serve one connection by SASL with the given security layers, and return its address."""
+def served_by_sasl(layers: int, verdict: int = 5, frame: bytes = b"") -> Iterator[str]:
+    """Serve one connection by SASL with the given security layers, and return its address.
+
+    The answer to a call is ``frame`` if it is given.
+    """
     listening = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler).socket
     processor = Api.Processor(metastore())
 
@@ -341,6 +344,9 @@ def served_by_sasl(layers: int, verdict: int = 5) -> Iterator[str]:
                     TBinaryProtocol(TMemoryBuffer(line.readAll(size)[::order])),
                     TBinaryProtocol(answer),
                 )
+                if frame:
+                    line.write(frame)
+                    return
                 data = answer.getvalue()
                 # a response may be in several frames
                 for part in (data[:5], data[5:]):
@@ -360,6 +366,15 @@ def test_frames_of_kerberos(gssapi, layers):
         client = client_of(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM")
         assert client.get_databases() == ["d"]
         assert client.get_partition_names("d", "t").to_pylist() == []
+        client.close()
+
+
+def test_a_frame_with_a_negative_length_is_refused(gssapi):
+    frame = struct.pack(">i", -1) + b"data"
+    with served_by_sasl(1, frame=frame) as uri:
+        client = client_of(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM")
+        with pytest.raises(SourceUnavailable, match="a frame of -1 bytes"):
+            client.get_databases()
         client.close()
 
 

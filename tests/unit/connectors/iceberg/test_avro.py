@@ -7,9 +7,11 @@ import json
 import re
 import zlib
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 import zstandard
+from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.resolver import construct_reader
 
 from splitlib_iceberg.avro import AvroContainer
@@ -79,6 +81,22 @@ def test_a_block_may_be_as_large_as_its_limit(codec, block):
     assert unpacked(codec, block, len(DATA)) == DATA
     with pytest.raises(ValueError, match="decompresses to more"):
         unpacked(codec, block, len(DATA) - 1)
+
+
+def test_a_block_of_snappy_declares_its_size(monkeypatch):
+    """The declared size is compared with the limit before the package decompresses the block."""
+    monkeypatch.setitem(KNOWN_CODECS, "snappy", SimpleNamespace(decompress=lambda data: DATA))
+    for size in (126, 300, 2**21):
+        declared, rest = bytearray(), size
+        while rest > 0x7F:
+            declared.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        block = bytes([*declared, rest]) + b"data"
+        assert unpacked("snappy", block, size) == DATA
+        with pytest.raises(ValueError, match="decompresses to more"):
+            unpacked("snappy", block, size - 1)
+    with pytest.raises(ValueError, match="does not contain its size"):
+        unpacked("snappy", b"\x80" * 5 + b"\1", 2**40)
 
 
 @pytest.mark.parametrize("cut", [1, 10])

@@ -141,6 +141,17 @@ def test_a_catalog_that_does_not_answer():
         splitlib.load_table("ns.t", "iceberg", config=config, type="rest", uri="http://127.0.0.1:9")
 
 
+def test_no_file_is_written_or_deleted(tmp_path):
+    location = tmp_path / "f"
+    location.touch()
+    files = GuardedFileIO({})
+    with pytest.raises(NotImplementedError):
+        files.new_output(str(location))
+    with pytest.raises(NotImplementedError):
+        files.delete(str(location))
+    assert location.exists()
+
+
 @pytest.mark.parametrize("size", [1000, 16 << 20])
 def test_compressed_metadata_is_unpacked_within_limits(tmp_path, size):
     location = str(tmp_path / "v1.gz.metadata.json")

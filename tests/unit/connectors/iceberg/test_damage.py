@@ -274,6 +274,17 @@ def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lis
         select(open_table(catalog, table))
 
 
+def test_a_manifest_of_deleted_files_only_whose_files_are_not_counted(catalog):
+    table = create(catalog, SCHEMA, BY_D)
+    append(table, [data_file(table, [row(1)])])
+    table.delete("d = 1")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    of_list(local(snapshot.manifest_list), added_files_count=-1, added_rows_count=-1)
+    selected, metrics = select(open_table(catalog, table))
+    assert (selected, metrics.manifests_opened) == ([], 1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

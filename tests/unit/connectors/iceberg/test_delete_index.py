@@ -28,6 +28,12 @@ from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, dele
 POSITIONS = DataFileContent.POSITION_DELETES
 EQUALITY = DataFileContent.EQUALITY_DELETES
 FILE_PATH = 2147483546
+VECTOR = {
+    "file_format": FileFormat.PUFFIN,
+    "referenced_data_file": "/t/f",
+    "content_offset": 4,
+    "content_size_in_bytes": 42,
+}
 
 
 @pytest.fixture
@@ -174,6 +180,19 @@ def test_an_equality_delete_spares_what_was_added_with_it(catalog, table):
     assert [d.path for d in index.of("/f", 3, (0, ()))] == ["/p"]
 
 
+def test_a_file_keeps_its_sequence_number_in_a_merged_manifest(catalog):
+    merged = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "1"}
+    table = create(catalog, SIMPLE, BY_D, merged)
+    old, new = (data_file(table, [{"d": 1}]) for _ in range(2))
+    append(table, [old])
+    add_deletes(table, delete_file(table, Record(1), EQUALITY, equality_ids=[1]))
+    with table.transaction() as commit, commit.update_snapshot().merge_append() as merging:
+        merging.append_data_file(new)
+    found, metrics = deletes_by_path(open_table(catalog, table))
+    assert metrics.manifests_total == 1
+    assert [len(found[path]) for path in paths_of([old, new])] == [1, 0]
+
+
 def test_a_null_and_a_nan_partition_have_their_deletes(catalog):
     from pyiceberg.types import DoubleType
 
@@ -209,6 +228,12 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
         ({"file_format": FileFormat.ORC}, splitlib.UnsupportedTable, "has format orc"),
         ({"key_metadata": b"k"}, splitlib.UnsupportedTable, "is encrypted"),
         ({"file_format": FileFormat.PUFFIN}, splitlib.CorruptMetadata, "has no position"),
+        (VECTOR | {"content_offset": -1}, splitlib.CorruptMetadata, "has an invalid position"),
+        (
+            VECTOR | {"key_metadata": b"k"},
+            splitlib.UnsupportedTable,
+            "The deletion vector .* is encrypted",
+        ),
         ({"content": EQUALITY}, splitlib.CorruptMetadata, "has no columns to compare"),
     ],
     ids=str,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.typedef import Record
 
 import splitlib
 from splitlib_iceberg import metadata_cache
+from splitlib_iceberg.manifest_contents import Contents
 from tests.support.iceberg_tables import (
     add_deletes,
     append,
@@ -70,6 +75,15 @@ def test_deletes_are_kept_until_the_table_is_closed(catalog, monkeypatch):
     opened.connector.close()
     with pytest.raises(splitlib.MissingFile, match="manifest"):
         deletes_by_path(opened)
+
+
+def test_the_size_of_contents_is_that_of_all_parts():
+    files = pa.record_batch({"size": pa.array([1, 2, 3], pa.int64())})
+    keys = [pa.array([1, 2], pa.int64()), pa.array([1, 2], pa.int32())]
+    statistics: Any = SimpleNamespace(nbytes=1000)
+    contents = Contents(files, keys, 2, np.zeros(3, np.int64), None)
+    assert contents.nbytes == 24 + 24 + 16 + 8
+    assert contents._replace(statistics=statistics).nbytes == contents.nbytes + 1000
 
 
 def test_the_cache_is_bounded():
