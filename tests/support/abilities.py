@@ -54,14 +54,21 @@ def skip_unless_it_widens(spark: SparkSession) -> None:
         pytest.skip("this Spark does not read INT32 as BIGINT")
 
 
-def skip_unless_it_describes_json(spark: SparkSession) -> None:
-    """Skip the test if Spark cannot describe a table as JSON, as reading by public API needs."""
+def describes_json(spark: SparkSession) -> bool:
+    """Whether Spark describes a table as JSON, as reading by public API needs."""
     try:
         spark.sql("DESCRIBE TABLE EXTENDED no_such_table AS JSON")
     except ParseException:
-        pytest.skip("this Spark does not describe tables as JSON")
+        return False
     except AnalysisException:
         pass
+    return True
+
+
+def skip_unless_it_describes_json(spark: SparkSession) -> None:
+    """Skip the test if :func:`describes_json` is false."""
+    if not describes_json(spark):
+        pytest.skip("this Spark does not describe tables as JSON")
 
 
 COLLATES = "collation" in signature(StringType.__init__).parameters

@@ -18,7 +18,7 @@ from tests.integration.read.public_session import (
     pruned,
     same,
 )
-from tests.support.abilities import skip_unless_it_describes_json
+from tests.support.abilities import describes_json, skip_unless_it_describes_json
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +48,20 @@ def database(spark):
             spark.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} {table.name}")
     # DROP DATABASE fails in this metastore, so only the tables are dropped.
     spark.sql("USE default")
+
+
+def test_with_reserved_keywords(spark):
+    """Spark without DESCRIBE … AS JSON then reports a syntax error at AS, and not at JSON."""
+    spark.sql("CREATE TABLE reserved USING parquet PARTITIONED BY (k) AS SELECT 1 AS v, 2 AS k")
+    reserved = ("spark.sql.ansi.enabled", "spark.sql.ansi.enforceReservedKeywords")
+    reader = splitlib.read(spark).config(spark_scan="paths")
+    with changed(spark, dict.fromkeys(reserved, "true")):
+        if describes_json(spark):
+            same(reader.table("reserved").load(), spark.table("reserved"))
+        else:
+            with pytest.raises(UnsupportedTable, match="this version of Spark does not support"):
+                reader.table("reserved").load()
+    spark.sql("DROP TABLE reserved")
 
 
 def test_on_a_metastore(spark, database, tmp_path):
