@@ -141,31 +141,24 @@ class Node:
             open_ += reversed(part.children)
         return found
 
-    def equal_leaves(self, new: Mapping[Path, object]) -> list[Path] | None:
-        """Return one path for each set of equal leaves, or None if equal leaves get unequal nodes.
+    def has_equal_leaves_in(self, new: Mapping[Path, object]) -> bool:
+        """Return whether leaves with the same column ids all get the same new node, or none.
 
-        Leaves with the same column ids may be equal. They may be replaced together if ``new`` has
-        the same object for all of them. The result is also None if another node is replaced, or a
-        leaf without columns.
+        Such leaves may be equal, so that only their paths differ. The result is False if a leaf
+        without columns is replaced, or a node that is not a leaf.
 
         Args:
             new: New nodes by path.
         """
-        of_ids: dict[frozenset[int | None], list[Path]] = {frozenset(): []}
+        of_ids: dict[frozenset[int | None], list[Path]] = {}
         for leaf in self.walk():
-            if leaf.is_leaf:
+            if leaf.is_leaf and leaf.columns:
                 ids = frozenset(column.attribute_id for column in leaf.columns)
                 of_ids.setdefault(ids, []).append(leaf.path)
-        del of_ids[frozenset()]
-        found, number = list[Path](), 0
-        for paths in of_ids.values():
-            first = new.get(paths[0])
-            if any(new.get(path) is not first for path in paths):
-                return None
-            if first is not None:
-                found.append(paths[0])
-                number += len(paths)
-        return found if number == len(new) else None
+        nodes = [[new.get(path) for path in paths] for paths in of_ids.values()]
+        replaced = sum(len(ones) for ones in nodes if ones[0] is not None)
+        equal = all(one is ones[0] for ones in nodes for one in ones)
+        return equal and replaced == len(new)
 
 
 def parse_plan(text: str) -> Node:

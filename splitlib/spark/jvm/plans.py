@@ -355,11 +355,11 @@ class Plans:
         if () in new:
             return new[()]
         tree = self._known_of(plan).tree
-        paths = None if tree is None else tree.equal_leaves(new)
-        if paths is None:
+        if tree is None or not tree.has_equal_leaves_in(new):
             return self._replaced_at(plan, new)
-        changed = self.with_leaves(plan, [(self.node(plan, path), new[path]) for path in paths])
-        if by_leaves and tree is not None:
+        pairs = [(self.node(plan, path), leaf) for path, leaf in new.items()]
+        changed = self.with_leaves(plan, pairs)
+        if by_leaves:
             self._with_tree(changed, tree)
         return changed
 
