@@ -31,7 +31,7 @@ def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, s
 
 @pytest.fixture
 def jvm_calls(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which each call into the JVM, by any thread, appends its command."""
+    """Return a list of the calls into the JVM by all threads. It grows with each call."""
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client
     calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Create Spark's ``InMemoryFileIndex`` over a fixed list of files, without listing directories.
+"""Create Spark's ``InMemoryFileIndex`` over a fixed list of files, and read the files of an index.
 
 Spark lists the root directory of an index, unless the index's cache has an entry for this root. So
 each index gets a private cache with an entry for its root.
@@ -273,5 +273,6 @@ def pinned_roots(scala: Scala, plan: LogicalPlan) -> frozenset[str]:
             functions.calling(scala.operations, "headOption"),
         )
         found.update(scala.texts(roots))
+    # The texts are those of Scala options, such as ``Some(/path)``.
     names = (text.removeprefix("Some(").removesuffix(")") for text in found)
     return frozenset(name for name in names if name.startswith(PINNED_ROOT))

@@ -64,7 +64,8 @@ class Jvm:
     def _reflected(self, name: str) -> JavaClass:
         """Return the ``java.lang.Class`` of this name; ``int`` is the primitive type."""
         if name == "int":
-            return self.class_("java.lang.Integer").TYPE  # type: ignore[no-any-return]
+            primitive: JavaClass = self.class_("java.lang.Integer").TYPE
+            return primitive
         found: JavaClass = self.class_("java.lang.Class").forName(name)
         return found
 

@@ -258,8 +258,10 @@ _KNOWN: Final = {
             deterministic()boolean
             expressions()Seq
             fastEquals(TreeNode)boolean
+            flatMap(Function)Seq
             innerChildren()Seq
             makeCopy(Object[])TreeNode
+            map(Function)Seq
             nodeName()String
             output()Seq
             productIterator()Iterator

@@ -142,18 +142,13 @@ P = TypeVar("P", bound=LogicalPlan)
 LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 
-def kind_of(node: LogicalPlan) -> str:
-    """Return the name of a node's class, without the table name that ``nodeName`` may add."""
-    return node.nodeName().partition(" ")[0]
-
-
 @dataclass(eq=False)
 class _Known:
     """The nodes of a plan that were looked up. Each of them costs JVM calls only once."""
 
     plan: LogicalPlan
     """The plan. It is kept so that Py4J does not reuse its id."""
-    nodes: dict[Path, LogicalPlan] = field(default_factory=dict)
+    nodes: dict[Path, LogicalPlan]
     """The nodes by path."""
     tree: Node | None = None
     """The plan as Python objects, or a plan that differs from it only in its leaves, with equal
@@ -170,15 +165,13 @@ class _Known:
 class Plans:
     """Finds, builds and replaces nodes of plans."""
 
-    kind = staticmethod(kind_of)
-
     def __init__(self, scala: Scala) -> None:
         self._scala = scala
         self._jvm = scala.jvm
         self.expressions = Expressions(scala)
         """Builds expressions."""
         self._known: dict[str, _Known] = {}
-        """Plans whose nodes were looked up, by Py4J's ids of the plans."""
+        """The plans with nodes that were looked up, by Py4J's ids of the plans."""
 
     def tree(self, plan: LogicalPlan) -> Node:
         """Return a plan as a tree of Python objects."""
@@ -220,6 +213,10 @@ class Plans:
         """Return the ids of all attributes that the expressions read."""
         read = (each(expression.references().toSeq()) for expression in expressions)
         return frozenset(a.exprId().id() for attributes in read for a in attributes)
+
+    def kind(self, node: LogicalPlan) -> str:
+        """Return the name of a node's class, without the table name that ``nodeName`` may add."""
+        return node.nodeName().partition(" ")[0]
 
     def leaves(self, plan: LogicalPlan) -> list[LogicalPlan]:
         """Return the leaves of a plan, without the leaves of its subqueries."""
@@ -343,14 +340,14 @@ class Plans:
         return self._logical("ResolvedHint", plan, self._logical("HintInfo", strategy))
 
     def replaced(
-        self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan], *, by_leaves: bool = False
+        self, plan: LogicalPlan, new: Mapping[Path, LogicalPlan], *, leaf_for_leaf: bool = False
     ) -> LogicalPlan:
         """Replace the nodes at the given paths. Other nodes and all attribute ids stay the same.
 
         Args:
             plan: A plan.
             new: New nodes by path.
-            by_leaves: Whether only leaves are replaced, each by a leaf with the same column ids.
+            leaf_for_leaf: Whether each new node is a leaf with the column ids of an old leaf.
         """
         if () in new:
             return new[()]
@@ -359,7 +356,7 @@ class Plans:
             return self._replaced_at(plan, new)
         pairs = [(self.node(plan, path), leaf) for path, leaf in new.items()]
         changed = self.with_leaves(plan, pairs)
-        if by_leaves:
+        if leaf_for_leaf:
             self._with_tree(changed, tree)
         return changed
 

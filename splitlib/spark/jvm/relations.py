@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from splitlib.spark.jvm.file_index import PINNED_ROOT
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaObject, Seq
 from splitlib.spark.jvm.listing import hadoop_path
-from splitlib.spark.jvm.plans import Plans, kind_of
+from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (
     BaseRelation,
@@ -80,13 +80,14 @@ V1 that accepts filters."""
 class _Leaf:
     """Facts about a leaf. Leaves never change, so each fact costs JVM calls only once."""
 
-    scala: Scala
+    plans: Plans
+    jvm: Jvm
     leaf: LogicalPlan
     """The leaf. It is kept so that Py4J does not reuse its id."""
 
     @cached_property
     def kind(self) -> str:
-        return kind_of(self.leaf)
+        return self.plans.kind(self.leaf)
 
     @cached_property
     def relation(self) -> BaseRelation:
@@ -95,7 +96,7 @@ class _Leaf:
     @cached_property
     def reads_files(self) -> bool:
         own = "HadoopFsRelation"
-        return self.kind == _RELATION and self.scala.jvm.is_a(self.relation, _DATASOURCES + own)
+        return self.kind == _RELATION and self.jvm.is_a(self.relation, _DATASOURCES + own)
 
     @cached_property
     def index(self) -> FileIndex:
@@ -103,7 +104,7 @@ class _Leaf:
 
     @cached_property
     def index_lists_files(self) -> bool:
-        return self.scala.jvm.is_a(self.index, _DATASOURCES + "InMemoryFileIndex")
+        return self.jvm.is_a(self.index, _DATASOURCES + "InMemoryFileIndex")
 
     @cached_property
     def first_root(self) -> str | None:
@@ -130,7 +131,7 @@ class Relations:
         self._leaves: dict[str, _Leaf] = {}
 
     def _leaf(self, leaf: LogicalPlan) -> _Leaf:
-        return self._leaves.setdefault(leaf._target_id, _Leaf(self._scala, leaf))
+        return self._leaves.setdefault(leaf._target_id, _Leaf(self._plans, self._jvm, leaf))
 
     def is_of_hive(self, leaf: LogicalPlan) -> bool:
         """Return whether Spark reads a leaf with Hive's SerDes."""
@@ -275,8 +276,9 @@ class Relations:
         Return None if the leaf is partitioned or pinned, or has no ``InMemoryFileIndex``.
         """
         index = self.listed_index_of(leaf)
-        is_fixed = index is None or self.is_partitioned(leaf) or self.is_pinned(leaf)
-        return None if is_fixed else index
+        if index is None or self.is_partitioned(leaf) or self.is_pinned(leaf):
+            return None
+        return index
 
     def listed_by_spark(self, leaf: LogicalPlan) -> FileIndex:
         """Make Spark list all partitions of a ``CatalogFileIndex``, and return the new index."""

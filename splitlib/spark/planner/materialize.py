@@ -80,7 +80,7 @@ def materialize(
         rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
         done |= rows.keys()
         leaves |= {one.place: rows[one.leaf.path] for one in ready if one.leaf.path in rows}
-        optimized = query.catalyst.plans.replaced(optimized, rows, by_leaves=True)
+        optimized = query.catalyst.plans.replaced(optimized, rows, leaf_for_leaf=True)
     return Materialized(optimized, leaves)
 
 
@@ -236,7 +236,7 @@ def with_fixed_files(
     old = {leaf_ids(node): catalyst.plans.node(analyzed, node.path) for node in leaves}
     new = dict(zip(old, executor.map(partial(_fixed_leaf, catalyst), old.values()), strict=True))
     by_path = {node.path: leaf for node in leaves if (leaf := new[leaf_ids(node)]) is not None}
-    return catalyst.plans.replaced(analyzed, by_path, by_leaves=True), by_path
+    return catalyst.plans.replaced(analyzed, by_path, leaf_for_leaf=True), by_path
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:

@@ -87,12 +87,12 @@ def is_command(df: DataFrame) -> bool:
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
     """Return the distinct relations that a query reads outside of its subqueries."""
     plan = analyzed_plan(df)
-    is_pinned = catalyst.relations.is_pinned if pinned_roots(catalyst.scala, plan) else None
     leaves = catalyst.plans.leaves(plan)
     relations = [leaf for leaf in leaves if catalyst.plans.kind(leaf) in RELATIONS]
-    return catalyst.plans.distinct(
-        leaf for leaf in relations if is_pinned is None or not is_pinned(leaf)
-    )
+    # Most plans have no pinned scan. One pass over the plan shows this with fewer JVM calls.
+    if pinned_roots(catalyst.scala, plan):
+        relations = [leaf for leaf in relations if not catalyst.relations.is_pinned(leaf)]
+    return catalyst.plans.distinct(relations)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -107,9 +107,10 @@ class Program:
         return replace(self, settings={**self.settings, _METASTORE_CONDITIONS: "false"})
 
     def without_parquet_filters(self) -> Program:
-        """Return the program with settings by which Parquet's reader drops no row groups.
+        """Return the program with a setting that keeps conditions away from Parquet's reader.
 
-        Otherwise, Spark 3.5 loses rows with 0.0 for ``x IN (double('NaN'), -0.0D)``.
+        With such a condition, the reader of Spark 3.5 may drop rows that match. An example is
+        ``x IN (double('NaN'), -0.0D)``, for which rows with 0.0 are missing.
         """
         return replace(self, settings={**self.settings, _PARQUET_FILTERS: "false"})
 

@@ -87,5 +87,5 @@ def _accepted(program: Program) -> Iterator[Program]:
         yield program
     # Plain Spark loses rows if the metastore compares text in another way.
     yield program.without_metastore_conditions()
-    # Plain Spark 3.5 loses rows if Parquet's reader compares a list with NaN with 0.0.
+    # Plain Spark 3.5 loses rows if Parquet's reader gets a condition with NaN.
     yield program.without_parquet_filters()

@@ -101,7 +101,7 @@ def test_fields_that_are_no_keys_are_ignored_and_reported():
     )
 
 
-def test_why_a_key_and_a_learnable_column_are_unused_is_told_of_both():
+def test_an_unused_filter_names_the_reasons_of_its_key_and_of_its_learnable_column():
     learnable = pa.schema([("x", pa.int32())])
     predicate = Predicate(SCHEMA, [from_values({"d": ["2"], "x": ["2"]})], learnable=learnable)
     assert predicate.filters[0].unused_because == " ".join(

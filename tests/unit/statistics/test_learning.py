@@ -142,7 +142,7 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
     assert (report.filters[0].used_fields, report.files.total) == ((), None)
 
 
-def test_why_a_field_and_the_footers_are_unused_is_told_of_both(tmp_path: Path) -> None:
+def test_an_unused_filter_names_the_reasons_of_the_table_and_of_its_footers(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path / f"{number}.parquet", rows(range(10)))
     pairs = DynamicFilteringData.from_values({"item": [5], "other": [1]})
