@@ -24,9 +24,11 @@ CREATE TABLE ff_text (v bigint) PARTITIONED BY (p int) STORED AS textfile;
 INSERT INTO ff_text SELECT id, CAST(id % 4 AS int) FROM range(40);
 CREATE TABLE ff_dim USING parquet AS
   SELECT CAST(id AS int) AS k, CAST(id % 5 AS int) AS g FROM range(20);
+CREATE TABLE ff_struct USING parquet AS
+  SELECT named_struct('k', k, 'g', g, 'other', 'x') AS s, k AS v FROM ff_dim;
 CREATE VIEW ff_view AS SELECT v, p FROM ff_few WHERE p >= 2;
 """
-_TABLES = ("ff_few", "ff_many", "ff_flat", "ff_hive", "ff_text", "ff_dim")
+_TABLES = ("ff_few", "ff_many", "ff_flat", "ff_hive", "ff_text", "ff_dim", "ff_struct")
 _PRUNED = "SELECT * FROM ff_many f JOIN ff_dim d ON f.p = d.k"
 
 
@@ -64,6 +66,17 @@ def tables(spark: SparkSession) -> Iterator[None]:
         ),
         pytest.param(
             f"{_PRUNED} WHERE d.g = 1 AND f.v IN (SELECT v FROM ff_flat)", "ff_flat", id="subquery"
+        ),
+        pytest.param(
+            "SELECT f.v FROM ff_many f JOIN ff_struct d ON f.p = d.s.k WHERE d.s.g = 1",
+            "ff_struct",
+            id="some fields of a struct",
+        ),
+        pytest.param(
+            f"{_PRUNED} JOIN (SELECT * FROM ff_flat UNION ALL SELECT * FROM ff_flat WHERE false) o"
+            " ON o.v = f.v WHERE d.g = 1",
+            "ff_flat",
+            id="empty branch",
         ),
     ],
 )

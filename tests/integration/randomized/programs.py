@@ -37,7 +37,7 @@ _UNREADABLE = ("FAILED_READ_FILE", "SparkFileNotFoundException")
 # has a type that the metastore lacks, such as TIMESTAMP_NTZ.
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]|\b(SparkFileNotFoundException):")
-_METASTORE_CONDITIONS = "spark.sql.hive.metastorePartitionPruning"
+METASTORE_CONDITIONS = "spark.sql.hive.metastorePartitionPruning"
 _PARQUET_FILTERS = "spark.sql.parquet.filterPushdown"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
@@ -104,7 +104,7 @@ class Program:
         Otherwise, Spark passes conditions on partition columns to the metastore. Its database may
         ignore trailing blanks, and so loses the partition ``g2`` for ``NOT (c = 'g2 ')``.
         """
-        return replace(self, settings={**self.settings, _METASTORE_CONDITIONS: "false"})
+        return replace(self, settings={**self.settings, METASTORE_CONDITIONS: "false"})
 
     def without_parquet_filters(self) -> Program:
         """Return the program with a setting that keeps conditions away from Parquet's reader.

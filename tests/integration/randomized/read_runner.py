@@ -16,7 +16,7 @@ from benchmarks.tpcds.settings import changed
 from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
 from tests.integration.randomized import read_tables
-from tests.integration.randomized.programs import Verdict, compare, outcome
+from tests.integration.randomized.programs import METASTORE_CONDITIONS, Verdict, compare, outcome
 from tests.integration.randomized.read_tables import KEYS
 from tests.integration.randomized.read_trials import FORMATS, Dimension, Trial, draw_trial
 from tests.integration.randomized.spark_settings import QUICK, SettingsDraw, no_settings
@@ -59,6 +59,12 @@ class ReadRunner:
             expected = outcome(lambda: self._joined(trial, self._plain(trial)))
             found = outcome(lambda: self._joined(trial, self._loaded(trial)))
         verdict = compare([expected], [found])
+        if verdict.kind == "different":
+            # Plain Spark fails if the metastore cannot evaluate a condition, such as one with a
+            # quotation mark.
+            with changed(self._spark, {**trial.settings, METASTORE_CONDITIONS: "false"}):
+                expected = outcome(lambda: self._joined(trial, self._plain(trial)))
+            verdict = compare([expected], [found])
         self.verdicts[verdict.kind] += 1
         self.forms.update(trial.forms)
         if verdict.kind == "same":
