@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import (
     FACTS,
@@ -44,6 +47,19 @@ def test_a_row_without_a_match_in_the_query(spark: SparkSession, way: Way) -> No
     assert explained(optimized).reasons == ()
     assert pruned(optimized) == [("p_sales", 4)]
     assert "the keys cannot be collected: CAST_INVALID_INPUT" in str(explained(optimized))
+
+
+def test_a_further_query_on_rows_in_the_plan(spark: SparkSession) -> None:
+    """Spark's optimizer computes expressions of rows in the plan, even if no row needs them."""
+    query = "SELECT f.v, o.text FROM p_sales f JOIN p_odd o ON f.day = o.id"
+    numbers = spark.sql("SELECT 0 AS n FROM p_weeks")
+
+    def further(df: DataFrame) -> DataFrame:
+        return df.join(numbers, F.col("n") == F.col("text").cast("int")).where("n = 2")
+
+    assert rows_of(further(spark.sql(query))) == []
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        further(splitlib.sql(spark, query)).collect()
 
 
 DIMENSIONS = {
