@@ -98,7 +98,7 @@ def spark(
     A test module must restore every setting of the session that it changes.
     """
     with small_session(metastore, tmp_path_factory.mktemp("spark")) as session:
-        # Otherwise no query is pruned, and many tests fail for a reason that none of them shows.
+        # If an internal is missing, no query is pruned, and the failures of tests do not name it.
         assert internals_unavailable(session) is None
         defaults = {row.key: row.value for row in session.sql("SET -v").collect()}
         pytestconfig.stash[_SHARED] = session, defaults | _state_of(session)
