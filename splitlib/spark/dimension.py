@@ -189,9 +189,8 @@ def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFra
     leaf = analyzed_plan(stored)
     if catalyst.execution.stored_bytes(leaf) <= DRIVER_BYTES:
         rows = catalyst.plans.local_relation(leaf.output(), internal_rows(stored))
-        kept = catalyst.execution.dataframe(
-            catalyst.execution.with_rows_of(leaf, rows) if is_opaque else rows
-        )
+        rows = catalyst.execution.rdd_leaf(rows) if is_opaque else rows
+        kept = catalyst.execution.dataframe(rows)
     elif spark.sparkContext.getCheckpointDir() is not None:
         kept = stored.checkpoint(eager=True)
     else:

@@ -248,15 +248,30 @@ class Execution:
         """Remove a ``LogicalRDD`` from executor storage."""
         leaf.rdd().unpersist(False)
 
-    def with_rows_of(self, leaf: LogicalPlan, plan: LogicalPlan) -> LogicalPlan:
-        """Return a copy of a ``LogicalRDD`` that reads the rows of a plan.
+    def rdd_leaf(self, leaf: LogicalPlan) -> LogicalPlan:
+        """Return a ``LogicalRDD`` with the columns, rows and statistics of a ``LocalRelation``."""
+        tag = self._scala.class_tag(f"{CATALYST}.InternalRow")
+        context, rows = self._session.sparkContext(), leaf.data()
+        tasks = max(1, min(rows.size(), context.defaultParallelism()))
+        rdd = context.parallelize(rows, tasks, tag)
+        rdds = self._jvm.object_(f"{_EXECUTION}.LogicalRDD")
+        arguments = rdd, self.dataframe(leaf)._jdf, False
+        found: LogicalPlan
+        try:
+            found = rdds.fromDataset(*arguments)
+        except JVM_ERRORS:  # a newer Spark, which also asks whether the rows are a checkpoint
+            found = rdds.fromDataset(*arguments, False)
+        return found
 
-        Columns and statistics stay the same. The optimizer does not look at the rows of the copy.
+    def opaque(self, leaf: LogicalPlan) -> LogicalPlan:
+        """Hide the rows of a ``LocalRelation`` from the optimizer. Return other leaves unchanged.
+
+        The optimizer evaluates expressions on a ``LocalRelation`` at once. They may fail, even if
+        the query never evaluates them. An empty ``LocalRelation`` stays, because the optimizer
+        removes joins with it.
         """
-        unknown = self._jvm.class_(f"{CATALYST}.plans.physical.UnknownPartitioning")(0)
-        rows = execution_of(self.dataframe(plan)).toRdd()
-        new = {"rdd": rows, "outputPartitioning": unknown, "outputOrdering": self._scala.nil}
-        return self._plans.with_named_arguments(leaf, new)
+        has_rows = leaf.nodeName() == "LocalRelation" and not leaf.data().isEmpty()
+        return self.rdd_leaf(leaf) if has_rows else leaf
 
     def analyzed(self, df: DataFrame) -> LogicalPlan:
         """Return the analyzed plan of ``df``, prepared for Spark's optimizer.

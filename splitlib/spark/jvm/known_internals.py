@@ -44,7 +44,6 @@ _KNOWN: Final = {
             executedPlan()SparkPlan
             optimizedPlan()LogicalPlan
             sparkPlan()SparkPlan
-            toRdd()RDD
             withCachedData()LogicalPlan
         """,
         "FileSourceScanExec": """
@@ -58,6 +57,7 @@ _KNOWN: Final = {
         """,
         "CacheManager": "isEmpty()boolean",
         "LogicalRDD": "rdd()RDD",
+        "LogicalRDD$": "",
     },
     "org.apache.spark.sql.execution.datasources": {
         "CatalogFileIndex": """
@@ -302,7 +302,6 @@ _KNOWN: Final = {
             lookupFunction(FunctionIdentifier)Option
         """,
     },
-    f"{_CATALYST}.plans.physical": {"UnknownPartitioning": "new(int)"},
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 

@@ -271,9 +271,12 @@ class Plans:
         """Return a hash that is equal for plans with the same result."""
         return plan.semanticHash()
 
-    def is_checkpointed(self, leaf: LogicalPlan) -> bool:
-        """Return whether a ``LogicalRDD`` reads checkpointed rows."""
-        return leaf.rdd().isCheckpointed()
+    def has_fixed_rows(self, leaf: LogicalPlan) -> bool:
+        """Return whether a ``LogicalRDD`` reads checkpointed rows or rows of the driver."""
+        rdd = leaf.rdd()
+        return rdd.isCheckpointed() or self._jvm.is_a(
+            rdd, "org.apache.spark.rdd.ParallelCollectionRDD"
+        )
 
     def projected(self, plan: LogicalPlan, named: Sequence[CatalystExpression]) -> LogicalPlan:
         """Return a projection of ``plan`` to the named expressions."""

@@ -54,7 +54,8 @@ class Scala(ABC):
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
-        self._class_tag = cache(self._new_class_tag)
+        self.class_tag = cache(self._new_class_tag)
+        """Return the ``ClassTag`` of a class, given its name."""
 
     @cached_property
     def functions(self) -> Functions:
@@ -150,7 +151,7 @@ class Scala(ABC):
 
     def array(self, class_: str, items: Items[object]) -> JavaArray[Any]:
         """Copy the items of a Scala collection to a Java array."""
-        return items.toArray(self._class_tag(class_))
+        return items.toArray(self.class_tag(class_))
 
     def _new_class_tag(self, class_: str) -> JavaObject:
         tags = self.jvm.object_("scala.reflect.ClassTag")

@@ -48,7 +48,10 @@ class Materialized:
     optimized: LogicalPlan
     """The optimized plan, with these rows in place of leaves."""
     leaves: Mapping[Path, LogicalPlan]
-    """Leaves with these rows, by the path of the leaf to replace in the analyzed plan."""
+    """Leaves with these rows, by the path of the leaf to replace in the analyzed plan.
+
+    The optimizer evaluates no expressions on them.
+    """
 
 
 def materialize(
@@ -69,7 +72,8 @@ def materialize(
         executor: Executor that executes the leaves of a group in parallel.
     """
     computed = _checkpoints(query, dimensions)
-    leaves = _by_path(query.analyzed_tree, computed)
+    opaque = {ids: query.catalyst.execution.opaque(plan) for ids, plan in computed.items()}
+    leaves = _by_path(query.analyzed_tree, opaque)
     optimized = query.catalyst.plans.replaced(
         query.optimized, _by_path(query.optimized_tree, computed)
     )
@@ -79,8 +83,9 @@ def materialize(
         ready = [one for one in group if one.read_by_subqueries <= done]
         rows = _rows_of(query.catalyst, optimized, ready, executor, query.config)
         done |= rows.keys()
-        leaves |= {one.place: rows[one.leaf.path] for one in ready if one.leaf.path in rows}
-        optimized = query.catalyst.plans.replaced(optimized, rows, leaf_for_leaf=True)
+        leaves |= {one.place: rows[one.leaf.path][1] for one in ready if one.leaf.path in rows}
+        new = {path: local for path, (local, _) in rows.items()}
+        optimized = query.catalyst.plans.replaced(optimized, new, leaf_for_leaf=True)
     return Materialized(optimized, leaves)
 
 
@@ -107,7 +112,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
         ):
             rows = allowed_part(catalyst, plan, query.config)
             try:
-                found[node.path] = analyzed_plan(kept_rows(rows))
+                found[node.path] = catalyst.execution.opaque(analyzed_plan(kept_rows(rows)))
             except JVM_ERRORS:
                 _log.debug("An input of a join could not be computed.", exc_info=True)
     return found
@@ -118,15 +123,15 @@ def _checkpoints(
 ) -> dict[frozenset[int], LogicalPlan]:
     """Compute the RDDs that dimensions read, and keep their rows, because a rerun may change them.
 
-    Return plans that read these rows, by column ids. The rows of checkpointed RDDs do not change,
-    so these RDDs are not computed.
+    Return plans that read these rows, by column ids. RDDs whose rows cannot change are not
+    computed.
     """
     catalyst = query.catalyst
     found: dict[frozenset[int], LogicalPlan] = {}
     for leaf in rdds_of(dimensions):
         ids = leaf_ids(leaf)
         node = catalyst.plans.node(query.optimized, leaf.path)
-        if ids not in found and not catalyst.plans.is_checkpointed(node):
+        if ids not in found and not catalyst.plans.has_fixed_rows(node):
             found[ids] = analyzed_plan(kept_rows(catalyst.execution.dataframe(node)))
     return found
 
@@ -143,12 +148,13 @@ def _rows_of(
     group: Sequence[Materializable],
     executor: Executor,
     config: SplitConfig,
-) -> dict[Path, LogicalPlan]:
+) -> dict[Path, tuple[LogicalPlan, LogicalPlan]]:
     """Execute a group of leaves with their filters, and return new leaves with the rows, by path.
 
-    A new leaf has the attributes of the old one. Plans with the same result are executed once, with
-    the columns that the query reads from at least one of their leaves. Leaves whose plan raises an
-    error are left out.
+    There are two new leaves for each one, both with its attributes. The optimizer evaluates
+    expressions on the first, but not on the second. Plans with the same result are executed once,
+    with the columns that the query reads from at least one of their leaves. Leaves whose plan
+    raises an error are left out.
     """
     equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
@@ -167,14 +173,21 @@ def _rows_of(
     # All plans are checked before the first one runs, because a check may raise an error.
     parts = [allowed_part(catalyst, plan, config) for plan in plans]
     rows = executor.map(_rows_or_none, parts)
-    return {
-        one.leaf.path: catalyst.plans.local_relation(
-            catalyst.plans.node(optimized, one.leaf.path).output(), found
-        )
-        for (_, ones), found in zip(equal, rows, strict=True)
-        if found is not None
-        for one in ones
-    }
+    new: dict[Path, tuple[LogicalPlan, LogicalPlan]] = {}
+    for (_, ones), found in zip(equal, rows, strict=True):
+        if found is None:
+            continue
+        opaque = None
+        for one in ones:
+            output = catalyst.plans.node(optimized, one.leaf.path).output()
+            local = catalyst.plans.local_relation(output, found)
+            # All read the same RDD, so that Spark broadcasts it once.
+            if opaque is None:
+                opaque = catalyst.execution.opaque(local)
+            else:
+                opaque = catalyst.plans.with_named_arguments(opaque, {"output": output})
+            new[one.leaf.path] = local, opaque
+    return new
 
 
 def _rows_or_none(part: DataFrame) -> JavaArray[InternalRow] | None:

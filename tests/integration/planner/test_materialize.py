@@ -42,7 +42,7 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     """If a dimension is random, its keys and the join still use the same rows."""
     sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
     optimized = way.sql(sql)
-    assert "LocalRelation" in optimized._jdf.queryExecution().analyzed().toString()
+    assert "LogicalRDD" in optimized._jdf.queryExecution().analyzed().toString()
     [(_, kept)] = pruned(optimized)
     found = {row.day for row in optimized.select("day").collect()}
     assert len(found) == kept
@@ -131,7 +131,7 @@ def test_dimension_runs_once(way: Way) -> None:
     optimized = way.sql(INNER)
     text = optimized._jdf.queryExecution().optimizedPlan().toString()
     assert "p_days" not in text
-    assert "LocalRelation" in text
+    assert "LogicalRDD" in text
 
 
 WHOLE_ROWS = {
@@ -168,7 +168,7 @@ def unread(df: DataFrame) -> list[list[bool]]:
     """Return, for each dimension with computed rows, which columns of its first row are null."""
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
     nodes = [leaves.apply(i) for i in range(leaves.size())]
-    rows = [(n.data().head(), n.output().size()) for n in nodes if n.nodeName() == "LocalRelation"]
+    rows = [(n.rdd().first(), n.output().size()) for n in nodes if n.nodeName() == "LogicalRDD"]
     return [[row.isNullAt(i) for i in range(size)] for row, size in rows]
 
 

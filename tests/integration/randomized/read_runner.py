@@ -121,9 +121,10 @@ class ReadRunner:
             used |= {"v", *(key for key, _, _ in KEYS[trial.table])}
             names = [name for name in names if name.lower() in used]
         for dimension in trial.dimensions:
-            keys = self._spark.sql(dimension.query).alias("d")
-            joined = fact.alias("f").join(keys, _equal(dimension), dimension.join)
-            fact = joined.select(*(F.col(f"f.`{name}`") for name in names))
+            # No column may have these names: in a struct ``f``, ``f.k`` could also be a field.
+            keys = self._spark.sql(dimension.query).alias("keys")
+            joined = fact.alias("fact").join(keys, _equal(dimension), dimension.join)
+            fact = joined.select(*(F.col(f"fact.`{name}`") for name in names))
         return fact.select(*(f"`{name}`" for name in names))
 
 
@@ -131,7 +132,7 @@ def _equal(dimension: Dimension) -> Column:
     found = F.lit(True)
     for name, column in dimension.on.items():
         # In backticks, the struct field ``st.id`` would mean a column with a dot in its name.
-        other = F.col("d.st.id" if column.lower() == "st.id" else f"d.`{column}`")
-        one = F.col(f"f.`{name}`")
+        other = F.col("keys.st.id" if column.lower() == "st.id" else f"keys.`{column}`")
+        one = F.col(f"fact.`{name}`")
         found = found & (one.eqNullSafe(other) if dimension.null_safe else one == other)
     return found
