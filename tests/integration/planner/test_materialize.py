@@ -184,6 +184,29 @@ def test_dimension_is_read_for_what_the_query_reads(way: Way) -> None:
     assert unread(way.sql(two)) == [[False] * 4] * 2
 
 
+def rdds(df: DataFrame) -> list[int]:
+    """Return the id of the RDD with the rows of each dimension."""
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    nodes = [leaves.apply(i) for i in range(leaves.size())]
+    return [node.rdd().id() for node in nodes if node.nodeName() == "LogicalRDD"]
+
+
+def test_equal_dimensions_share_their_rows(spark: SparkSession, way: Way) -> None:
+    """Spark broadcasts the rows once. A further query does not compute them again."""
+    one = "SELECT f.v, d.id FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
+    both = way.sql(f"{one.format('p_sales')} UNION ALL {one.format('p_returns')}")
+    first, second = rdds(both)
+    assert first == second
+    assert len(rows_of(both)) > 0
+    plan = both._jdf.queryExecution().executedPlan().toString()
+    assert plan.partition("Initial Plan")[0].count("ReusedExchange") == 1
+    planned = way.sql(one.format("p_sales"))
+    days = spark.table("p_upper").withColumnsRenamed({"v": "u", "Day": "day"})
+    again = splitlib.optimize(planned.join(days, F.col("id") == F.col("day")))
+    assert pruned(again) == [("p_upper", 3)]
+    assert rdds(again) == rdds(planned)
+
+
 def test_subquery_of_a_dimension_is_run_once(spark: SparkSession, way: Way) -> None:
     """A subquery of the dimension runs once, for the keys. It is not part of the planned query."""
     sql = (
