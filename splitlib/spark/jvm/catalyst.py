@@ -259,7 +259,7 @@ class Execution:
         found: LogicalPlan
         try:
             found = rdds.fromDataset(*arguments)
-        except JVM_ERRORS:  # a newer Spark, which also asks whether the rows are a checkpoint
+        except JVM_ERRORS:  # newer versions have an argument for checkpoints
             found = rdds.fromDataset(*arguments, False)
         return found
 
