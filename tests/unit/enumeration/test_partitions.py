@@ -216,7 +216,7 @@ def test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_th
 def test_groups_of_small_partitions_nearly_fill_their_pages(files):
     connector = PagesConnector(range(50), files=files)
     connector.asked_for = "all"
-    enumerator = enumerator_of(connector)
+    enumerator = enumerator_of(connector, listing_threads=1)  # so pages are in order
     assert len(list(enumerator.enumerate_splits())) == 50 * files
     # A full page would not show whether more files follow. So later groups leave one entry free.
     assert [length for _, length in connector.pages] == [10, 9, 9, 9, 9, 4]
