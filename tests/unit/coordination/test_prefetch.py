@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 
 import pyarrow as pa
@@ -66,10 +67,14 @@ class Gate:
             assert self.opened.wait(30)
 
     def wait_for(self, listings: int) -> None:
-        until = time.monotonic() + 30
-        while self.waiting < listings:
-            assert time.monotonic() < until
-            time.sleep(0.005)
+        wait_until(lambda: self.waiting >= listings)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)
 
 
 def test_a_filter_ends_slow_listings_but_for_those_under_way_and_those_that_match():
@@ -84,13 +89,13 @@ def test_a_filter_ends_slow_listings_but_for_those_under_way_and_those_that_matc
     with coordinator_of(connector, listing_threads=THREADS) as coordinator:
         coordinator.register_reader("r")
         first = take(coordinator)
-        time.sleep(0.5)
+        wait_until(lambda: len(started) > 10)
         coordinator.handle_source_event(keys(0, *matching))
         arrived = time.monotonic()
         rest = read_all(coordinator)
     before = {k for at, k in started if at <= arrived}
     after = {k for at, k in started if at > arrived}
-    assert 10 < len(before) <= 400 - 2 - THREADS
+    assert len(before) <= 400 - 2 - THREADS
     assert len(after) <= THREADS + len(matching)
     assert len(after - set(matching)) <= THREADS
     assert ks([first, *rest]) == [0, *matching]
@@ -101,11 +106,9 @@ def test_the_buffer_does_not_grow_with_the_table():
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         take(coordinator)
-        most = 0
-        for _ in range(100):
-            time.sleep(0.005)
-            most = max(most, coordinator.waiting_splits)
-        assert BUFFERED_SPLITS // 2 <= most < BUFFERED_SPLITS + ARRIVAL_SPLITS
+        wait_until(lambda: coordinator.waiting_splits >= BUFFERED_SPLITS - 1)  # one is taken
+        time.sleep(0.05)  # a thread that did not stop would go on
+        assert coordinator.waiting_splits < BUFFERED_SPLITS + ARRIVAL_SPLITS
         assert len(connector.listed) < (BUFFERED_SPLITS + ARRIVAL_SPLITS) / 10 + 2 * 32 + 32
         assert len(read_all(coordinator)) == 19_999
 
@@ -114,7 +117,8 @@ def test_a_table_in_one_large_listing_is_split_only_as_far_as_it_is_needed():
     with coordinator_of(MemoryConnector(1, 20_000)) as coordinator:
         coordinator.register_reader("r")
         first = take(coordinator)
-        time.sleep(0.1)
+        wait_until(lambda: coordinator.waiting_splits >= BUFFERED_SPLITS - 1)  # one is taken
+        time.sleep(0.05)  # a thread that did not stop would go on
         assert coordinator.waiting_splits < BUFFERED_SPLITS + ARRIVAL_SPLITS
         coordinator.handle_source_event(keys(77))
         assert ask(coordinator) == NoMoreSplits()
@@ -398,10 +402,7 @@ def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
             found = super().__len__()
             if not gate.opened.is_set():
                 gate.opened.set()
-                until = time.monotonic() + 30
-                while not prefetcher.complete:
-                    assert time.monotonic() < until
-                    time.sleep(0.001)
+                wait_until(lambda: prefetcher.complete)
             return found
 
     prefetcher.arrived = Arrived()
