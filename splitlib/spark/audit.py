@@ -106,7 +106,7 @@ def audited_tables(
 ) -> tuple[AuditedTable, ...] | str:
     """Audit a query without running it, or return the reason why splitlib cannot plan it."""
     with planner_threads(df.sparkSession) as executor:
-        query = query_of(df, named, executor, fixes=False)
+        query = query_of(df, named, executor)
         if isinstance(query, str):
             return query
         return tuple(_Audit(query, executor).tables(lists_files=lists_files))

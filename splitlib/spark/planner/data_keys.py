@@ -39,7 +39,7 @@ from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
-from splitlib.spark.planner.materialize import sampled_leaves
+from splitlib.spark.planner.materializable import sampled_leaves
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites import prunable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
@@ -17,6 +17,9 @@ from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 
 # Operators that output the columns of their input, and read only columns that their arguments name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
+
+Columns: TypeAlias = frozenset[tuple[int | None, str]]
+"""The columns of a leaf, each with its id and type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +52,11 @@ class Leaves:
 
     def __init__(self, optimized: Node, analyzed: Node) -> None:
         self._optimized = optimized
-        self._places: dict[frozenset[tuple[int | None, str]], list[Path]] = defaultdict(list)
+        self._places: dict[Columns, list[Path]] = defaultdict(list)
         for node in analyzed.walk():
             if node.is_leaf:
-                self._places[_columns(node)].append(node.path)
+                self._places[columns_of(node)].append(node.path)
+        self._sampled = sampled_leaves(optimized)
         self._times_read = Counter(leaf_ids(node) for node in optimized.walk() if node.is_leaf)
         inner = (node for node in optimized.walk() if not node.is_leaf)
         values = (value for node in inner for value in node.fields.values())
@@ -61,11 +65,13 @@ class Leaves:
     def below(self, node: Node) -> Materializable | None:
         """Return the replaceable leaf below filters and projections, or None if there is none."""
         leaf = _leaf_below(node)
-        if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
+        if leaf.kind not in RELATIONS or leaf.path in self._sampled:
+            return None
+        if self._times_read[leaf_ids(leaf)] != 1:
             return None
         # Look up the leaf in the analyzed plan, by the ids and types of its columns. There is none
         # if the optimizer has removed fields of structs, because this changes the types.
-        at = self._places.get(_columns(leaf), ())
+        at = self._places.get(columns_of(leaf), ())
         if len(at) != 1 or not leaf_ids(leaf):
             return None
         read = _columns_read(self._optimized, leaf, self._named)
@@ -144,7 +150,21 @@ def inputs_of_joins(node: Node) -> Iterator[Node]:
         yield from inputs_of_joins(child)
 
 
-def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
+def sampled_leaves(tree: Node) -> frozenset[Path]:
+    """Return the paths of the leaves below a TABLESAMPLE or ``sample()``, and of equal leaves.
+
+    Leaves are equal if they have the same column ids. A sample with a seed depends on the order and
+    the number of rows below it, and a scan of fixed files reads the files in a different order. So
+    these leaves keep Spark's own listing and all of their rows.
+    """
+    samples = (node for node in tree.walk() if node.kind == "Sample")
+    sampled = {leaf_ids(leaf) for node in samples for leaf in node.walk() if leaf.is_leaf}
+    return frozenset(
+        leaf.path for leaf in tree.walk() if leaf.is_leaf and leaf_ids(leaf) in sampled
+    )
+
+
+def columns_of(leaf: Node) -> Columns:
     """Return the ids and types of a leaf's columns."""
     return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf.columns)
 

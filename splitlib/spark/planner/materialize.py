@@ -33,7 +33,14 @@ from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_ids
-from splitlib.spark.planner.materializable import Materializable, inputs_of_joins, rdds_of
+from splitlib.spark.planner.materializable import (
+    Columns,
+    Materializable,
+    columns_of,
+    inputs_of_joins,
+    rdds_of,
+    sampled_leaves,
+)
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
@@ -50,7 +57,8 @@ class Materialized:
     leaves: Mapping[Path, LogicalPlan]
     """Leaves with these rows, by the path of the leaf to replace in the analyzed plan.
 
-    The optimizer evaluates no expressions on them.
+    The optimizer evaluates no expressions on them. A dimension that could not run has a leaf with a
+    fixed list of files instead.
     """
 
 
@@ -62,8 +70,8 @@ def materialize(
 ) -> Materialized:
     """Execute the leaves of dimensions with their filters, and replace these leaves by their rows.
 
-    If Spark raises an error, the leaf stays in the plan, because the query itself may never
-    evaluate the filter on it.
+    If Spark raises an error, the leaf stays in the plan with a fixed list of files, because the
+    query itself may never evaluate the filter on it.
 
     Args:
         query: The query.
@@ -86,6 +94,14 @@ def materialize(
         leaves |= {one.place: rows[one.leaf.path][1] for one in ready if one.leaf.path in rows}
         new = {path: local for path, (local, _) in rows.items()}
         optimized = query.catalyst.plans.replaced(optimized, new, leaf_for_leaf=True)
+    failed = [one for group in run_once for one in group if one.leaf.path not in done]
+    old = (query.catalyst.plans.node(optimized, one.leaf.path) for one in failed)
+    fixed = zip(failed, executor.map(partial(_fixed_leaf, query.catalyst), old), strict=True)
+    kept = {one: leaf for one, leaf in fixed if leaf is not None}
+    leaves |= {one.place: leaf for one, leaf in kept.items()}
+    optimized = query.catalyst.plans.replaced(
+        optimized, {one.leaf.path: leaf for one, leaf in kept.items()}, leaf_for_leaf=True
+    )
     return Materialized(optimized, leaves)
 
 
@@ -221,35 +237,39 @@ def shown(
         yield nulls[kind]
 
 
-def sampled_leaves(tree: Node) -> frozenset[Path]:
-    """Return the paths of the leaves below a TABLESAMPLE or ``sample()``, and of equal leaves.
+def with_fixed_files(
+    query: Query, run_once: Iterable[Sequence[Materializable]], executor: Executor
+) -> Query:
+    """Give the unpartitioned tables of a query fixed lists of files, in both of its plans.
 
-    Leaves are equal if they have the same column ids. A sample with a seed depends on the order in
-    which Spark reads the files, and a scan of fixed files reads them in a different order. So these
-    leaves keep Spark's own listing.
+    The executor lists the files of several tables in parallel.
+
+    Args:
+        query: The query.
+        run_once: Leaves that will be executed, and replaced by their rows. They stay unchanged.
+        executor: Executor that lists the files.
     """
-    samples = (node for node in tree.walk() if node.kind == "Sample")
-    sampled = {leaf_ids(leaf) for node in samples for leaf in node.walk() if leaf.is_leaf}
-    return frozenset(
-        leaf.path for leaf in tree.walk() if leaf.is_leaf and leaf_ids(leaf) in sampled
+    plans = query.catalyst.plans
+    executed = {columns_of(one.leaf) for group in run_once for one in group}
+    analyzed = _unsampled(query.analyzed_tree)
+    optimized = _unsampled(query.optimized_tree)
+    # Leaves with the same columns read the same table, so its files are fixed only once.
+    places = {columns: (query.optimized, path) for path, columns in optimized.items()}
+    places |= {columns: (query.analyzed, path) for path, columns in analyzed.items()}
+    old = {columns: plans.node(*at) for columns, at in places.items() if columns not in executed}
+    fixed = executor.map(partial(_fixed_leaf, query.catalyst), old.values())
+    new = {columns: leaf for columns, leaf in zip(old, fixed, strict=True) if leaf is not None}
+    return query.with_equal_leaves(
+        {path: new[columns] for path, columns in optimized.items() if columns in new},
+        {path: new[columns] for path, columns in analyzed.items() if columns in new},
     )
 
 
-def with_fixed_files(
-    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, executor: Executor
-) -> tuple[LogicalPlan, dict[Path, LogicalPlan]]:
-    """Give the unpartitioned tables of an analyzed plan fixed lists of files.
-
-    The executor lists the files of several tables in parallel. Return the new plan, and the new
-    leaves by path.
-    """
+def _unsampled(tree: Node) -> dict[Path, Columns]:
+    """Return the columns of each ``LogicalRelation`` that is not sampled, by path."""
     sampled = sampled_leaves(tree)
-    leaves = [n for n in tree.walk() if n.kind == "LogicalRelation" and n.path not in sampled]
-    # Leaves with the same column ids read the same table, so its files are fixed only once.
-    old = {leaf_ids(node): catalyst.plans.node(analyzed, node.path) for node in leaves}
-    new = dict(zip(old, executor.map(partial(_fixed_leaf, catalyst), old.values()), strict=True))
-    by_path = {node.path: leaf for node in leaves if (leaf := new[leaf_ids(node)]) is not None}
-    return catalyst.plans.replaced(analyzed, by_path, leaf_for_leaf=True), by_path
+    leaves = (node for node in tree.walk() if node.kind == "LogicalRelation")
+    return {leaf.path: columns_of(leaf) for leaf in leaves if leaf.path not in sampled}
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:

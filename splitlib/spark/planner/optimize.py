@@ -164,10 +164,9 @@ def _planned(
         pruned = _pruned(query, executor)
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
     if stable is None:
-        is_other = bool(query.replaced_leaves) or any(o.is_other for o in pruned.outcomes)
         with traced("rewrite"):
-            new = _rewritten(query, pruned) if is_other else None
-        report = _report(query, pruned)
+            new = _rewritten(pruned) if pruned.is_other else None
+        report = _report(pruned)
         return new, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named, planned)
     return again or _opened_up(stable, named), report
@@ -198,7 +197,7 @@ def target_condition(
             for scan in query.scans:
                 scan.qualifier = tuple(qualifier)
             pruned = _pruned(query, executor)
-        report = _report(query, pruned)
+        report = _report(pruned)
         of_target = [o.report for o in pruned.outcomes if target in o.scan.paths]
         report = replace(report, scans=tuple(of_target))
         condition = next((scan.condition for scan in of_target), None)
@@ -219,7 +218,6 @@ def query_of(
     *,
     planned: Collection[str] = (),
     of_command: bool = False,
-    fixes: bool = True,
 ) -> Query | str:
     """Return the query with its plans and scans, or the reason why Spark runs it unchanged.
 
@@ -229,7 +227,6 @@ def query_of(
         executor: Executor that optimizes the query.
         planned: Root directories of the pinned scans that stay unchanged.
         of_command: Whether the query selects the rows that a command changes.
-        fixes: Whether to give unpartitioned tables fixed lists of files.
     """
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
@@ -248,25 +245,23 @@ def query_of(
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not needs_extremes(tree):
         return NO_JOIN
-    fixing = executor if fixes and not of_command else None
-    optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixing)
+    optimizing = executor.submit(catalyst.execution.optimized, analyzed)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named, planned)
     if not prunable.by_columns:
         return NO_TABLE
-    fixed, with_fixed, optimized = optimizing.result()
+    optimized = optimizing.result()
     return Query(
         df=df,
         catalyst=catalyst,
         config=config,
         prunable=prunable,
-        analyzed=with_fixed,
+        analyzed=analyzed,
         analyzed_tree=tree,
         optimized=optimized,
         optimized_tree=catalyst.plans.tree(optimized),
         broadcast_threshold=catalyst.execution.broadcast_threshold(),
         unknown_size=catalyst.execution.unknown_size(),
         is_command=of_command,
-        replaced_leaves=fixed,
     )
 
 
@@ -276,26 +271,12 @@ def _config(spark: SparkSession) -> SplitConfig:
     return SplitConfig.resolve(spark_conf=settings_of(spark), environ=environ)
 
 
-def _optimized(
-    catalyst: Catalyst, analyzed: LogicalPlan, tree: Node, executor: Executor | None
-) -> tuple[Mapping[Path, LogicalPlan], LogicalPlan, LogicalPlan]:
-    """Fix the files of unpartitioned tables if there is an executor, then optimize the plan.
-
-    Returns:
-        New leaves with fixed files by path, the analyzed plan with these leaves, and its optimized
-        plan.
-    """
-    fixed: Mapping[Path, LogicalPlan] = {}
-    with_fixed = analyzed
-    if executor is not None:
-        with_fixed, fixed = with_fixed_files(catalyst, analyzed, tree, executor)
-    return fixed, with_fixed, catalyst.execution.optimized(with_fixed)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pruned:
     """The results of pruning a query."""
 
+    query: Query
+    """The query. Unpartitioned tables that are not materialized have fixed lists of files."""
     sites: PrunedSites
     """Scan sites with the join keys that prune them, by path."""
     outcomes: list[ScanOutcome]
@@ -306,6 +287,12 @@ class _Pruned:
     """Empty scans in place of scans that the optimizer drops, by path in the analyzed plan."""
     listed_later: tuple[str, ...]
     """Names of the tables whose files Spark lists when the query runs."""
+
+    @property
+    def is_other(self) -> bool:
+        """Whether at least one leaf of the query is replaced."""
+        replaced = self.query.replaced_leaves or self.materialized.leaves
+        return bool(replaced) or any(one.is_other for one in self.outcomes)
 
     @property
     def wants_same_rows(self) -> bool:
@@ -332,6 +319,10 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             for one in listed
             if one.site.filters
         ]
+    # A command runs right after planning, so its files need not be fixed.
+    if not query.is_command:
+        query = with_fixed_files(query, decisions.run_once, executor)
+    if decisions.dimensions:
         with traced("run_dimensions"):
             materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         # Metadata that could not be fetched here is requested again later, with retries.
@@ -356,17 +347,17 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
     outcomes = with_other_columns(query, outcomes)
     later = listed_later(query, outcomes, sites, dead, decisions.copied)
-    return _Pruned(sites, outcomes, materialized, dead, later)
+    return _Pruned(query, sites, outcomes, materialized, dead, later)
 
 
-def _report(query: Query, pruned: _Pruned) -> Report:
+def _report(pruned: _Pruned) -> Report:
     later = ", ".join(pruned.listed_later)
     reports = (outcome.report for outcome in pruned.outcomes if _is_reported(outcome))
     return Report(
         scans=tuple(replace(one, table=table_read_by(one.table)) for one in reports),
         notes=(f"files listed at run time: {later}",) if later else (),
-        catalog_requests=query.prunable.catalog_requests,
-        storage_requests=query.prunable.storage_requests,
+        catalog_requests=pruned.query.prunable.catalog_requests,
+        storage_requests=pruned.query.prunable.storage_requests,
     )
 
 
@@ -379,9 +370,9 @@ def _is_reported(outcome: ScanOutcome) -> bool:
     return outcome.scan.is_listed or bool(report.filters or report.reasons or report.notes)
 
 
-def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
+def _rewritten(pruned: _Pruned) -> DataFrame:
     """Return the query with pruned scans and materialized rows in place of its leaves."""
-    sites, materialized = pruned.sites, pruned.materialized
+    query, sites, materialized = pruned.query, pruned.sites, pruned.materialized
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Self
 
 import pyarrow as pa
@@ -252,6 +253,20 @@ class Query:
             analyzed_tree=catalyst.plans.tree(analyzed),
             optimized=optimized,
             optimized_tree=catalyst.plans.tree(optimized),
+            replaced_leaves={**self.replaced_leaves, **analyzed_leaves},
+        )
+
+    def with_equal_leaves(
+        self,
+        optimized_leaves: Mapping[Path, LogicalPlan],
+        analyzed_leaves: Mapping[Path, LogicalPlan],
+    ) -> Self:
+        """Return a copy of the query with new leaves that have the columns of the old leaves."""
+        replaced = partial(self.catalyst.plans.replaced, leaf_for_leaf=True)
+        return replace(
+            self,
+            analyzed=replaced(self.analyzed, analyzed_leaves),
+            optimized=replaced(self.optimized, optimized_leaves),
             replaced_leaves={**self.replaced_leaves, **analyzed_leaves},
         )
 

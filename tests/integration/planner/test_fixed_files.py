@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import splitlib
+from splitlib.spark.planner import materialize
 from tests.integration.planner.tables import explained, rows_of
 
 pytestmark = pytest.mark.spark
@@ -90,6 +92,21 @@ def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str)
     after = rows_of(spark.sql(sql))
     assert len(after) > len(before) or "IN (SELECT" in sql
     assert rows_of(splitlib.replan(planned)) == after
+
+
+def test_a_dimension_that_fails_in_planning_is_read_from_the_same_files(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise Py4JError("The dimension fails.")
+
+    monkeypatch.setattr(materialize, "internal_rows", fail)
+    sql = f"{_PRUNED} WHERE d.g = 1"
+    before = rows_of(spark.sql(sql))
+    planned = splitlib.sql(spark, sql)
+    spark.sql("INSERT INTO ff_dim SELECT k, 1 FROM ff_dim")
+    assert rows_of(planned) == before != rows_of(spark.sql(sql))
+    assert explained(planned).notes == ()
 
 
 def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ CREATE TABLE or_facts USING parquet PARTITIONED BY (p) AS
   SELECT id AS v, id % 3 AS s, {variant} AS j, CAST(id % 20 AS int) AS p
   FROM range(200);
 CREATE TABLE or_days USING parquet AS
-  SELECT CAST(id AS int) AS k, CAST(id % 5 AS int) AS week FROM range(20);
+  SELECT /*+ REPARTITION(5) */ CAST(id AS int) AS k, CAST(id % 5 AS int) AS week FROM range(20);
 """
 
 
@@ -123,6 +123,18 @@ def test_a_sample_has_the_rows_of_its_seed(spark: SparkSession) -> None:
     (scan,) = explained(planned).scans
     assert "sample()" in scan.reasons[0]
     assert rows_of(planned) == rows_of(spark.sql(_joined(sampled)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("condition", ["", "WHERE week < 4"])
+def test_a_sampled_dimension_has_the_rows_of_its_seed(
+    spark: SparkSession, seed: int, condition: str
+) -> None:
+    sample = f"or_days TABLESAMPLE (40 PERCENT) REPEATABLE ({seed})"
+    # The day differs for nearly every choice of rows.
+    day = f"SELECT CAST(sum(3 * k + 7) % 20 AS int) FROM {sample} {condition}"
+    sql = f"SELECT v FROM or_facts WHERE p = ({day})"
+    assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
 
 
 def test_keys_that_are_compared_together_with_other_columns(spark: SparkSession) -> None:
