@@ -139,15 +139,15 @@ def _checkpoints(
 ) -> dict[frozenset[int], LogicalPlan]:
     """Compute the RDDs that dimensions read, and keep their rows, because a rerun may change them.
 
-    Return plans that read these rows, by column ids. RDDs whose rows cannot change are not
-    computed.
+    Return plans that read these rows, by column ids. RDDs without columns, and RDDs whose rows
+    cannot change, are not computed.
     """
     catalyst = query.catalyst
     found: dict[frozenset[int], LogicalPlan] = {}
     for leaf in rdds_of(dimensions):
         ids = leaf_ids(leaf)
         node = catalyst.plans.node(query.optimized, leaf.path)
-        if ids not in found and not catalyst.plans.has_fixed_rows(node):
+        if ids and ids not in found and not catalyst.plans.has_fixed_rows(node):
             found[ids] = analyzed_plan(kept_rows(catalyst.execution.dataframe(node)))
     return found
 
@@ -266,9 +266,12 @@ def with_fixed_files(
 
 
 def _unsampled(tree: Node) -> dict[Path, Columns]:
-    """Return the columns of each ``LogicalRelation`` that is not sampled, by path."""
+    """Return the columns of each ``LogicalRelation`` that is not sampled, by path.
+
+    Leaves without columns are left out, because nothing shows which ones read the same files.
+    """
     sampled = sampled_leaves(tree)
-    leaves = (node for node in tree.walk() if node.kind == "LogicalRelation")
+    leaves = (node for node in tree.walk() if node.kind == "LogicalRelation" and node.columns)
     return {leaf.path: columns_of(leaf) for leaf in leaves if leaf.path not in sampled}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import splitlib
 from splitlib.spark.planner import materialize
@@ -107,6 +109,25 @@ def test_a_dimension_that_fails_in_planning_is_read_from_the_same_files(
     spark.sql("INSERT INTO ff_dim SELECT k, 1 FROM ff_dim")
     assert rows_of(planned) == before != rows_of(spark.sql(sql))
     assert explained(planned).notes == ()
+
+
+@pytest.mark.parametrize("reads", ["files", "an RDD"])
+def test_inputs_without_columns_keep_their_own_rows(
+    spark: SparkSession, tmp_path: Path, reads: str
+) -> None:
+    for rows in (2, 3):
+        if reads == "files":
+            spark.range(rows).coalesce(1).write.parquet(f"{tmp_path}/{rows}")
+            empty = spark.read.schema(StructType()).parquet(f"{tmp_path}/{rows}")
+        else:
+            rdd = spark.sparkContext.parallelize([()] * rows)
+            empty = spark.createDataFrame(rdd, StructType())
+        empty.createOrReplaceTempView(f"ff_rows{rows}")
+    dimension = "SELECT k, count(*) AS n FROM ff_dim, ff_rows2, ff_rows3 WHERE g = 1 GROUP BY k"
+    sql = f"SELECT v, n FROM ff_many JOIN ({dimension}) ON p = k CROSS JOIN ff_rows3"
+    assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql)) != []
+    for rows in (2, 3):
+        spark.catalog.dropTempView(f"ff_rows{rows}")
 
 
 def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:

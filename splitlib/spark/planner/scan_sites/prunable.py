@@ -296,7 +296,7 @@ def _scan(
         if known is not None:
             table = known.table.in_time_zone(session_time_zone(catalyst.spark))
             return NamedScan(**own, config=known.config, table=table, relation=relation_of(table))
-    if config is None:
+    if config is None or not ids:  # a scan is found by the ids of its columns
         return None
     has_keys = is_table and catalyst.relations.is_partitioned(leaf)
     if has_keys or (is_table and _is_large(catalyst, leaf)):
