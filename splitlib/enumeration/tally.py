@@ -124,7 +124,7 @@ class ScanTally:
         self._gone = False
         self._asked_for: dict[str, int] = {}
         self._partitions_listed = 0
-        self._files_in_them = 0  # counted together with the partitions, unlike files_listed
+        self._files_in_listed = 0  # changes together with _partitions_listed, unlike files_listed
         self._listed_together = 0
         self._ranges = 0
         self._listed_alone = 0
@@ -197,7 +197,7 @@ class ScanTally:
         """
         with self._lock:
             self._partitions_listed += len(files)
-            self._files_in_them += sum(files)
+            self._files_in_listed += sum(files)
             if together and len(files) > 1:
                 self._listed_together += len(files)
                 self._ranges += 1
@@ -215,7 +215,7 @@ class ScanTally:
         with self._lock:
             if self._files_of_one is None:
                 return self._files_expected / _FILL
-            mean = max(1.0, self._files_in_them / self._partitions_listed)
+            mean = max(1.0, self._files_in_listed / self._partitions_listed)
             least, most = self._files_of_one
             return mean if least == most else mean / _FILL
 
