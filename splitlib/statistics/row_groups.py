@@ -104,9 +104,14 @@ class FileGroups:
         """Return the row groups that may contain a row that matches a predicate."""
         lists = list(self.columns.values())
         files = len(lists[0])
-        known = np.zeros(files, np.int64)
+        known, groups = np.zeros(files, np.int64), np.full(files, -1)
+        changed = np.zeros(files, np.bool_)
         for bit, one in enumerate(lists):
-            known |= _numbers(pc.is_valid(one).cast(pa.int64())) << bit
+            own = _numbers(pc.fill_null(pc.list_value_length(one), -1))
+            changed |= (own >= 0) & (groups >= 0) & (own != groups)
+            groups = np.maximum(groups, own)
+            known |= (own >= 0).astype(np.int64) << bit
+        known[changed] = 0  # these files changed between the reads of two columns
         keep, matched = np.ones(files, np.bool_), np.zeros(files, np.int64)
         total = np.zeros(files, np.int64)
         of_file, places = [], []
@@ -118,8 +123,6 @@ class FileGroups:
             rows = np.flatnonzero(known == pattern)
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
-            if not all(np.array_equal(other, parents) for other, _ in parts.values()):
-                continue  # a file changed between the reads of two columns
             mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]
             matched += np.bincount(inside[mask], minlength=files)

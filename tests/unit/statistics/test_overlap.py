@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from splitlib import DynamicFilteringData
+from splitlib.filtering.predicate import Predicate
 from splitlib.statistics.footers import GroupRow
 from splitlib.statistics.row_groups import FileGroups, groups_array, overlap
 
@@ -44,3 +46,15 @@ def of_groups(pairs: Any, *others: GroupRow) -> FileGroups:
 def test_row_groups_without_values_do_not_overlap() -> None:
     nulls = GroupRow(None, None, True, False, False, 0, 1)
     assert overlap(of_groups([(0, 9), (10, 19)], nulls, nulls)) == 1 / 2
+
+
+def test_columns_that_disagree_about_the_row_groups_of_a_file_are_not_used() -> None:
+    one = GroupRow(0, 9, False, None, False, 0, 50)
+    both = [[one, GroupRow(0, 9, False, None, False, 50, 99)], [one]]
+    groups = FileGroups(
+        {"item": groups_array(both, pa.int64()), "store": groups_array([[one], [one]], pa.int64())}
+    )
+    keys = DynamicFilteringData.from_values({"item": [77]})
+    found = groups.match(Predicate(pa.schema([("item", pa.int64())]), [keys]))
+    assert found.keeps.tolist() == [True, False]
+    assert found.places_of_each().to_pylist() == [None, []]
