@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from inspect import cleandoc
 from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
@@ -232,9 +233,9 @@ def respelled(text: str, spelling: Callable[[str, str | None], str]) -> str:
 
 
 # help() shows the class docstring but not the metadata of fields, so add the field docs to it.
-SplitConfig.__doc__ = "\n        ".join(
+SplitConfig.__doc__ = "\n    ".join(
     [
-        f"{(SplitConfig.__doc__ or '').rstrip()}\n\n    Attributes:",
+        f"{cleandoc(SplitConfig.__doc__ or '')}\n\nAttributes:",
         *(f"{each.name}: {each.metadata['doc']}" for each in fields(SplitConfig)),
     ]
 )

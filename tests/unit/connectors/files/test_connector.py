@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from inspect import getdoc
 from pathlib import Path
 
 import pyarrow as pa
@@ -211,7 +212,7 @@ def test_the_table_of_options_is_complete():
         FilesConnector.open("/", {"none": 1})
     known = raised.value.hint.partition("are ")[2].strip(".").split(", ")
     assert sorted(documented) == known
-    options = re.findall(r"^ {8}(\w+) \(.*\): ", str(FilesConnector.__doc__), re.MULTILINE)
+    options = re.findall(r"^ {4}(\w+) \(.*\): ", str(getdoc(FilesConnector)), re.MULTILINE)
     assert set(known) == set(options)
 
 
