@@ -19,7 +19,8 @@ from tests.spark_session import small_session
 # Disable Hypothesis's time limit per example, because slow examples are no bug on a slow machine.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
-# The core set tries fewer examples, except in tests that set their number.
+# The core set tries fewer examples, except in tests that set a number of their own. Tests that need
+# more examples than others multiply ``settings().max_examples``.
 settings.register_profile("core", settings.get_profile("no-deadline"), max_examples=30)
 
 

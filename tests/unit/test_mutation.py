@@ -62,6 +62,7 @@ def test_a_predicate_is_made_to_say_both():
     assert other.source == "def f() -> bool:\n    return True\n"
 
 
+@pytest.mark.long
 def test_a_sample_is_the_same_again_and_of_all_files():
     some = sample(300, 1)
     assert some == sample(300, 1)

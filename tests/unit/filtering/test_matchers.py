@@ -94,7 +94,7 @@ def one_column(draw):
 
 
 @given(one_column())
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_values_keep_every_file_with_a_key_and_no_other_that_bounds_exclude(case):
     kind, files, forget, keys = case
     predicate = Predicate(pa.schema([("k", kind)]), [keys_data(kind, keys)])
@@ -150,7 +150,7 @@ def test_ranges(case, data):
 
 
 @given(st.data(), KINDS, KINDS)
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_tuples_are_no_cross_product(data, one, other):
     kinds = {"a": one, "b": other}
     keys = data.draw(st.lists(st.tuples(values_of(one), values_of(other)), max_size=4))

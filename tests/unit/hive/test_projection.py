@@ -104,7 +104,7 @@ def test_integers(drawn, others):
 
 
 @given(dates(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 def test_dates(drawn, data):
     properties, naive, text = drawn
     found = values_of(pa.string(), **properties)

@@ -12,7 +12,7 @@ from splitlib.model import LOGICAL_TYPE
 from tests.unit.statistics.tables import opened, selected, write
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     files=st.lists(st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=4), max_size=5),
     keys=st.lists(st.text("ab \t!", max_size=5), min_size=1, max_size=2),

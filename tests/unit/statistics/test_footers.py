@@ -123,7 +123,7 @@ def written(table: pa.Table, writer: str, options: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.sampled_from(["pyarrow", "pyarrow", "polars"]),

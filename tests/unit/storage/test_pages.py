@@ -81,7 +81,7 @@ def wanted(keys: dict[str, bytes], directories: list[str], *, below: bool) -> se
     ),
     below=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_every_file_of_every_directory_once(keys, directories, below):
     # In a table, no key is both a file and a directory.
     keys = {k: v for k, v in keys.items() if not any(o.startswith(f"{k}/") for o in keys)}
@@ -102,7 +102,7 @@ def test_every_file_of_every_directory_once(keys, directories, below):
     ),
     below=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_request_by_request_the_same_files(keys, directories, below):
     keys = {k: v for k, v in keys.items() if not any(o.startswith(f"{k}/") for o in keys)}
     locations = [f"s3a://lake/{directory}/" for directory in directories]
@@ -126,7 +126,7 @@ def test_request_by_request_the_same_files(keys, directories, below):
     page=st.integers(1, 12),
     threads=st.integers(1, 3),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 def test_enumerations_have_every_file_of_what_matches(files, which, page, threads):
     keys = {
         f"t/k={k:02}/{n}{'' if n % 4 else '/below'}": b"x"

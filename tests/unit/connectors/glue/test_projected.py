@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import splitlib
@@ -274,7 +274,6 @@ def filters(draw):
 
 
 @given(st.lists(filters(), max_size=3), st.sampled_from([1, 7, 1000]), st.sampled_from([0, 2, 99]))
-@settings(max_examples=100)
 def test_listed_partitions_are_those_of_a_naive_enumeration(given_filters, block, most_texts):
     predicate = Predicate(SCHEMA, given_filters)
     whole = list(every_partition())

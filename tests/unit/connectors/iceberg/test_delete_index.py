@@ -72,7 +72,7 @@ def applies(delete, path, sequence, partition):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_the_rules_of_the_specification(data):
     paths, partitions = ["/a", "/b", "/c"], [(0, (1,)), (0, (2,)), (1, (1,))]
     given_ = data.draw(st.lists(deletes(paths, partitions), max_size=8))

@@ -96,7 +96,9 @@ def spec_of(kind, draw):
 
 @given(data=st.data())
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings().max_examples // 2,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_every_transform_type_and_evolution(catalog, data):
     kind = data.draw(st.sampled_from(list(DOMAINS)))
