@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -228,6 +230,21 @@ def _aggregates(plan: LogicalPlan) -> Iterator[str]:
         yield from _aggregates(child)
 
 
+class _Opaque(NamedTuple):
+    """Rows, and a leaf with the same rows that hides them from the optimizer."""
+
+    rows: LogicalPlan
+    """The rows as a ``LocalRelation``."""
+    leaf: LogicalPlan
+    """The rows as a ``LogicalRDD``."""
+
+
+# The last leaves of each session, by the hash of their rows, and limits for one session.
+_kept: WeakKeyDictionary[SparkSession, OrderedDict[int, _Opaque]] = WeakKeyDictionary()
+_MOST_KEPT: Final = 16
+_MOST_BYTES_KEPT: Final = 1 << 20
+
+
 class Execution:
     """Analyzes and optimizes plans of one session, and turns them into DataFrames."""
 
@@ -269,9 +286,23 @@ class Execution:
         The optimizer evaluates expressions on a ``LocalRelation`` at once. They may fail, even if
         the query never evaluates them. An empty ``LocalRelation`` stays, because the optimizer
         removes joins with it.
+
+        Equal rows get the same RDD, also in a later query. So Spark finds cached results of an
+        equal query, and runs equal parts of a query once.
         """
-        has_rows = leaf.nodeName() == "LocalRelation" and not leaf.data().isEmpty()
-        return self.rdd_leaf(leaf) if has_rows else leaf
+        if leaf.nodeName() != "LocalRelation" or leaf.data().isEmpty():
+            return leaf
+        if self._plans.size_of(leaf) > _MOST_BYTES_KEPT:
+            return self.rdd_leaf(leaf)
+        kept = _kept.setdefault(self._spark, OrderedDict())
+        key = self._plans.semantic_hash(leaf)
+        same = kept.pop(key, None)
+        if same is None or not self._plans.same_result(same.rows, leaf):
+            same = _Opaque(leaf, self.rdd_leaf(leaf))
+        kept[key] = same
+        while len(kept) > _MOST_KEPT:
+            kept.popitem(last=False)
+        return self._plans.with_named_arguments(same.leaf, {"output": leaf.output()})
 
     def analyzed(self, df: DataFrame) -> LogicalPlan:
         """Return the analyzed plan of ``df``, prepared for Spark's optimizer.
