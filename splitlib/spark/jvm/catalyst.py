@@ -239,7 +239,8 @@ class _Opaque(NamedTuple):
     """The rows as a ``LogicalRDD``."""
 
 
-# The last leaves of each session, by the hash of their rows, and limits for one session.
+# The last leaves of each session, by the hash of their rows. A session keeps at most _MOST_KEPT
+# leaves, each of at most _MOST_BYTES_KEPT bytes.
 _kept: WeakKeyDictionary[SparkSession, OrderedDict[int, _Opaque]] = WeakKeyDictionary()
 _MOST_KEPT: Final = 16
 _MOST_BYTES_KEPT: Final = 1 << 20
@@ -287,8 +288,8 @@ class Execution:
         the query never evaluates them. An empty ``LocalRelation`` stays, because the optimizer
         removes joins with it.
 
-        Equal rows get the same RDD, also in a later query. So Spark finds cached results of an
-        equal query, and runs equal parts of a query once.
+        Equal rows get the same RDD, also in a later query, up to the limits of ``_kept``. So Spark
+        finds cached results of an equal query, and runs equal parts of a query once.
         """
         if leaf.nodeName() != "LocalRelation" or leaf.data().isEmpty():
             return leaf
@@ -297,12 +298,14 @@ class Execution:
         kept = _kept.setdefault(self._spark, OrderedDict())
         key = self._plans.semantic_hash(leaf)
         same = kept.pop(key, None)
-        if same is None or not self._plans.same_result(same.rows, leaf):
-            same = _Opaque(leaf, self.rdd_leaf(leaf))
-        kept[key] = same
+        if same is not None and self._plans.same_result(same.rows, leaf):
+            found = self._plans.with_named_arguments(same.leaf, {"output": leaf.output()})
+        else:
+            found = self.rdd_leaf(leaf)
+        kept[key] = _Opaque(leaf, found)
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
-        return self._plans.with_named_arguments(same.leaf, {"output": leaf.output()})
+        return found
 
     def analyzed(self, df: DataFrame) -> LogicalPlan:
         """Return the analyzed plan of ``df``, prepared for Spark's optimizer.
