@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
-FRAME_BYTES: Final = 8
-"""Size of the length and the checksum together, in bytes."""
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _LENGTH = _CHECKSUM = 4
 # Maximum number of rows in a vector, and the maximum if the catalog does not record the number.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -79,11 +81,15 @@ class DynamicFilteringDataCollector:
             return
         table = rows_of(batch)
         try:
-            rows = plain_rows(table.select(self._schema.names)).cast(self._schema)
+            given = plain_rows(table.select(self._schema.names))
+            rows = given.cast(self._schema)
         except (KeyError, pa.ArrowException) as error:
             raise InvalidFilter(
                 f"The batch does not match the fields {self._schema.names}."
             ) from error
+        for before, after in zip(given.itercolumns(), rows.itercolumns(), strict=True):
+            if _is_rounded(before, after):
+                raise InvalidFilter(f"{before.type} keys cannot become {after.type} exactly.")
         if not self._null_safe:
             rows = rows.drop_null()
         self._waiting.append(rows)
@@ -139,7 +145,25 @@ class DynamicFilteringDataCollector:
             self._ranges[field.name] = _widen(nothing, rows[field.name])
 
 
+def _is_rounded(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
+    """Return whether a cast to a float changed a value. Arrow checks only casts of integers."""
+    if before.type == after.type or not pa.types.is_floating(after.type):
+        return False
+    if pa.types.is_decimal(before.type):
+        # A float has at most 17 significant digits, so its text has the same digits.
+        digits = [Decimal(repr(one)) for one in after.drop_null().to_pylist()]
+        return bool(digits != before.drop_null().to_pylist())
+    if not pa.types.is_floating(before.type):
+        return False
+    same = pc.or_(pc.equal(after.cast(before.type), before), pc.is_nan(before))
+    return not pc.all(same, min_count=0).as_py()
+
+
 def _widen(domain: RangeDomain, column: pa.ChunkedArray) -> RangeDomain:
     with_nulls = domain.includes_null or column.null_count > 0
-    ends = pc.min_max(pa.chunked_array([domain.ranges.ends, *column.chunks]))
-    return RangeDomain(domain.field, Ranges.between(ends["min"], ends["max"]), with_nulls)
+    values = pa.chunked_array([domain.ranges.ends, *column.chunks])
+    if pa.types.is_duration(column.type):  # Arrow does not compare durations
+        values = values.cast(pa.int64())
+    ends = pc.min_max(values)
+    low, high = ends["min"].cast(column.type), ends["max"].cast(column.type)
+    return RangeDomain(domain.field, Ranges.between(low, high), with_nulls)

@@ -118,7 +118,7 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Replace dictionary, view and large types by plain types, and drop the fields' metadata.
+    """Replace dictionary, view, large and half types by plain types, and drop fields' metadata.
 
     Raises:
         InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
@@ -135,6 +135,8 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
             kind = pa.string()
         elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
             kind = pa.binary()
+        elif pa.types.is_float16(kind):
+            kind = pa.float32()
         plain.append(pa.field(field.name, kind))
     if not plain:
         raise InvalidFilter("A filter needs at least one field.")

@@ -78,8 +78,10 @@ def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
         return pc.if_else(same, narrow, pa.scalar(None, target))
     if pa.types.is_timestamp(source):
         if pa.types.is_date(target):
-            dates = _wall_clock(keys).cast(pa.date32(), safe=False)
-            return pc.if_else(_begins_day(keys), dates, pa.scalar(None, pa.date32()))
+            dates, begins = _wall_clock(keys).cast(pa.date32(), safe=False), _begins_day(keys)
+            if keys.type.tz and _follow_skipped_days(keys.filter(begins), dates.filter(begins)):
+                return None
+            return pc.if_else(begins, dates, pa.scalar(None, pa.date32()))
         if pa.types.is_timestamp(target):
             return _timestamp(keys, target)
     if pa.types.is_date(source) and pa.types.is_timestamp(target):
@@ -132,6 +134,21 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
     zone = keys.type.tz
     first = pc.assume_timezone(midnight, zone, ambiguous="earliest", nonexistent="latest")
     return pc.or_(begins, pc.equal(first, keys))
+
+
+def _follow_skipped_days(keys: pa.Array, dates: pa.Array) -> bool:
+    """Return whether any of the times in ``keys`` begins a day after one that the zone skipped.
+
+    In Spark, such a time is equal to both days, as Pacific/Apia's 2011-12-30 and 2011-12-31.
+
+    Args:
+        keys: Times at which a day begins.
+        dates: These days.
+    """
+    before = pc.subtract(keys.cast(pa.int64()), 1).cast(keys.type)
+    days_before = _wall_clock(before).cast(pa.date32(), safe=False).cast(pa.int32())
+    steps = pc.subtract(dates.cast(pa.int32()), days_before)
+    return bool(pc.any(pc.not_equal(steps, 1)).as_py())
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:

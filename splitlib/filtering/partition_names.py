@@ -25,6 +25,7 @@ CANONICAL_VALUES: Final = "splitlib.canonical_values"
 """Table property with the same meaning as the connector option ``canonical_values``."""
 # Characters that no version of Hive escapes in a partition name.
 _PLAIN: Final = r"^[A-Za-z0-9_.\-]+$"
+_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # Maximum number of combinations of key values, before the predicate filters them.
 _MOST_COMBINATIONS: Final = 100_000
 
@@ -85,7 +86,9 @@ def plain_texts(values: pa.Array | None) -> pa.Array | None:
         return None
     texts = values.cast(pa.string())
     # Null is rejected too, because it has the same partition name as the empty string.
-    plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
+    # Spark writes a year after 9999 with a sign, and Arrow without.
+    form = _DATE if pa.types.is_date(values.type) else _PLAIN
+    plain = pc.fill_null(pc.match_substring_regex(texts, form), False)
     return texts if pc.all(plain, min_count=0).as_py() else None
 
 

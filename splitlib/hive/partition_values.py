@@ -76,7 +76,8 @@ def field_of(name: str, text: str) -> pa.Field:
         UnsupportedTable: for a type that Spark cannot read.
     """
     kind = parse_type(text)
-    metadata = {LOGICAL_TYPE: text.lower().encode()} if has_char_or_varchar(text) else None
+    declared = re.sub(r"\s*\(\s*", "(", text.strip().lower())
+    metadata = {LOGICAL_TYPE: declared.encode()} if has_char_or_varchar(text) else None
     return pa.field(name, kind, metadata=metadata)
 
 
@@ -178,6 +179,8 @@ def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
 def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
     logical = declared.get(SPARK_CHAR_VARCHAR)
+    if isinstance(field["type"], str) and has_char_or_varchar(field["type"]):
+        logical = field["type"]  # if spark.sql.preserveCharVarcharTypeInfo is set
     kind = _from_spark_type(field["type"])
     # Ignore collations of strings inside arrays and maps, because such columns are not compared
     # with join keys. Their keys in the metadata are longer than the column's name.
@@ -231,11 +234,11 @@ def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
 
 def name_of(partitions: PartitionBatch, row: int) -> str:
     """Return a partition's name, such as ``k1=v1/k2=v2``, for messages and identifiers."""
-    values = [_written(python_value(column[row])) for column in partitions.values.columns]
+    values = [written(python_value(column[row])) for column in partitions.values.columns]
     return partition_name(partitions.values.schema.names, values)
 
 
-def _written(value: Any) -> str | None:
+def written(value: Any) -> str | None:
     """Return a typed partition value as Spark writes it in a name, with instants in UTC."""
     match value:
         case None:
@@ -422,7 +425,7 @@ def is_char(key: pa.Field) -> bool:
 
 def is_collated(key: pa.Field) -> bool:
     """Return whether ``key`` has a collation, under which different bytes may be equal."""
-    return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
+    return bool(key.metadata) and b" collate " in key.metadata.get(LOGICAL_TYPE, b"").lower()
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:

@@ -23,6 +23,7 @@ from splitlib.hive.projected_dates import FIXED, UNITS, DateFormat, plus_months,
 _INT64: Final = range(-(2**63), 2**63)
 _MOST_DIGITS: Final = 100
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_PADDED: Final = re.compile(rf"-?[0-9]{{1,{_MOST_DIGITS}}}", re.ASCII)
 
 
 class Projected(ABC):
@@ -110,7 +111,7 @@ class IntegerProjected(Projected):
         return self.first + number * self.interval
 
     def _position(self, value: Any) -> int | None:
-        if self.kind == "text" and not _WHOLE.fullmatch(value):
+        if self.kind == "text" and not _PADDED.fullmatch(value):
             return None
         number, rest = divmod(int(value) - self.first, self.interval)
         if rest or not 0 <= number < self.count:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -34,6 +33,7 @@ from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_ran
 from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
 from splitlib.spark.conversion import collation_of, sql_literal
+from splitlib.statistics.footers import SAME_DATES, SAME_INSTANTS
 
 # Days that a time zone skipped as a whole, in some versions of its rules, since 1900: Kwajalein,
 # Kiritimati and Enderbury, Apia and Fakaofo. Days since 1970, with the nearest other days.
@@ -341,9 +341,9 @@ def _first_compared(kind: pa.DataType) -> pa.Scalar | None:
     None means that they compare all values of this type correctly.
     """
     if pa.types.is_date(kind):
-        return pa.scalar(date(1582, 10, 15), pa.date32()).cast(kind)
+        return pa.scalar(SAME_DATES, pa.date32()).cast(kind)
     if pa.types.is_timestamp(kind) and kind.tz:
-        return pa.scalar(datetime(1900, 1, 1, tzinfo=UTC)).cast(kind)
+        return pa.scalar(SAME_INSTANTS, pa.timestamp("s", "UTC")).cast(kind)
     return None
 
 

@@ -27,9 +27,10 @@ _LONGEST: Final = 64
 
 # First date and first time for which bounds are used. Depending on session settings, Spark may
 # convert earlier values from the Julian calendar. So earlier bounds are treated as unknown,
-# whichever program wrote the file.
-_SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
-_SAME_INSTANTS: Final = -2_208_988_800  # 1900-01-01, in seconds since the epoch
+# whichever program wrote the file. Spark converts times before 1900-01-01 UTC, and moves some of
+# them past it, by up to 25 hours (spark-catalyst's julian-gregorian-rebase-micros.json).
+SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
+SAME_INSTANTS: Final = -2_208_816_000  # 1900-01-03, in seconds since the epoch
 
 # Thrift encoding of ``ColumnOrder.TYPE_ORDER``: the column's bounds use the order of its type.
 _TYPE_ORDER: Final = b"\x1c\x00\x00"
@@ -148,14 +149,21 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
 
 
 def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
-    """Return a row group's byte range in the file: its start offset and exclusive end offset."""
+    """Return a row group's byte range in the file: its start offset and exclusive end offset.
+
+    Raises:
+        ValueError: if the footer is damaged, so that the range is impossible.
+    """
     columns = [group.column(i) for i in range(group.num_columns)]
     if not columns:
         return 0, 0
     start = columns[0].data_page_offset
     if columns[0].has_dictionary_page:
         start = min(start, columns[0].dictionary_page_offset)
-    return start, start + sum(column.total_compressed_size for column in columns)
+    end = start + sum(column.total_compressed_size for column in columns)
+    if not 0 <= start <= end < 2**63:
+        raise ValueError(f"A row group cannot be in the bytes from {start} to {end}.")
+    return start, end
 
 
 def _place_of(metadata: FileMetaData, name: str) -> int | None:
@@ -187,7 +195,8 @@ def _known(
     has_null = has_value = None
     # In a case-sensitive session, Spark does not find a column whose name differs in case, and
     # returns nulls. So the null count is used only if the name matches exactly.
-    if found.has_null_count and exact:
+    # A damaged null count is ignored.
+    if found.has_null_count and exact and 0 <= found.null_count <= group.num_rows:
         has_null, has_value = found.null_count > 0, found.null_count < group.num_rows
     if not found.has_min_max:
         return None, None, has_null, has_value
@@ -270,7 +279,7 @@ def _integer(
 
 
 def _date(low: int, high: int) -> tuple[Bound, Bound]:
-    return _from(_SAME_DATES, low, high)
+    return _from(SAME_DATES, low, high)
 
 
 def _from(first: int, low: int, high: int) -> tuple[Bound, Bound]:
@@ -292,7 +301,7 @@ def _timestamp(logical: Mapping[str, Any], kind: pa.TimestampType) -> Decode | N
         lower, upper = low * wanted // stored, -(-high * wanted // stored)
         if max(abs(lower), abs(upper)) >= 2**63:
             return None, None  # out of range for a 64-bit timestamp
-        return _from(_SAME_INSTANTS * wanted, lower, upper)
+        return _from(SAME_INSTANTS * wanted, lower, upper)
 
     return decode
 

@@ -32,6 +32,8 @@ _SUFFIX: Final = ".parquet"
 # limit are ignored.
 MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
+# Maximum number of values in one saved file, which may be far larger after decompression.
+MOST_VALUES: Final = 64 << 20
 # If a column has at least this many saved files, the next save merges them.
 MOST_FILES: Final = 32
 _IDENTITY: Final = pa.schema(
@@ -124,7 +126,13 @@ class SavedColumn:
 
         content = self._fs.cat_file(path)
         try:
-            table = parquet.read_table(pa.BufferReader(content), use_threads=False)
+            file = parquet.ParquetFile(pa.BufferReader(content))
+            metadata = file.metadata
+            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+            values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
+            if values > MOST_VALUES:
+                raise pa.ArrowInvalid("the file has too many values")
+            table = file.read(use_threads=False)
         except OSError as error:  # Arrow raises this for damaged pages
             raise pa.ArrowInvalid(str(error)) from error
         if table.schema.remove_metadata() != self._schema:

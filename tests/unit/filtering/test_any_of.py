@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.partition_names import wanted
+from splitlib.filtering.partition_names import plain_texts, wanted
 from splitlib.filtering.predicate import AnyOf, Predicate
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
@@ -65,3 +65,12 @@ def test_says_what_each_says():
     )
     assert both.describe() == "(1 value) or (2 values) or (all)"
     assert both.fields == ("k", "s")
+
+
+def test_years_after_9999_have_two_spellings():
+    """Arrow writes them without a sign, and Spark with one."""
+    dates = pa.array([2932897], pa.int32()).cast(pa.date32())
+    data = DynamicFilteringData.from_arrow(pa.table({"d": dates}))
+    schema = pa.schema([("d", pa.date32())])
+    assert plain_texts(dates) is None
+    assert list(wanted(Predicate(schema, [data]), schema, canonical=True)) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -195,3 +198,34 @@ def test_fields_with_values_of_their_own_are_named():
     collector.add(pa.record_batch({"a": [1, 1, 2, 2], "b": [1, 2, 1, 2]}))
     limit = "there are 4 keys, more than filter_max_values (2)"
     assert f"values of each column because {limit}; raise" in collector.finish().describe()
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "is_exact"),
+    [
+        (pa.float32(), pa.array([0.1, None]), False),
+        (pa.float32(), pa.array([0.5, None, float("nan")]), True),
+        (pa.float64(), pa.array([0.1], pa.float32()), True),
+        (pa.float64(), pa.array([Decimal("0.10000000000000000001")]), False),
+        (pa.float64(), pa.array([Decimal("0.10"), None]), True),
+        (pa.float64(), pa.array([2**53 + 1]), False),
+    ],
+)
+def test_keys_are_not_rounded(kind, keys, is_exact):
+    collector = DynamicFilteringDataCollector(pa.schema([("d", kind)]))
+    batch = pa.table({"d": keys})
+    if is_exact:
+        collector.add(batch)
+        assert collector.finish().contains({"d": float(keys[0].as_py())})
+    else:
+        with pytest.raises(InvalidFilter):
+            collector.add(batch)
+
+
+def test_types_that_arrow_compares_in_part():
+    half = DynamicFilteringData.from_arrow(pa.table({"d": pa.array([1.5], pa.float16())}))
+    assert half.contains({"d": 1.5})
+    schema = pa.schema([("d", pa.duration("us"))])
+    collector = DynamicFilteringDataCollector(schema, max_values=1)
+    collector.add(pa.table({"d": pa.array([5, 9], pa.duration("us"))}))
+    assert collector.finish().contains({"d": timedelta(microseconds=7)})

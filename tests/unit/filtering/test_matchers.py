@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -268,3 +269,20 @@ def test_bounds_of_another_type_drop_no_file(unit):
     files = [[moment], [moment + dt.timedelta(hours=1)]]
     known = statistics_of(files, pa.timestamp(unit), [(False,) * 5] * 2)
     assert predicate.match_bounds({"k": known}).to_pylist() == [True, unit == "ms"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "skipped"),
+    [
+        ("Pacific/Apia", "2011-12-31", "2011-12-30"),
+        ("Pacific/Kiritimati", "1995-01-01", "1994-12-31"),
+    ],
+)
+def test_a_time_that_begins_two_days(zone, day, skipped):
+    """Spark converts both dates to the same time, because the zone skipped the earlier one."""
+    texts = pa.array([f"{day} 00:00:00"]).cast(pa.timestamp("us"))
+    keys = pc.assume_timezone(texts, zone)
+    data = splitlib.DynamicFilteringData.from_arrow(pa.table({"d": keys}))
+    predicate = Predicate(pa.schema([("d", pa.date32())]), [data])
+    values = pa.record_batch({"d": [day, skipped]})
+    assert predicate.match(values).to_pylist() == [True, True]

@@ -368,3 +368,10 @@ def test_which_tables_are_projected():
     assert not is_projected({"projection.enabled": "false"})
     found = Projection(PROPERTIES, KEYS, "s3://b/t").values(NOW)
     assert [texts(each) for each in found] == [["a/b", "c=d"], ["1", "2"]]
+
+
+def test_more_digits_than_a_number_has():
+    found = values_of(pa.string(), type="integer", range="1,9", digits=20)
+    text = "5".rjust(20, "0")
+    assert found.position(text) == 4
+    assert found.position("5" * 20) is None

@@ -4,7 +4,14 @@ import pyarrow as pa
 import pytest
 
 from splitlib import UnsupportedTable
-from splitlib.hive.partition_values import field_of, from_spark_json, parse_schema, parse_type
+from splitlib.hive.partition_values import (
+    field_of,
+    from_spark_json,
+    is_char,
+    is_collated,
+    parse_schema,
+    parse_type,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +85,13 @@ def test_char_is_remembered():
         b"splitlib.logical_type": b"array<varchar(3)>"
     }
     assert field_of("c", "string").metadata is None
+    for text in (" char(5)", "char (5)", "CHAR ( 5)"):
+        assert is_char(field_of("c", text))
+    kept = {"name": "c", "type": "char(5)", "nullable": True, "metadata": {}}
+    (field,) = from_spark_json({"type": "struct", "fields": [kept]})
+    assert is_char(field)
+    (field,) = from_spark_json({"fields": [{**kept, "type": "char(5) collate UTF8_LCASE"}]})
+    assert is_collated(field)
 
 
 def test_schemas():

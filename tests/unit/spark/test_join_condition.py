@@ -80,8 +80,8 @@ def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
         (
             TimestampType(),
             pa.timestamp("us", "UTC"),
-            -2_208_988_800 * 10**6,
-            "CAST('1900-01-01 00:00:00.000000Z' AS timestamp_ltz)",
+            -2_208_816_000 * 10**6,
+            "CAST('1900-01-03 00:00:00.000000Z' AS timestamp_ltz)",
         ),
     ],
 )

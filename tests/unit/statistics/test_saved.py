@@ -139,8 +139,15 @@ def damaged_pages(file: Path) -> None:
     file.write_bytes(content)
 
 
+def larger_than_it_looks(file: Path) -> None:
+    rows = pq.read_table(file).slice(0, 1)
+    groups = rows["groups"][0].as_py()[:1] * (saved.MOST_VALUES // 6)
+    pq.write_table(rows.set_column(3, "groups", pa.array([groups], rows["groups"].type)), file)
+
+
 DAMAGES = [
     truncated,
+    larger_than_it_looks,
     other_columns,
     with_nulls,
     empty,
@@ -161,6 +168,7 @@ def test_broken_files_are_ignored(
     place = tmp_path / "stats"
     find(table, place, 5)
     (file,) = files_in(place)
+    monkeypatch.setattr(saved, "MOST_VALUES", 6000)
     damage(file)
     another_process(monkeypatch)
     with caplog.at_level(logging.WARNING, "splitlib"):
