@@ -412,6 +412,7 @@ class FileSplit:
 
     Attributes:
         split_id: Id computed from file, partition and range only, so it is the same in every run.
+            If a snapshot contains the file several times, each copy has its own id.
         path: Path, in the same form as in :attr:`FileBatch.files`.
         start: Start of the range, in bytes.
         length: Length of the range, in bytes.

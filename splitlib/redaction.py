@@ -8,6 +8,7 @@ quote them in their error messages.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import traceback
@@ -30,7 +31,9 @@ _NO_SCHEME: Final = re.compile(
 )
 # In these URIs, the user part is the container in a storage account, not a credential.
 _CONTAINER: Final = re.compile(r"\b(?:abfss?|wasbs?)://[^/@:\s]+@", re.IGNORECASE)
-_LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)[^/@]*:[^/@]*@")
+_LOGIN: Final = re.compile(
+    r"^([A-Za-z][\w+.-]*://)(?:[^/@]*:[^/@]*@|[^/@\s:]*:(?!\d{1,5}/)[^@\s]{1,1024}@)"
+)
 _NAMES: Final = r"sig|pass|pwd|token|secret|credential|key|auth"
 _PARAMETER: Final = re.compile(
     rf"([?&;][\w.%-]*(?:{_NAMES})[\w.%-]*=|\b(?:AccountKey|SharedAccess\w+|password|pwd)=)"
@@ -51,6 +54,8 @@ _SHORTEST, _MOST = 4, 1000
 
 _known: OrderedDict[str, None] = OrderedDict()
 _lock = threading.Lock()
+# In a fork, another thread may have held the lock.
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
 def without_credentials(text: str) -> str:
@@ -63,6 +68,15 @@ def without_credentials(text: str) -> str:
 def without_login(path: str) -> str:
     """Remove the user and password from the URI ``path``, and leave the rest unchanged."""
     return _LOGIN.sub(r"\1", path, count=1)
+
+
+def redact_path(path: str) -> str:
+    """Remove the login in a file's URI and mask secrets in its query. Leave the rest unchanged.
+
+    :func:`redact` would also change a directory such as ``pwd=1``, or one with a secret's text.
+    """
+    path, mark, query = without_login(path).partition("?")
+    return path + _PARAMETER.sub(rf"\1{_MASK}", mark + query)
 
 
 def redact(text: str) -> str:

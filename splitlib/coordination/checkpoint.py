@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,7 +31,7 @@ from splitlib.model import (
     ReadFormat,
     TableMetadata,
 )
-from splitlib.redaction import without_credentials
+from splitlib.redaction import redact_path, without_credentials
 
 _FORMAT = b"SLC1"
 _LENGTH = struct.Struct("<Q")
@@ -105,7 +105,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
                 f"A producer's name of type {type(name).__name__} cannot be serialized.",
                 hint="use names of type str or int.",
             )
-        _refuse_credentials("The name of a producer", str(name))
+        if without_credentials(str(name)) != str(name):
+            raise _with_credentials("The name of a producer")
     formats: dict[ReadFormat, int] = {}
     deletes: dict[tuple[DeleteFile, ...], int] = {}
     kinds: list[Any] = []
@@ -114,8 +115,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
         some = [checkpoint.splits[i] for i in positions]
         streams.append(_to_stream(positions, some, formats, deletes))
         kinds.append([[f.name, f.source, f.transform is None] for f in fields])
-    for file in {file for each in deletes for file in each}:
-        _refuse_credentials("A path", file.path)
+    _refuse_credentials(file.path for each in deletes for file in each)
     header = {
         "scan": checkpoint.scan,
         "complete": checkpoint.complete,
@@ -187,12 +187,16 @@ def _decoded(
     )
 
 
-def _refuse_credentials(what: str, text: str) -> None:
-    if without_credentials(text) != text:
-        raise InvalidCheckpoint(
-            f"{what} contains credentials, which must not be in a checkpoint.",
-            hint="pass credentials in the options of the table.",
-        )
+def _refuse_credentials(paths: Iterable[str]) -> None:
+    if any(redact_path(path) != path for path in paths):
+        raise _with_credentials("A path")
+
+
+def _with_credentials(what: str) -> InvalidCheckpoint:
+    return InvalidCheckpoint(
+        f"{what} contains credentials, which must not be in a checkpoint.",
+        hint="pass credentials in the options of the table.",
+    )
 
 
 def _sections(body: bytes) -> Iterator[bytes]:
@@ -237,8 +241,7 @@ def _to_stream(
         for position, split in zip(positions, (t.split for t in some), strict=True)
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=_COLUMNS)
-    for row in rows:
-        _refuse_credentials("A path", str(row["path"]))
+    _refuse_credentials(tracked.split.path for tracked in some)
     values = _values_of(some)
     fields = [*batch.schema, *values.schema]
     whole = pa.RecordBatch.from_arrays([*batch.columns, *values.columns], schema=pa.schema(fields))

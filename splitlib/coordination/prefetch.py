@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from splitlib.coordination.checkpoint import TrackedSplit
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
+from splitlib.enumeration.splitting import FILE_ID_BYTES
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.telemetry import reported
@@ -145,10 +145,9 @@ class SplitPrefetcher:
                 splits: list[TrackedSplit] = []
                 file_ids = bytearray()
                 for of_file in maker.splits_of(selected):
-                    known_by = file_id(of_file.path, of_file.partition)
-                    if known_by in self._left_out:
+                    if of_file.file_id in self._left_out:
                         continue
-                    file_ids += known_by
+                    file_ids += of_file.file_id
                     splits += [TrackedSplit(s, selected, of_file.row) for s in of_file.splits]
                     if len(splits) >= ARRIVAL_SPLITS:
                         yield Arrival(predicate, splits, bytes(file_ids))

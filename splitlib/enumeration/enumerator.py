@@ -20,7 +20,7 @@ from splitlib.config import SplitConfig, refuse_other_than_config
 from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline
 from splitlib.enumeration.splitting import SelectedFiles, SplitMaker
-from splitlib.enumeration.tally import ScanTally
+from splitlib.enumeration.tally import ScanTally, still_selected
 from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.predicate import PartitionFilter, Predicate
@@ -80,7 +80,7 @@ class ReceivedFilters:
             self._changed.notify_all()
 
     def await_announced(self, seconds: float) -> int:
-        """Wait until every announced filter has arrived, or the scan is cancelled.
+        """Wait until every announced filter has arrived, nothing matches, or the scan is cancelled.
 
         Return the number of announced filters that have not arrived.
 
@@ -89,7 +89,10 @@ class ReceivedFilters:
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: not self._announced or self.cancelled.done(), min(seconds, FOREVER_SECONDS)
+                lambda: (
+                    not self._announced or self._predicate.matches_nothing or self.cancelled.done()
+                ),
+                min(seconds, FOREVER_SECONDS),
             )
             return len(self._announced)
 
@@ -170,6 +173,8 @@ class DynamicFileEnumerator:
         It does not wait if none of the columns in ``fields`` can prune the table. Pass None if the
         filter's columns are not known yet.
         """
+        if not self.config.dynamic_filtering_enabled:
+            return
         if isinstance(fields, str):
             fields = [fields]
         useful = (*self.table.list_accepted_filter_fields(), *self._learnable.names)
@@ -275,9 +280,13 @@ class DynamicFileEnumerator:
 
     def split_maker(self) -> SplitMaker:
         """Return an object that cuts the files of :meth:`select_files` into splits."""
-        keys = self.table.metadata.partition_schema
-        target = self.config.target_split_bytes
-        return SplitMaker(keys, target, lambda made: self._tally.count(splits=made))
+        metadata, target = self.table.metadata, self.config.target_split_bytes
+        return SplitMaker(
+            metadata.partition_schema,
+            target,
+            lambda made: self._tally.count(splits=made),
+            repeats=metadata.snapshot_id is not None,
+        )
 
     def match_partitions(self) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
         """Yield all partitions in batches, each with a mask of the partitions that filters keep.
@@ -348,21 +357,7 @@ class DynamicFileEnumerator:
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
         """Return one mask per item of ``selected``, true for the files that ``predicate`` keeps."""
-        # Many items have the same batch of partitions, so each batch is matched only once.
-        kept: dict[int, pa.BooleanArray] = {}
-        masks = []
-        for some in selected:
-            partitions, files = some.partitions, some.files
-            if id(partitions) not in kept:
-                kept[id(partitions)] = self._tally.match(partitions, predicate, before=predicate)
-            mask = kept[id(partitions)].take(files.files["partition"])
-            if files.statistics:
-                mask = pc.and_kleene(mask, predicate.match_bounds(files.statistics))
-            if some.learned is not None and predicate.of_learned is not None:
-                matched = some.learned.match(predicate.of_learned)
-                mask = pc.and_kleene(mask, pa.array(matched.keeps))
-            masks.append(pc.fill_null(mask, True))
-        return masks
+        return still_selected(selected, predicate, self._tally)
 
     def _predicate_of(self, filters: Sequence[DynamicFilteringData]) -> Predicate:
         dynamic = filters if self.config.dynamic_filtering_enabled else []

@@ -18,10 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.splitting import SelectedFiles
-from splitlib.enumeration.tally import ScanTally
+from splitlib.enumeration.tally import ScanTally, still_selected
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ReadFormat, TableMetadata
@@ -147,7 +148,7 @@ def learn(
             read[row] = calls.result(task)
         except SourceUnavailable:
             calls.check_deadline()
-            task.abandon()
+            calls.abandon(task)
     found = arrays(columns, read)
     old = known.add(columns, unread, found)
     return Learned(before.replaced(missing, found), missing, old)
@@ -184,6 +185,8 @@ class _Pending:
     """A group of selected files that waits until the files' footers have been read."""
 
     selected: SelectedFiles
+    predicate: Predicate
+    """A predicate that the files match."""
     columns: pa.Schema
     """The columns whose footer statistics the filters are checked against; may be empty."""
     known: FileGroups
@@ -224,6 +227,8 @@ class FooterStage:
         """The statistics; None while no filter needs them."""
         self._reads: bool | None = True if sample else None
         """Whether to read more footers; None until the sample has been read."""
+        self._is_slow = False
+        """Whether a footer was not read within :data:`FOOTER_SECONDS`."""
         self._waiting: deque[_Pending] = deque()
         self._running: deque[_Pending] = deque()
         """Groups of files whose footers are being read, or do not have to be read."""
@@ -239,9 +244,12 @@ class FooterStage:
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
     ) -> Iterator[SelectedFiles]:
         """Yield the selected files that may match, in the order of ``selections``."""
+        # The predicate is read before the files are selected, so they match at least this one.
+        predicate = self._predicate()
         for selected in selections:
-            self._waiting.extend(self._pending(selected))
+            self._waiting.extend(self._pending(selected, predicate))
             yield from self._drain(calls, end=False)
+            predicate = self._predicate()
         yield from self._drain(calls, end=True)
         if self._opened is not None:
             self._opened.save()
@@ -252,20 +260,20 @@ class FooterStage:
             self._opened = KnownStatistics(self._table, self._config)
         return self._opened
 
-    def _pending(self, selected: SelectedFiles) -> Iterator[_Pending]:
+    def _pending(self, selected: SelectedFiles, predicate: Predicate) -> Iterator[_Pending]:
         columns = self._columns(selected)
         if not len(columns):
-            yield _Pending(selected, columns, FileGroups({}), [])
+            yield _Pending(selected, predicate, columns, FileGroups({}), [])
             return
         known = self._statistics.get(columns, selected.files.files)
         number, missing = len(selected.files), known.unknown
         if len(missing) <= FILES_TOGETHER:
-            yield _Pending(selected, columns, known, missing.tolist())
+            yield _Pending(selected, predicate, columns, known, missing.tolist())
             return
         for start in range(0, number, FILES_TOGETHER):
             rows = pa.array(range(start, min(start + FILES_TOGETHER, number)), pa.int64())
-            part = known.take(rows)
-            yield _Pending(selected.take(rows), columns, part, part.unknown.tolist())
+            files, part = selected.take(rows), known.take(rows)
+            yield _Pending(files, predicate, columns, part, part.unknown.tolist())
 
     def _columns(self, selected: SelectedFiles) -> pa.Schema:
         """Return the columns whose footer statistics the filters are checked against."""
@@ -351,14 +359,17 @@ class FooterStage:
 
     def _result(self, task: Task[Rows | None], calls: BoundedCalls) -> Rows | None:
         self._in_progress -= 1
+        # After one read that hung, reads that have not started are cancelled.
+        if self._is_slow and task.outcome.cancel():
+            return None
         try:
             with self._tally.timed("read_footers"):
                 return calls.result(task)
         except SourceUnavailable:
             calls.check_deadline()
-            task.abandon()
+            calls.abandon(task)
             _log.debug("A footer was not read within %g seconds.", FOOTER_SECONDS)
-            self._reads = False
+            self._reads, self._is_slow = False, True
             self._use.reason = (
                 "the storage is too slow to read footers in a query. Call splitlib.analyze, which "
                 "reads them once."
@@ -370,23 +381,27 @@ class FooterStage:
         for row, task in pending.tasks.items():
             pending.read[row] = self._result(task, calls)
         self._done += len(pending.read)
-        selected, groups = pending.selected, self._groups(pending)
-        predicate = self._predicate().of_learned
-        if predicate is None or not groups.columns:
-            yield selected
-            return
-        with self._tally.timed("match"):
-            matched = groups.match(predicate)
-        self._count(matched, list(pending.read))
-        if not matched.known.any():
-            yield selected
-            return
-        self._use.columns |= groups.columns.keys()
-        selected = replace(selected, learned=groups, places=matched.places_of_each())
-        if not matched.keeps.all():
-            selected = selected.take(pa.array(np.flatnonzero(matched.keeps)))
+        predicate = self._predicate()
+        selected = self._without_dropped(pending, predicate)
+        if predicate is not pending.predicate:  # a filter arrived meanwhile
+            [mask] = still_selected([selected], predicate, self._tally)
+            selected = selected.take(pc.indices_nonzero(mask))
         if len(selected.files):
             yield selected
+
+    def _without_dropped(self, pending: _Pending, predicate: Predicate) -> SelectedFiles:
+        """Return the files that may match by their footer statistics."""
+        selected, groups = pending.selected, self._groups(pending)
+        if predicate.of_learned is None or not groups.columns:
+            return selected
+        with self._tally.timed("match"):
+            matched = groups.match(predicate.of_learned)
+        self._count(matched, list(pending.read))
+        if not matched.known.any():
+            return selected
+        self._use.columns |= groups.columns.keys()
+        selected = replace(selected, learned=groups, places=matched.places_of_each())
+        return selected.take(pa.array(np.flatnonzero(matched.keeps)))
 
     def _groups(self, pending: _Pending) -> FileGroups:
         """Return the row groups of the files, and keep the statistics that were just read."""

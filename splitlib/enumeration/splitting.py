@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -66,8 +67,8 @@ class SplitsOfFile(NamedTuple):
     row: int
     """The file's index in the batch of selected files."""
     path: str
-    partition: str
-    """Partition name, for messages and identifiers."""
+    file_id: bytes
+    """See :func:`file_id`. It differs if a snapshot contains the file several times."""
     splits: list[FileSplit]
 
 
@@ -78,12 +79,21 @@ class SplitMaker:
         keys: The partition keys with the table's types.
         target_bytes: Target size of a split in bytes, for files that can be split.
         count: Function that is called with each file's number of splits.
+        repeats: Whether the table may contain a file several times. Each copy gets its own ids.
     """
 
-    def __init__(self, keys: pa.Schema, target_bytes: int, count: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        keys: pa.Schema,
+        target_bytes: int,
+        count: Callable[[int], object],
+        *,
+        repeats: bool = False,
+    ) -> None:
         self._keys = keys
         self._target = target_bytes
         self._count = count
+        self._copies: Counter[bytes] | None = Counter() if repeats else None
         self._latest: PartitionBatch | None = None
         self._columns: dict[str, list[Any]] = {}
         self._partitions: dict[int, tuple[str, dict[str, Any]]] = {}
@@ -101,11 +111,16 @@ class SplitMaker:
         found = zip(*columns, selected.files.deletes_of_each(), hosts, groups, strict=False)
         for row, (path, size, modified, partition, deletes, near, wanted) in enumerate(found):
             name, values = self._partition(partition)
+            known_by, copy = file_id(path, name), 0
+            if self._copies is not None:
+                copy = self._copies[known_by]
+                self._copies[known_by] += 1
+                known_by = file_id(path, name, copy)
             target = self._target if can_split(read_format, path) else size
             ranges = byte_ranges(size, target)
             splits = [
                 FileSplit(
-                    split_id=split_id(path, name, start, length),
+                    split_id=split_id(path, name, start, length, copy),
                     path=path,
                     start=start,
                     length=length,
@@ -120,7 +135,7 @@ class SplitMaker:
                 if wanted is None or _has_any(wanted, start, start + length)
             ]
             self._count(len(splits))
-            yield SplitsOfFile(row, path, name, splits)
+            yield SplitsOfFile(row, path, known_by, splits)
 
     def _partition(self, row: int) -> tuple[str, dict[str, Any]]:
         """Return the name and values of a partition in the latest batch.
@@ -141,7 +156,9 @@ def can_split(read_format: ReadFormat, path: str) -> bool:
         return True
     if read_format.name not in _LINES or path.lower().endswith(_COMPRESSED):
         return False
-    return dict(read_format.options).get("multiLine", "false").lower() != "true"
+    # Spark ignores the case of these names.
+    options = {name.lower(): value.lower() for name, value in read_format.options}
+    return "true" not in (options.get("multiline"), options.get("wholetext"))
 
 
 def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
@@ -162,18 +179,28 @@ def _has_any(groups: list[dict[str, int]], start: int, end: int) -> bool:
     return any(group["start"] < end and start < group["end"] for group in groups)
 
 
-def split_id(path: str, partition: str, start: int, length: int) -> str:
+def split_id(path: str, partition: str, start: int, length: int, copy: int = 0) -> str:
     """Return a split's id, which is the same in every run and every process."""
-    return _digest(path, partition, str(start), str(length)).hexdigest()
+    return _digest(path, partition, str(start), str(length), *_numbered(copy)).hexdigest()
 
 
 FILE_ID_BYTES = 16
 """Length of a :func:`file_id`, in bytes."""
 
 
-def file_id(path: str, partition: str) -> bytes:
-    """Return a file's id, which depends on its path and partition, but not on its size."""
-    return _digest(path, partition).digest()
+def file_id(path: str, partition: str, copy: int = 0) -> bytes:
+    """Return a file's id, which depends on its path and partition, but not on its size.
+
+    Args:
+        path: The file's path.
+        partition: Name of its partition.
+        copy: How often the same snapshot contained this file before.
+    """
+    return _digest(path, partition, *_numbered(copy)).digest()
+
+
+def _numbered(copy: int) -> list[str]:
+    return [f"copy {copy}"] if copy else []
 
 
 def _digest(path: str, *more: str) -> blake2b:

@@ -1,9 +1,4 @@
-"""Run connector calls, which may hang, in worker threads with deadlines.
-
-The number of parallel calls is limited while a source throttles. As in TCP congestion control, a
-throttled call halves the limit. The limit grows by one after as many successful calls as the limit
-allows in parallel. So an enumeration adapts to its source without a setting.
-"""
+"""Run connector calls, which may hang, in worker threads with deadlines."""
 
 from __future__ import annotations
 
@@ -21,105 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, SplitlibError
-
-
-class Limit:
-    """A limit on the number of parallel calls. This class uses neither threads nor a clock.
-
-    Args:
-        most: Initial and maximum value of the limit.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._value = float(most)
-        self._slowed_at = float("-inf")
-
-    @property
-    def calls(self) -> int:
-        """The number of calls that may run in parallel; at least 1."""
-        return int(self._value)
-
-    def succeeded(self) -> None:
-        """Record a successful call."""
-        self._value = min(self._most, self._value + 1 / self._value)
-
-    def throttled(self, began: float, now: float) -> None:
-        """Record a throttled call, and halve the limit.
-
-        A call that began before the last halving is ignored, because it ran under the old limit.
-
-        Args:
-            began: Time when the call began, in seconds.
-            now: Current time in seconds, from the same clock.
-        """
-        if began > self._slowed_at:
-            self._value = max(1.0, self._value / 2)
-            self._slowed_at = now
-
-
-class Pace:
-    """Limits the parallel calls to one source. Calls above the limit wait. Thread-safe.
-
-    Args:
-        most: Maximum number of parallel calls.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._limit = Limit(most)
-        self._changed = threading.Condition()
-        self._running = 0
-        self._succeeded_at = float("-inf")
-
-    @property
-    def succeeded_at(self) -> float:
-        """Time of the last successful call, from the clock :func:`time.monotonic`."""
-        with self._changed:
-            return self._succeeded_at
-
-    @contextmanager
-    def turn(self, abandoned: threading.Event, seconds: float) -> Iterator[None]:
-        """Wait until the limit allows one more call, then run the ``with`` block as that call.
-
-        Args:
-            abandoned: Event that ends the wait. To end it, set the event, then call :meth:`wake`.
-            seconds: Maximum wait in seconds.
-
-        Raises:
-            SourceUnavailable: if the call was abandoned, or waited longer than ``seconds``.
-        """
-        with self._changed:
-            self._changed.wait_for(
-                lambda: abandoned.is_set() or self._running < self._limit.calls, seconds
-            )
-            if abandoned.is_set() or self._running >= self._limit.calls:
-                raise SourceUnavailable(
-                    "The source throttles, and this call could not start in time."
-                )
-            self._running += 1
-        began = time.monotonic()
-        throttled = answered = False
-        try:
-            yield
-            answered = True
-        except SourceUnavailable as error:
-            throttled = error.is_throttled
-            raise
-        finally:
-            with self._changed:
-                self._running -= 1
-                if throttled:
-                    self._limit.throttled(began, time.monotonic())
-                if answered:
-                    self._limit.succeeded()
-                    self._succeeded_at = time.monotonic()
-                self._changed.notify_all()
-
-    def wake(self) -> None:
-        """Wake the waiting threads, so that they check whether their call was abandoned."""
-        with self._changed:
-            self._changed.notify_all()
-
+from splitlib.remote.pace import Pace
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -195,6 +92,8 @@ class Workers:
         self._changed = UnforkedCondition()
         self._queue: deque[Task[Any]] = deque()
         self._unfinished: set[Task[Any]] = set()
+        self._hanging: set[Task[Any]] = set()
+        """Abandoned tasks that still run. Other threads replace theirs."""
         self._threads = 0
         self._idle = 0
         self._stopped = False
@@ -216,10 +115,25 @@ class Workers:
             self._unfinished.add(task)
             if self._idle >= len(self._queue):
                 self._changed.notify()
-            elif self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            else:
+                self._start_thread()
         return task
+
+    def abandon(self, task: Task[Any]) -> None:
+        """Abandon ``task``. If it is running and hangs, another thread runs the next task."""
+        with self._changed:
+            task.abandon()
+            if task in self._unfinished and task.outcome.running():
+                self._hanging.add(task)
+                if self._queue:
+                    self._start_thread()
+        if self._pace is not None:
+            self._pace.wake()
+
+    def _start_thread(self) -> None:
+        if self._threads - len(self._hanging) < self._most:
+            self._threads += 1
+            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
         """Submit a task for every argument, and return an iterator of the results in order."""
@@ -257,6 +171,9 @@ class Workers:
             task.run()
             with self._changed:
                 self._unfinished.discard(task)
+                if task in self._hanging:
+                    self._hanging.remove(task)
+                    break  # another thread may have replaced this one
             del task  # otherwise an idle thread would keep the result alive
         with self._changed:
             self._threads -= 1
@@ -313,6 +230,10 @@ class BoundedCalls:
         """
         limits = [limit for limit in (most_seconds, self._call_seconds) if limit]
         return self._listings.submit(work, min(limits, default=0))
+
+    def abandon(self, task: Task[Any]) -> None:
+        """Abandon a listing. If it hangs, another thread runs the next one."""
+        self._listings.abandon(task)
 
     def run(self, work: Callable[[], T]) -> T:
         """Run a catalog call, wait for it, and return its result."""

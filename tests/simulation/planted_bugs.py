@@ -23,7 +23,8 @@ from splitlib.coordination.prefetch import SplitPrefetcher
 from splitlib.enumeration.enumerator import DynamicFileEnumerator, ReceivedFilters
 from splitlib.enumeration.pipeline import MatchedPartitions, ScanPipeline
 from splitlib.remote import retry
-from splitlib.remote.calls import BoundedCalls, Call, Pace, Task, Workers
+from splitlib.remote.calls import BoundedCalls, Call, Task, Workers
+from splitlib.remote.pace import Pace
 from splitlib.table import Table
 from splitlib_hive import client
 from splitlib_hive.client import MetastoreClient

@@ -9,6 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from splitlib import ConfigError, DynamicFilteringData, InvalidFilter, SplitlibError
+from splitlib.coordination.assigners import (
+    FifoAssigner,
+    LargestFirstAssigner,
+    LocalityAssigner,
+)
 from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
@@ -319,3 +324,28 @@ def test_an_error_of_a_listing_is_the_answer_to_every_later_request():
     with restored:
         restored.register_reader("r")
         assert 9 in ks(read_all(restored))
+
+
+class Repeating(MemoryConnector):
+    """A snapshot that contains each file twice."""
+
+    def list_files(self, partitions, predicate):
+        for batch in super().list_files(partitions, predicate):
+            yield batch
+            yield batch
+
+
+@pytest.mark.parametrize("assigner", [FifoAssigner, LargestFirstAssigner, LocalityAssigner])
+def test_a_file_that_a_snapshot_contains_twice_is_read_twice(assigner):
+    connector = Repeating(3, 1, snapshot="1")
+    with coordinator_of(connector, assigner()) as coordinator:
+        coordinator.register_reader("r")
+        first = take(coordinator)
+        state = coordinator.snapshot_state()
+        rest = read_all(coordinator)
+    assert sorted(ks([first, *rest])) == [0, 0, 1, 1, 2, 2]
+    assert len({split.split_id for split in [first, *rest]}) == 6
+    again = DynamicFileSplitEnumerator.restore(state, enumerator_of(connector), assigner())
+    with again as coordinator:
+        coordinator.register_reader("r")
+        assert sorted(ks(read_all(coordinator))) == [0, 0, 1, 1, 2, 2]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 import splitlib
-from splitlib.remote.calls import Call, Limit, Pace, current_call, working_on
+from splitlib.remote.calls import Call, current_call, working_on
+from splitlib.remote.pace import Limit, Pace
 from splitlib.remote.retry import retrying
 
 

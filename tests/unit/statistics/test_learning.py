@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -296,20 +295,6 @@ def test_damaged_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "000.parquet").write_bytes(b"PAR1 no footer PAR1")
     (tmp_path / "001.parquet").write_bytes(b"x")
     assert selected(table, items(25))[0] == {"000.parquet", "001.parquet", "002.parquet"}
-
-
-def test_a_storage_that_hangs_ends_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, release = clustered(tmp_path, 20), threading.Event()
-    monkeypatch.setattr(learning, "FOOTER_SECONDS", 0.01)
-    monkeypatch.setattr(Storage, "read_end", lambda *_: release.wait())
-    try:
-        found, enumerator = selected(table, items(5))
-    finally:
-        release.set()
-    assert len(found) == 20
-    assert "the storage is too slow" in str(enumerator.explain())
 
 
 def test_footers_are_read_with_the_options_of_the_table(

@@ -1,0 +1,75 @@
+"""Reading footers that hang, or that late filters make useless."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import splitlib
+from splitlib import DynamicFileEnumerator, SplitConfig
+from splitlib.enumeration import learning
+from splitlib.statistics import known
+from splitlib.statistics.store import StatisticsStore
+from splitlib.storage import Storage
+from tests.unit.statistics.tables import selected, write
+from tests.unit.statistics.test_learning import SCHEMA, clustered, items, rows
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+
+
+def test_a_storage_that_hangs_ends_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, release = clustered(tmp_path, 20), threading.Event()
+    monkeypatch.setattr(learning, "FOOTER_SECONDS", 0.01)
+    monkeypatch.setattr(Storage, "read_end", lambda *_: release.wait())
+    try:
+        found, enumerator = selected(table, items(5))
+    finally:
+        release.set()
+    assert len(found) == 20
+    assert "the storage is too slow" in str(enumerator.explain())
+
+
+def test_footers_that_hang_in_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither waiting reads nor later listings wait for the threads that hang."""
+    for k in range(3):
+        clustered(tmp_path / f"k={k}", 20)
+    keys = pa.schema([("k", pa.int32())])
+    table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA, partition_schema=keys)
+    release = threading.Event()
+    monkeypatch.setattr(learning, "FOOTER_SECONDS", 0.01)
+    monkeypatch.setattr(Storage, "read_end", lambda *_: release.wait())
+    try:
+        enumerator = DynamicFileEnumerator(table, SplitConfig(listing_threads=2))
+        enumerator.set_dynamic_filtering_data(items(5))
+        assert len(list(enumerator.enumerate_splits())) == 60
+        files = pa.Table.from_batches([s.files.files for s in enumerator.select_files()])
+        two_threads = SplitConfig(listing_threads=2)
+        (batch,) = files.combine_chunks().to_batches()
+        found = learning.sample(table, table.metadata.data_schema, batch.slice(0, 6), two_threads)
+    finally:
+        release.set()
+    assert found.footers_read == 6
+    assert len(found.groups.unknown) == 6
+
+
+def test_a_late_filter_drops_partitions_whose_footers_were_being_read(tmp_path: Path) -> None:
+    for k in range(40):
+        write(tmp_path / f"k={k:02}" / "f.parquet", rows([k, 100]))
+    keys = pa.schema([("k", pa.int32())])
+    table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA, partition_schema=keys)
+    enumerator = DynamicFileEnumerator(table)
+    enumerator.set_dynamic_filtering_data(items(100))
+    splits = enumerator.enumerate_splits()
+    found = [next(splits).partition_values["k"]]
+    enumerator.set_dynamic_filtering_data({"k": [39]})
+    # The rest of the batch of the first split may follow.
+    found += [split.partition_values["k"] for split in splits]
+    assert found == [0, 39]
