@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -134,7 +135,7 @@ def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilte
     """
     data = _read(source)
     name = "standard input" if source == STDIN else source
-    if not data.strip():
+    if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise ConfigError(
             f"{name} is empty.", hint="write the names of the columns in the first line."
         )
@@ -142,7 +143,10 @@ def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilte
         if data.startswith(_ARROW_STREAM) and data[-8:-4].startswith(b"SLF"):
             return DynamicFilteringData.from_bytes(data)
         table = _table(data, schema, name)
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error, json.JSONDecodeError) as error:
+    except (
+        *(pa.ArrowException, UnicodeDecodeError),
+        *(csv.Error, json.JSONDecodeError, RecursionError),
+    ) as error:
         message = f"The keys in {name} cannot be read: {str(error).partition(chr(10))[0]}"
         raise ConfigError(
             message, hint="keys are CSV with a header, JSON lines, Parquet or Arrow."

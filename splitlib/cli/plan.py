@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import shutil
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -29,11 +31,12 @@ from splitlib.cli.arguments import (
     table_options,
 )
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.errors import ConfigError, SplitlibError
+from splitlib.enumeration.splitting import typed_values
+from splitlib.errors import ConfigError, SplitlibError, UnsupportedTable
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.partition_values import parse, partition_name
+from splitlib.hive.partition_values import name_of, partition_name, written
 from splitlib.model import FileSplit, PartitionBatch
-from splitlib.redaction import redact
+from splitlib.redaction import redact_path
 from splitlib.report import respelled_report
 from splitlib.table import Table
 from splitlib.telemetry import Progress
@@ -46,6 +49,7 @@ _COLUMNS: Final = pa.schema(
         ("length", pa.int64()),
         ("file_size", pa.int64()),
         ("format", pa.string()),
+        ("delete_files", pa.int64()),
         ("partition", pa.string()),
     ]
 )
@@ -61,7 +65,12 @@ def lines_of(splits: Iterable[FileSplit], form: str) -> Iterator[str]:
     if form == "paths":
         last: dict[str, None] = {}
         for split in splits:
-            path = redact(split.path)
+            if split.deletes:
+                raise UnsupportedTable(
+                    f"Some rows of {split.path!r} are deleted, which a path cannot express.",
+                    hint="use --format json and apply the deletes, or splitlib export.",
+                )
+            path = redact_path(split.path)
             if path not in last:
                 last[path] = None
                 yield path
@@ -90,37 +99,46 @@ def write_parquet(splits: Iterable[FileSplit]) -> None:
     from pyarrow import parquet  # Imported here because few commands write Parquet.
 
     rows = iter(splits)
-    with parquet.ParquetWriter(sys.stdout.buffer, _COLUMNS) as writer:
-        while batch := [_row(split) for split in islice(rows, _ROWS)]:
-            writer.write_table(pa.Table.from_pylist(batch, _COLUMNS))
+    # A plan that is not complete must not look like one, so it is copied when it is complete.
+    with tempfile.TemporaryFile() as file:
+        with parquet.ParquetWriter(file, _COLUMNS) as writer:
+            while batch := [_row(split) for split in islice(rows, _ROWS)]:
+                writer.write_table(pa.Table.from_pylist(batch, _COLUMNS))
+        file.seek(0)
+        shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def _name(split: FileSplit) -> str:
-    texts = [None if v is None else str(v) for v in split.partition_values.values()]
-    return partition_name(split.partition_values, texts)
+    return partition_name(split.partition_values, map(written, split.partition_values.values()))
 
 
 def _row(split: FileSplit) -> dict[str, Any]:
     return {
         "split_id": split.split_id,
-        "path": redact(split.path),
+        "path": redact_path(split.path),
         "start": split.start,
         "length": split.length,
         "file_size": split.file_size,
         "format": split.read_format.name,
+        "delete_files": len(split.deletes),
         "partition": _name(split),
     }
 
 
 def _text(split: FileSplit) -> str:
-    path = redact(split.path)
-    return f"{split.split_id}\t{path}\t{split.start}\t{split.length}\t{_name(split)}"
+    row = _row(split)
+    fields = ["split_id", "path", "start", "length", "partition"]
+    if split.deletes:
+        fields.append("delete_files")
+    return "\t".join(str(row[name]) for name in fields)
 
 
 def _json(split: FileSplit) -> str:
     row = _row(split)
-    del row["partition"]
-    return dump({**row, "partition_values": plain(split.partition_values)})
+    del row["partition"], row["delete_files"]
+    deletes = [{"kind": d.kind, "path": redact_path(d.path)} for d in split.deletes]
+    values = plain(split.partition_values)
+    return dump({**row, "partition_values": values, "deletes": deletes})
 
 
 def _csv(values: Iterable[str]) -> str:
@@ -150,8 +168,9 @@ def add_plan(commands: Any) -> None:
         "plan",
         parents=options(),
         help="list the splits to read",
-        description="Prints one line per split: id, path, first byte, bytes, partition, separated "
-        "by tabs; with --json, one object per line.",
+        description="Prints one line per split: id, path, first byte, bytes, partition and, if "
+        "there are any, the number of delete files, separated by tabs; with --json, one object per "
+        "line.",
     )
     parser.add_argument(
         "--format",
@@ -334,13 +353,8 @@ def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
 
 
 def _partition_row(table: Table, found: _Found) -> dict[str, Any]:
-    keys = table.metadata.partition_schema
-    columns = found.batch.values.slice(found.row, 1).columns
-    texts = [column[0].as_py() for column in columns]
-    texts = [None if text is None else str(text) for text in texts]
-    typed = {
-        key.name: parse(column, key).values[0].as_py()
-        for key, column in zip(keys, columns, strict=True)
-    }
+    batch = found.batch.slice(found.row, 1)
+    values = typed_values(batch, table.metadata.filter_schema)
+    typed = {name: column[0] for name, column in values.items()}
     # The name of an unpartitioned table's only partition is empty.
-    return {"partition": partition_name(keys.names, texts), "values": plain(typed)}
+    return {"partition": name_of(batch, 0), "values": plain(typed)}

@@ -31,6 +31,7 @@ from splitlib.demo import QUERY, DemoData, Run, Steps, generate, report, run_all
 from splitlib.diagnosis.machine import PROBLEM
 from splitlib.diagnosis.session import spark_session
 from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
+from splitlib.redaction import redact
 from splitlib.registry import connector_names
 from splitlib.testing import HiveMetastore
 
@@ -54,9 +55,9 @@ def _run_config(args: argparse.Namespace) -> int:
     width = max(len(setting.name) for setting in resolved)
     for setting in resolved:
         if args.json:
-            print(dump(setting._asdict()))
+            print(redact(dump(setting._asdict())))
         else:
-            print(f"{setting.name:<{width}}  {setting.value}  ({setting.source})")
+            print(redact(f"{setting.name:<{width}}  {setting.value}  ({setting.source})"))
             print(f"{'':<{width}}  {setting.doc}")
     return 0
 

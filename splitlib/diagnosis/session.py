@@ -130,8 +130,8 @@ def _metastores(settings: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("metastore", NOTE, text, advice)
         return
     for address in filter(None, (part.strip() for part in settings[name].split(","))):
-        parts = urlsplit(address if "://" in address else f"thrift://{address}")
         try:
+            parts = urlsplit(address if "://" in address else f"thrift://{address}")
             place = (parts.hostname or "", parts.port or _METASTORE_PORT)
             socket.create_connection(place, DEADLINE_SECONDS).close()
         except (OSError, ValueError) as error:  # ValueError: the port is no number.

@@ -196,7 +196,10 @@ def _endpoints(
         found += [storage.get("endpoint_url"), client.get("endpoint_url")]
     urls = [url for url in found if isinstance(url, str)]
     for location in locations:
-        scheme, authority = urlsplit(location)[:2]
+        try:
+            scheme, authority = urlsplit(location)[:2]
+        except ValueError:
+            continue  # another check reports the invalid location
         match _SAME.get(scheme.lower(), scheme.lower()):
             case "s3" if not urls:
                 urls.append("https://s3.amazonaws.com")
@@ -212,7 +215,7 @@ def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
         text = "The clock was not compared, because no store or catalog with HTTP is configured."
         yield Finding("clock", NOTE, text, "to compare it, name a location: splitlib doctor s3://…")
     for url in urls:
-        host = urlsplit(url).hostname
+        host = url.partition("//")[2].partition("/")[0].rpartition("@")[2]
         before = clock.now()
         try:
             of_server = clock.of_server(url)

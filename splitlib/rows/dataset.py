@@ -65,9 +65,13 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         more = {} if batch_size is None else {"batch_size": batch_size}
+        if with_columns == []:  # The query needs only the number of rows.
+            with_columns = dataset.schema.names[-1:]
         left = n_rows
-        for batch in dataset.to_batches(columns=with_columns or None, **more):
-            frame = _frame(pl, batch if left is None else batch[:left], with_columns)
+        for batch in dataset.to_batches(columns=with_columns, **more):
+            table = pa.Table.from_batches([batch if left is None else batch[:left]])
+            frame: Any = pl.from_arrow(table)
+            frame = frame if with_columns is None else frame.select(with_columns)
             left = None if left is None else max(0, left - batch.num_rows)
             yield frame if predicate is None else frame.filter(predicate)
             if left == 0:
@@ -76,11 +80,6 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
     empty = pl.from_arrow(dataset.schema.empty_table())
     assert isinstance(empty, pl.DataFrame)
     return register_io_source(frames, schema=empty.schema)
-
-
-def _frame(pl: Any, batch: pa.RecordBatch, columns: list[str] | None) -> Any:
-    frame = pl.from_arrow(pa.Table.from_batches([batch]))
-    return frame if columns is None else frame.select(columns)
 
 
 def relation(

@@ -20,7 +20,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import name_of, parse, table_fields
 from splitlib.model import PartitionBatch
-from splitlib.redaction import redact
+from splitlib.redaction import redact, redact_path
 from splitlib.table import Table
 from splitlib.telemetry import reported
 
@@ -82,7 +82,7 @@ class ReadableTable(Table):
                 used = pc.unique(rows)
                 of_each = _named(self, selected.partitions, used)
                 at = pc.index_in(rows, value_set=used)
-                paths = [redact(path) for path in files.files["path"].to_pylist()]
+                paths = [redact_path(path) for path in files.files["path"].to_pylist()]
                 modified = files.files["modified"]
                 modified = pc.if_else(pc.equal(modified, 0), None, modified)
                 deletes = [len(of_file) for of_file in files.deletes_of_each()]
@@ -232,4 +232,5 @@ def _joined(found: Iterable[pa.Table], kinds: dict[str, pa.DataType]) -> pa.Tabl
     found = [one for one in found if len(one)]
     if not found:
         return pa.schema(list(kinds.items())).empty_table()
-    return pa.concat_tables(found)
+    # Partitions of an older partition spec may lack some values.
+    return pa.concat_tables(found, promote_options="default")

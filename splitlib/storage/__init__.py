@@ -6,7 +6,7 @@ Modules that need fsspec or PyArrow are imported on first use, because these are
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from splitlib.storage.clients import nested_options, option_value
+from splitlib.storage.clients import in_forks_of_this, nested_options, option_value
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     STREAM_LOG,
@@ -54,6 +54,7 @@ __all__ = [
     "Storage",
     "StoredFile",
     "file_batch",
+    "in_forks_of_this",
     "is_data",
     "is_restricted",
     "local_path",

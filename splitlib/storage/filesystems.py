@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from pathlib import PurePath
@@ -149,6 +149,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     Raises:
         MissingPartition: if the directory does not exist.
         SourceUnavailable: if the storage returned another directory's listing.
+        SourceError: if the location is a file.
     """
     base = local_path(location).rstrip("/")
     itself = fs._strip_protocol(path)
@@ -162,6 +163,9 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if error.args != ("NextContinuationToken",):
             raise
         raise no_next_page(location) from error
+    # The marker object of a directory is empty.
+    if [(info["name"], info["type"]) for info in infos] == [(itself, "file")] and infos[0]["size"]:
+        raise no_directory(location)
     if len(infos) >= KEYS_PER_PAGE:
         keys = [info["name"].partition("/")[2] for info in infos]
         folders = [
@@ -176,13 +180,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         # An object store may list the directory's own marker object as one of its entries.
         if info["name"].rstrip("/") != itself
     ]
-    for name, _ in children:
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            raise SourceError(
-                f"The name {name!r} in {location!r} is not UTF-8.", hint="rename it."
-            ) from error
+    _refuse_undecoded((name for name, _ in children), location)
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
     # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
@@ -195,6 +193,22 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     # adlfs returns a directory twice if it has a marker object.
     directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
     return Level(files, list(directories), 1, hidden)
+
+
+def _refuse_undecoded(names: Iterable[str], location: str) -> None:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise SourceError(
+                f"The name {name!r} in {location!r} is not UTF-8.", hint="rename it."
+            ) from error
+
+
+def no_directory(location: str) -> SourceError:
+    """Return the error for a directory location that is a file."""
+    hint = "pass the directory of the table, or correct the location in the catalog."
+    return SourceError(f"{location!r} is a file, not a directory.", hint=hint)
 
 
 class Links:

@@ -16,7 +16,14 @@ from splitlib.redaction import get_logger
 from splitlib.storage.clients import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.clouds import AzureSettings, GcsSettings
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
-from splitlib.storage.filesystems import Filesystems, Links, OptionsByProtocol, level_of, modified
+from splitlib.storage.filesystems import (
+    Filesystems,
+    Links,
+    OptionsByProtocol,
+    level_of,
+    modified,
+    no_directory,
+)
 from splitlib.storage.locations import Location, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
@@ -329,6 +336,11 @@ class Storage:
             if not located(location).is_on_object_store:
                 raise
             self._check_bucket(location)
+            # Object stores list nothing below a file.
+            if os.path.splitext(location)[1][1:].isalpha():
+                fs, path = self.filesystem(location)
+                if fs.isfile(path):
+                    raise no_directory(location) from None
             return [], 1
         return level.files, level.requests
 

@@ -5,7 +5,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.cli import main
 from tests.unit.cli.command_line import NULL, start
@@ -217,3 +218,28 @@ def test_formats_that_contradict_each_other(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["plan", str(table), "--format", "parquet"]) == 2
     assert "> plan.parquet" in capsys.readouterr().err
+
+
+def test_an_incomplete_plan_is_no_parquet_file(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(enumerator: splitlib.DynamicFileEnumerator) -> Iterator[splitlib.FileSplit]:
+        yield from enumerate_splits(enumerator)
+        raise splitlib.SourceError("The listing failed.")
+
+    enumerate_splits = splitlib.DynamicFileEnumerator.enumerate_splits
+    monkeypatch.setattr(splitlib.DynamicFileEnumerator, "enumerate_splits", fail)
+    out = tmp_path / "plan.parquet"
+    with out.open("w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        assert main(["plan", str(table), "--format", "parquet"]) == 2
+    assert out.read_bytes() == b""
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"[" * 100_000, b'{"day":' * 100_000])
+def test_keys_that_are_none(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    (tmp_path / "keys").write_bytes(content)
+    assert main(["plan", str(table), "--keys", str(tmp_path / "keys")]) == 2
+    assert capsys.readouterr().err.count("error:") == 1

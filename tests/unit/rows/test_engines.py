@@ -70,6 +70,10 @@ def test_polars_evaluates_conditions_itself(table):
     assert lazy.filter(v > 1).select("id").collect()["id"].to_list() == [2, 4, 5, 6, 7, 8, 9]
     assert lazy.filter(v.eq(math.nan)).collect()["id"].to_list() == [2]
     assert lazy.select(pl.len()).collect().item() == 10
+    numbered = lazy.with_row_index()
+    assert numbered.select("index").collect().height == 10
+    assert numbered.select(pl.col("index").max()).collect().item() == 9
+    assert lazy.select(pl.int_range(pl.len())).collect().height == 10
     assert lazy.head(3).collect()["id"].to_list() == [0, 1, 2]
     assert lazy.filter(pl.col("id") > 3).head(2).collect()["id"].to_list() == [4, 5]
     assert lazy.select("k", "id").collect().columns == ["k", "id"]

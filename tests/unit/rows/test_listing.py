@@ -11,7 +11,8 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
-from splitlib.errors import UnsupportedTable
+from splitlib.errors import SourceError, UnsupportedTable
+from splitlib.storage import Storage
 
 PARTITION = pa.struct([("k", pa.int32()), ("s", pa.string())])
 EMPTY = "k=4/s=z"
@@ -88,3 +89,25 @@ def test_a_value_that_is_none_of_its_type_is_refused(root):
         for listing in (table.partitions, table.files):
             with pytest.raises(UnsupportedTable, match="'a/b' of 's' is ambiguous as int32"):
                 listing()
+
+
+def test_a_file_instead_of_a_directory(root):
+    (path,) = root.glob("k=1/*/f.parquet")
+    for name in (str(path), f"{path}/"):
+        with pytest.raises(SourceError, match="is a file, not a directory"):
+            splitlib.load_table(name, "files", schema=pa.schema({"x": pa.int64()}))
+        with pytest.raises(SourceError, match="is a file, not a directory"):
+            Storage().list_files([name])
+
+
+def test_directories_that_look_like_credentials(root):
+    (root / "k=4" / "s=pwd=abc").mkdir()
+    pq.write_table(pa.table({"x": [1]}), root / "k=4" / "s=pwd=abc" / "f.parquet")
+    with splitlib.load_table(str(root), "files") as table:
+        paths = table.files(DynamicFilteringData.from_values({"k": [4]}))["path"].to_pylist()
+        assert paths == [str(root / "k=4" / "s=pwd=abc" / "f.parquet")]
+        coordinator = splitlib.DynamicFileSplitEnumerator(splitlib.DynamicFileEnumerator(table))
+        with coordinator:
+            coordinator.register_reader("r")
+            coordinator.handle_split_request("r")
+            assert coordinator.snapshot_state()

@@ -48,11 +48,11 @@ def test_a_missing_directory(tmp_path):
         Storage().level(str(tmp_path / "nowhere"))
 
 
-def test_an_unreadable_directory_is_an_error_and_not_empty(tmp_path):
+def test_a_file_is_no_directory(tmp_path):
+    """Spark reads the file if it is the location of a table."""
     (tmp_path / "file").write_text("no directory")
-    assert (
-        Storage().level(str(tmp_path / "file")).files == []
-    )  # Spark also finds no files in a file
+    with pytest.raises(SourceError, match="is a file"):
+        Storage().level(str(tmp_path / "file"))
 
 
 def test_listings_are_never_remembered():
