@@ -4,7 +4,7 @@ A connector is a class with four methods and, if it holds resources, ``close``. 
 the group ``splitlib.connectors`` gives it a name. Optional abilities are protocols, detected by
 ``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough to copy, and
 ``splitlib_conformance`` is the test kit. All names that a connector needs can be imported from
-here, including those of :mod:`splitlib.model` and :mod:`splitlib.errors`. ``docs/stability.md``
+here, including those of :mod:`splitlib.model` and :mod:`splitlib.errors`. ``docs/releases.md``
 says what may change.
 
 The engine turns every exception into an error of splitlib that names the connector and the table: a

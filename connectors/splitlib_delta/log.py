@@ -303,6 +303,11 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
         since = int(configuration.get(_ICT_SINCE, 0))
     best, last = None, 0
     for number, file in sorted(log.commits.items()):
+        if number < since and not file.modified:
+            raise SnapshotNotFound(
+                f"The storage does not return when version {number} was written.",
+                hint="pass version= instead of timestamp=.",
+            )
         if number < since:
             last = max(file.modified, last + 1)  # modification times may be out of order
         if number < since and last <= milliseconds:

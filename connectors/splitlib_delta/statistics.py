@@ -221,6 +221,9 @@ def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
         return pc.if_else(near, moved, None).cast(kind)
     if pa.types.is_string(kind) and not lower:
         may_be_short = pc.greater_equal(pc.utf8_length(bound), _WHOLE_TEXT)
+        # Old versions of Delta cut strings after 32 units of UTF-16 and append U+FFFD, which is
+        # less than some characters that they cut off.
+        bound = pc.if_else(pc.ends_with(bound, "\ufffd"), None, bound)
         return pc.if_else(may_be_short, pc.binary_join_element_wise(bound, _GREATEST, ""), bound)
     if column.was_float:  # the shortest text of a float has too few digits for a double
         rounded = bound.cast(pa.float32(), safe=False).cast(pa.float64())

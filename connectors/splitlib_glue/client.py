@@ -34,6 +34,7 @@ from splitlib.errors import (
     error_context,
 )
 from splitlib.hive.entries import readable_metadata
+from splitlib.redaction import remember
 from splitlib.remote.calls import current_call
 from splitlib.remote.retry import retrying
 from splitlib.storage.clients import in_forks_of_this
@@ -152,6 +153,7 @@ class GlueClient:
             body = json.dumps(self._always | given).encode()
             request = AWSRequest("POST", self._url, headers, body)
             credentials = self._credentials.get_frozen_credentials()
+            remember("", {"secret": credentials.secret_key, "token": credentials.token})
             SigV4Auth(credentials, "glue", self.region).add_auth(request)
             status, received = self._send(dict(request.prepare().headers), body)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -359,6 +360,7 @@ def _number(option: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = 0.0
-    if not number > 0:
+    too_small = number < 1 if option == "partitions_per_request" else number <= 0
+    if too_small or not number <= threading.TIMEOUT_MAX:
         raise ConfigError(f"Option {option} must be a positive number, not {value!r}.")
     return number

@@ -9,7 +9,6 @@ the data file that they apply to.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -152,10 +151,8 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:
-    """Return a key that is equal for equal partitions, even if a value is NaN."""
-    return spec.id, tuple(
-        "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
-    )
+    """Return a key that is equal for equal partitions. NaN equals NaN, and 0.0 is not -0.0."""
+    return spec.id, tuple(value.hex() if isinstance(value, float) else value for value in values)
 
 
 def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality"]:

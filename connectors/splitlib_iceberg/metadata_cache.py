@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from cachetools import LRUCache
 from pyiceberg.io import FileIO
 
+from splitlib.storage import in_forks_of_this
+
 _MAX_BYTES = 256 * 2**20
 
 
@@ -34,8 +36,13 @@ class MetadataCache:
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
         self._max_bytes = max_bytes
+        self._renew()
+        in_forks_of_this(self, MetadataCache._renew)
+
+    def _renew(self) -> None:
+        # In a fork, another thread may have held the lock, and have been changing the dict.
         self._lock = threading.Lock()
-        self._kept: LRUCache[Hashable, Cached] = LRUCache(max_bytes, lambda kept: kept.nbytes)
+        self._kept: LRUCache[Hashable, Cached] = LRUCache(self._max_bytes, lambda kept: kept.nbytes)
 
     def get(self, key: Hashable) -> Any:
         """Return the value that is cached for ``key``, or None if there is none."""

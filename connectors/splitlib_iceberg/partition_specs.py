@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import DecimalType, IcebergType, PrimitiveType, UUIDType
+from pyiceberg.types import BinaryType, DecimalType, IcebergType, PrimitiveType, UUIDType
+from pyiceberg.utils.decimal import decimal_to_unscaled
 
 from splitlib.arrow.values import of_ordinals
 from splitlib.model import ColumnStatistics, PartitionField
@@ -121,6 +123,9 @@ class Bucket:
         """Apply the transform to an array of column values, and return the partition values."""
         apply: Callable[[Any], int | None]
         apply = BucketTransform(self.buckets).transform(self.source)
+        if isinstance(self.source, DecimalType):
+            # PyIceberg 0.11 hashes one byte too many of -1.28.
+            apply = BucketTransform(self.buckets).transform(BinaryType())
         return pa.array(map(apply, self._hashable(values)), pa.int32())
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
@@ -129,12 +134,21 @@ class Bucket:
     def _hashable(self, values: pa.Array) -> list[Any]:
         if isinstance(self.source, UUIDType):
             return [_uuid_bytes(text) for text in values.to_pylist()]
+        if isinstance(self.source, DecimalType):
+            return [None if value is None else _least_bytes(value) for value in values.to_pylist()]
         if pa.types.is_date(values.type):
             values = values.cast(pa.int32())
         elif pa.types.is_timestamp(values.type):
             values = values.cast(pa.int64())
         found: list[Any] = values.to_pylist()
         return found
+
+
+def _least_bytes(value: Decimal) -> bytes:
+    """Return the unscaled value of a decimal in as few bytes as possible, as Iceberg hashes it."""
+    number = decimal_to_unscaled(value)
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(length, "big", signed=True)
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
@@ -220,7 +234,9 @@ class Spec:
             if key.meaning is not None and key.meaning.transform is None
         }
         """Names of partition columns without a transform, by source column in lower case."""
-        self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
+        # Values without a source column are decoded to other text, of the same type.
+        of_keys = tuple((key.id, key.source is None, str(key.field.type)) for key in self.keys)
+        self.signature = (self.id, of_keys)
         """Part of cache keys. Equal signatures mean that a manifest decodes to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:

@@ -24,10 +24,11 @@ from splitlib.errors import (
     SourceError,
     TableNotFound,
 )
+from splitlib.redaction import remember
 from splitlib.spi import integer, milliseconds
 from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import of_catalog
-from splitlib_iceberg.unpacking import guarded
+from splitlib_iceberg.unpacking import guarded, keep_guarded
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of a catalog's response, in bytes. A response may list all table snapshots."""
@@ -40,15 +41,20 @@ _UNNAMED = "default"
 def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
     """Load a catalog, as ``pyiceberg.catalog.load_catalog`` does.
 
-    In addition, the size of a REST catalog's responses is limited.
+    In addition, the size of a REST catalog's responses is limited, and files are checked before
+    they are read.
     """
     config = getattr(pyiceberg.catalog, "_ENV_CONFIG", None) or Config()
     name_or_default = name or config.get_default_catalog_name()
     known = config.get_catalog_config(name_or_default)
-    merged: dict[str, Any] = merge_config(known or {}, dict(properties))
+    merged: dict[str, Any] = guarded(merge_config(known or {}, dict(properties)))
+    remember(name_or_default, merged)
     if "py-catalog-impl" not in properties and _is_rest(name_or_default, merged):
-        return LimitedRestCatalog(name_or_default, **merged)
-    return load_catalog(name, **properties)
+        catalog: Catalog = LimitedRestCatalog(name_or_default, **merged)
+    else:
+        catalog = load_catalog(name, **merged)
+    keep_guarded(catalog, merged)
+    return catalog
 
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
@@ -195,7 +201,8 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         SourceUnavailable: if the catalog does not respond.
     """
     properties = dict(options)
-    pins = {pin: properties.pop(pin) for pin in PINS if properties.get(pin) is not None}
+    pins = {pin: properties.pop(pin, None) for pin in PINS}
+    pins = {pin: value for pin, value in pins.items() if value is not None}
     if len(pins) > 1:
         raise ConfigError(f"Only one of {', '.join(pins)} can be given.")
     if "." not in name:
@@ -277,7 +284,7 @@ def _opened(
             )
         # splitlib only reads. By default, PyIceberg creates the tables of an empty SQL catalog.
         properties.setdefault("init_catalog_tables", "false")
-        own = loaded(given, guarded(properties))
+        own = loaded(given, properties)
         return own, own
 
 

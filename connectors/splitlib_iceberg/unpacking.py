@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.avro.codecs import KNOWN_CODECS
+from pyiceberg.catalog import Catalog
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, load_file_io
-from pyiceberg.typedef import Properties
+from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from splitlib.arrow.deletion_vectors import bitmap_in_frame, positions_of
 from splitlib.errors import CorruptMetadata
@@ -31,6 +32,7 @@ _LEAST: Final = 4 << 20
 _MOST_RECEIVED: Final = (1 << 31) - 1
 _OWN: Final = "splitlib.py-io-impl"
 """Property that keeps the user's ``py-io-impl``, which this module replaces by its own class."""
+_GUARDED: Final = f"{__name__}.GuardedFileIO"
 _COMPRESSED: Final = ".gz.metadata.json"
 
 
@@ -187,7 +189,7 @@ class GuardedFileIO(FileIO):
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
-        others = {k: v for k, v in properties.items() if k not in (PY_IO_IMPL, _OWN)}
+        others = _without_class(properties)
         chosen = properties.get(_OWN)
         self._behind = others if chosen is None else {**others, PY_IO_IMPL: chosen}
         self._by_scheme: dict[str, FileIO] = {}
@@ -249,7 +251,26 @@ class _Unpackable(InputFile):
 def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return catalog properties that make PyIceberg use :class:`GuardedFileIO`."""
     own = {_OWN: properties[PY_IO_IMPL]} if PY_IO_IMPL in properties else {}
-    return {**properties, **own, PY_IO_IMPL: f"{__name__}.{GuardedFileIO.__name__}"}
+    return {**_without_class(properties), **own, PY_IO_IMPL: _GUARDED}
+
+
+def keep_guarded(catalog: Catalog, properties: Mapping[str, Any]) -> None:
+    """Make a catalog's tables use the FileIO of ``properties``, from :func:`guarded`.
+
+    PyIceberg would create an instance of any class that a table's properties or a server name.
+    """
+    chosen = {name: properties[name] for name in (PY_IO_IMPL, _OWN) if name in properties}
+    catalog.properties = {**_without_class(catalog.properties), **chosen}
+    load = catalog._load_file_io
+
+    def load_guarded(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+        return load(_without_class(properties), location)
+
+    vars(catalog)["_load_file_io"] = load_guarded
+
+
+def _without_class(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if name not in (PY_IO_IMPL, _OWN)}
 
 
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:

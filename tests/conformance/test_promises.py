@@ -214,7 +214,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
 EXPLANATIONS = (
     "The interface of a storage backend",
     "A connector only lists",
-    "``docs/stability.md`` says what may change",
+    "``docs/releases.md`` says what may change",
     "spi_version: The :data:`VERSION`",
     "Write it as a number",
     "Open the table ``name``.",

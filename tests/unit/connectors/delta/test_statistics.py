@@ -39,6 +39,13 @@ def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
     assert kept(root, "string", "a", "b" * 32, "b" * 33)  # no last character was added
     assert kept(root, "string", "a", "b" * 32, "b" * 32 + "\U0010fffe")
     assert not kept(root, "string", "a", "b" * 31, "b" * 32)
+    # Old versions of Delta cut after 32 units of UTF-16, and append U+FFFD.
+    for value, cut in (
+        ("a" * 32 + "\U0001f600", "a" * 32),
+        ("\U0001f600" * 17, "\U0001f600" * 16),
+        ("a" * 31 + "\U0001f600!", "a" * 31 + "?"),
+    ):
+        assert kept(root, "string", "a", f"{cut}\ufffd", value)
     moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
     assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
     assert not kept(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,7 @@ from pyiceberg.types import NestedField
 import splitlib
 from splitlib.model import DeleteFile
 from splitlib.spi import SupportsDeletionVectors, SupportsPhysicalNames
-from splitlib_iceberg.delete_index import Delete, DeleteIndex
+from splitlib_iceberg.delete_index import Delete, DeleteIndex, partition_key
 from tests.support.iceberg_tables import (
     add_deletes,
     append,
@@ -203,6 +206,13 @@ def test_a_null_and_a_nan_partition_have_their_deletes(catalog):
     add_deletes(table, *(delete_file(table, Record(d), POSITIONS) for d in (None, float("nan"))))
     found, _ = deletes_by_path(open_table(catalog, table))
     assert [len(found[path]) for path in paths_of(files)] == [1, 1, 0]
+
+
+def test_the_two_zeros_are_different_partitions():
+    spec: Any = SimpleNamespace(id=0)
+    zero, other = (partition_key(spec, [value]) for value in (0.0, -0.0))
+    assert zero != other
+    assert partition_key(spec, [float("nan")]) == partition_key(spec, [float("nan")])
 
 
 def test_only_delete_manifests_that_may_matter_are_read(catalog, table):

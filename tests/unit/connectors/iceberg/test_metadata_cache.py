@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType
 
 import splitlib
 from splitlib_iceberg import metadata_cache
@@ -92,3 +99,50 @@ def test_the_cache_is_bounded():
     small.put("b", "B", 60)
     small.put("c", "C", 101)
     assert [small.get(key) for key in "abc"] == [None, "B", None]
+
+
+def test_a_dropped_column_does_not_share_decoded_partitions(catalog):
+    """Partition values of a dropped column are decoded to other text than those of a column."""
+    schema = Schema(
+        NestedField(1, "s", StringType(), required=False),
+        NestedField(2, "c", LongType(), required=False),
+    )
+    table = create(
+        catalog, schema, PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "s"))
+    )
+    append(table, [data_file(table, [{"s": s}]) for s in "ab"])
+    old = table.history()[-1].snapshot_id
+    with table.update_spec() as update:
+        update.remove_field("s")
+    with table.update_schema() as update:
+        update.delete_column("s")
+    assert len(select(open_table(catalog, table))[0]) == 2
+    found, _ = select(open_table(catalog, table, snapshot_id=old), Keys.from_values({"s": ["a"]}))
+    assert len(found) == 1
+
+
+class Slow:
+    """A cache key that is hashed, with the cache's lock held, until the test releases it."""
+
+    def __init__(self) -> None:
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def __hash__(self) -> int:
+        self.begun.set()
+        self.let_go.wait()
+        return 1
+
+
+def test_a_fork_does_not_wait_for_another_thread():
+    cache, slow = metadata_cache.MetadataCache(), Slow()
+    thread = threading.Thread(target=cache.put, args=(slow, "S", 1), daemon=True)
+    thread.start()
+    slow.begun.wait()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        signal.alarm(20)
+        cache.put("a", "A", 1)
+        os._exit(0 if cache.get("a") == "A" else 1)
+    slow.let_go.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.utils.config import Config
 
 import splitlib
 from tests.support.iceberg_tables import (
@@ -123,3 +125,34 @@ def test_an_expired_snapshot(catalog, table):
 def test_malformed_pins(catalog, table, pins):
     with pytest.raises(splitlib.ConfigError):
         open_table(catalog, table, **pins)
+
+
+class Foreign(PyArrowFileIO):
+    """A class that a table names. It counts its instances."""
+
+    made = 0
+
+    def __init__(self, properties):
+        Foreign.made += 1
+        super().__init__(properties)
+
+
+@pytest.mark.parametrize("name", ["py-io-impl", "splitlib.py-io-impl"])
+def test_a_table_does_not_choose_the_class_that_reads_files(catalog, name):
+    table = create(catalog, SIMPLE, BY_D, {name: f"{__name__}.Foreign"})
+    append(table, [data_file(table, [{"d": 1}])])
+    before = Foreign.made
+    options = {key: catalog.properties[key] for key in ("type", "uri", "warehouse")}
+    opened = splitlib.load_table(".".join(table.name()), "iceberg", **options)
+    assert len(select(opened)[0]) == 1
+    assert Foreign.made == before
+
+
+def test_the_user_chooses_the_class_that_reads_files(catalog, table, monkeypatch):
+    monkeypatch.setenv("PYICEBERG_CATALOG__DEFAULT__PY_IO_IMPL", f"{__name__}.Foreign")
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    options = {key: catalog.properties[key] for key in ("type", "uri", "warehouse")}
+    before = Foreign.made
+    opened = splitlib.load_table(".".join(table.name()), "iceberg", **options)
+    assert len(select(opened)[0]) == 2
+    assert Foreign.made > before

@@ -254,3 +254,9 @@ def test_bounds(source, value, stored):
 def test_no_bytes_break_the_decoding_of_bounds(stored):
     for source in (*VALUES, BooleanType(), FloatType(), DoubleType()):
         assert len(decode(stored, source, arrow_type(source, "c"))) == len(stored)
+
+
+@pytest.mark.parametrize(("text", "bucket"), [("-1.28", 13), ("-327.68", 3), ("14.20", 3)])
+def test_decimals_are_hashed_in_as_few_bytes_as_possible(text, bucket):
+    found = adapted_to(DecimalType(9, 2), BucketTransform(16))
+    assert found(pa.array([Decimal(text), None], pa.decimal128(9, 2))).to_pylist() == [bucket, None]
