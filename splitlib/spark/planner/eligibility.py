@@ -127,6 +127,14 @@ _NAMES: Final = {
     "Window": "a window that is not partitioned by the key",
     "WindowGroupLimit": "a rank that is not partitioned by the key",
 }
+# Expressions that are deterministic in every version of Spark.
+_DETERMINISTIC: Final = frozenset(
+    {
+        *("And", "AttributeReference", "Cast", "Contains", "EndsWith", "EqualNullSafe", "EqualTo"),
+        *("GreaterThan", "GreaterThanOrEqual", "In", "InSet", "IsNotNull", "IsNull", "LessThan"),
+        *("LessThanOrEqual", "Like", "Literal", "Not", "Or", "StartsWith"),
+    }
+)
 # For each operator: the argument that lists its new columns, and the argument that lists the
 # expressions that compute these columns, in the same order.
 _MADE: Final = {
@@ -332,7 +340,19 @@ def eligible(
 
 def _not_deterministic(site: ScanSite) -> ScanSite:
     site = site.because("the query calls functions that are not deterministic.")
-    return replace(site, filters=(), wants_same_rows=bool(site.filters))
+    conditions = tuple(one for one in site.conditions if _is_deterministic(one))
+    wants = bool(site.filters)
+    return replace(site, filters=(), conditions=conditions, wants_same_rows=wants)
+
+
+def _is_deterministic(condition: PartitionCondition) -> bool:
+    """Return whether a condition certainly has one result for each partition.
+
+    A function might have another result for each row: the JSON of a plan does not say whether one
+    is deterministic, and new versions of Spark have new functions.
+    """
+    kinds = {expression.kind for expression in condition.condition.walk()}
+    return not condition.lineage.steps and kinds <= _DETERMINISTIC
 
 
 def blocked_joins(

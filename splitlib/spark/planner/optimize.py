@@ -169,6 +169,12 @@ def _planned(
         report = _report(pruned)
         return new, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named, planned)
+    report = replace(
+        report,
+        scans=(*latest, *report.scans),
+        catalog_requests=report.catalog_requests + query.prunable.catalog_requests,
+        storage_requests=report.storage_requests + query.prunable.storage_requests,
+    )
     return again or _opened_up(stable, named), report
 
 

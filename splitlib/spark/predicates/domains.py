@@ -160,7 +160,7 @@ class Known(NamedTuple):
     """Whether ``data`` is equivalent to the condition, and not wider."""
 
 
-def values_of(condition: CatalystExpression, columns: pa.Schema) -> DynamicFilteringData | None:
+def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     """Return the values that columns can have in rows for which ``condition`` is true.
 
     The result may be wider than the condition, never narrower. It is None if the condition does not
@@ -170,12 +170,6 @@ def values_of(condition: CatalystExpression, columns: pa.Schema) -> DynamicFilte
         condition: A resolved Catalyst expression.
         columns: Columns with the table's types. A struct field is named ``a.b``.
     """
-    known = known_of(condition, columns)
-    return known and known.data
-
-
-def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
-    """Return the values as :func:`values_of` does, and whether they are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:

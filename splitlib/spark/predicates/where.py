@@ -160,15 +160,18 @@ def static_filters(
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
     """Return the values that columns can have in matching rows, or None if they are not limited.
 
-    The result covers the columns that have statistics. If the table has no statistics, the result
+    They are also not limited if the condition may have another result when the query runs. The
+    result covers the columns that have statistics. If the table has no statistics, the result
     covers only partition columns that are plain strings: a catalog can look up partitions by such
     values instead of listing all partitions.
     """
+    if conjunct.later is not None:
+        return None
     if table.has_statistics:
         return known_of(conjunct.expression, table.filter_schema)
     plain = [key for key in table.partition_schema if key.type == pa.string() and not key.metadata]
     read, names = set(conjunct.reads), {key.name for key in plain}
-    if conjunct.later is not None or not read or not read <= names:
+    if not read or not read <= names:
         return None
     return known_of(conjunct.expression, pa.schema(plain))
 

@@ -129,6 +129,15 @@ def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> No
     assert sum(row.n is not None and row.n >= 500 for row in rows) == exact
 
 
+def test_a_condition_that_may_change_drops_no_file(measured, read) -> None:
+    """The query may run on another day than the one on which it is planned."""
+    df = read(measured).where("day > year(current_date())").load()
+    report = splitlib.explain(df)
+    assert report.metrics.files_selected == 10
+    assert "The condition may change" in str(report)
+    assert df.count() == 0
+
+
 def test_null_keys_keep_null_rows(measured, read) -> None:
     nulls = sum(k % 7 == 0 for k in range(10_000))
     ones = sum(k % 7 != 0 and k % 1000 == 1 for k in range(10_000))

@@ -81,6 +81,25 @@ def test_other_rows_are_computed_by_a_job(spark: SparkSession, query: str) -> No
     assert rows_in_plan(spark.sql(query)) is None
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "CAST(reflect('java.lang.Math', 'random') AS double) * 20 < f.day + 10",
+        pytest.param("randstr(1) < CAST(f.day AS string)", marks=pytest.mark.newest_spark),
+    ],
+)
+def test_unknown_functions_are_called_for_each_row(
+    spark: SparkSession, way: Way, condition: str
+) -> None:
+    """Called once for each partition, these functions would drop whole partitions."""
+    sql = (
+        f"SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1 AND {condition}"
+    )
+    optimized = way.sql(sql)
+    assert pruned(optimized) == ([("p_sales", 20)] if way.is_named else [])
+    assert "not deterministic" in str(explained(optimized))
+
+
 def test_query_that_is_not_deterministic_itself_is_left_alone(
     spark: SparkSession, way: Way
 ) -> None:
