@@ -1,4 +1,4 @@
-"""Commands on Iceberg tables, whose partitions and files have properties that others lack."""
+"""Commands on Iceberg tables, which have evolved partitions and delete files."""
 
 from __future__ import annotations
 
