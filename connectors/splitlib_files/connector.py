@@ -110,6 +110,10 @@ class FilesConnector(Connector):
                 else None
             )
             raise TableNotFound(f"There is no directory {name!r}.", hint=hint) from error
+        except SourceError as error:
+            if not isinstance(error.__cause__, NotADirectoryError):
+                raise
+            raise TableNotFound(error.message, hint=error.hint) from error
         keys = declared_schema(options.get("partition_schema"))
         data = declared_schema(options.get("schema"))
         form = _format(options)

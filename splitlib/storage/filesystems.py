@@ -165,7 +165,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         raise no_next_page(location) from error
     # The marker object of a directory is empty.
     if [(info["name"], info["type"]) for info in infos] == [(itself, "file")] and infos[0]["size"]:
-        raise no_directory(location)
+        raise no_directory(location) from NotADirectoryError(location)
     if len(infos) >= KEYS_PER_PAGE:
         keys = [info["name"].partition("/")[2] for info in infos]
         folders = [

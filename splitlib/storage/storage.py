@@ -340,7 +340,7 @@ class Storage:
             if os.path.splitext(location)[1][1:].isalpha():
                 fs, path = self.filesystem(location)
                 if fs.isfile(path):
-                    raise no_directory(location) from None
+                    raise no_directory(location) from NotADirectoryError(location)
             return [], 1
         return level.files, level.requests
 

@@ -11,7 +11,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
-from splitlib.errors import SourceError, UnsupportedTable
+from splitlib.errors import SourceError, TableNotFound, UnsupportedTable
 from splitlib.storage import Storage
 
 PARTITION = pa.struct([("k", pa.int32()), ("s", pa.string())])
@@ -94,7 +94,7 @@ def test_a_value_that_is_none_of_its_type_is_refused(root):
 def test_a_file_instead_of_a_directory(root):
     (path,) = root.glob("k=1/*/f.parquet")
     for name in (str(path), f"{path}/"):
-        with pytest.raises(SourceError, match="is a file, not a directory"):
+        with pytest.raises(TableNotFound, match="is a file, not a directory"):
             splitlib.load_table(name, "files", schema=pa.schema({"x": pa.int64()}))
         with pytest.raises(SourceError, match="is a file, not a directory"):
             Storage().list_files([name])
