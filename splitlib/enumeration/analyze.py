@@ -188,7 +188,13 @@ def _pieces(
             waiting.append(piece)
             number += piece.num_rows
             if number >= _FILES_OF_JOB:
-                yield pa.concat_batches(waiting), True
+                yield _together(waiting), True
                 waiting, number = [], 0
     if waiting:
-        yield pa.concat_batches(waiting), True
+        yield _together(waiting), True
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    # pa.concat_batches requires pyarrow 19.
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch

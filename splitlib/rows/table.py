@@ -232,5 +232,22 @@ def _joined(found: Iterable[pa.Table], kinds: dict[str, pa.DataType]) -> pa.Tabl
     found = [one for one in found if len(one)]
     if not found:
         return pa.schema(list(kinds.items())).empty_table()
-    # Partitions of an older partition spec may lack some values.
-    return pa.concat_tables(found, promote_options="default")
+    values = pa.unify_schemas([pa.schema(list(one.schema.field("values").type)) for one in found])
+    return pa.concat_tables([_with_all(one, values) for one in found])
+
+
+def _with_all(found: pa.Table, fields: pa.Schema) -> pa.Table:
+    """Add nulls for the partition values that an older partition spec does not have."""
+    place = found.schema.get_field_index("values")
+    kind = found.schema.field(place).type
+    if kind == pa.struct(list(fields)):
+        return found
+    column = found.column(place).combine_chunks()
+    arrays = [
+        column.field(field.name)
+        if kind.get_field_index(field.name) >= 0
+        else pa.nulls(len(column), field.type)
+        for field in fields
+    ]
+    values = pa.StructArray.from_arrays(arrays, fields=list(fields))
+    return found.set_column(place, "values", values)

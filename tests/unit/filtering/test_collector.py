@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -223,7 +224,7 @@ def test_keys_are_not_rounded(kind, keys, is_exact):
 
 
 def test_types_that_arrow_compares_in_part():
-    half = DynamicFilteringData.from_arrow(pa.table({"d": pa.array([1.5], pa.float16())}))
+    half = DynamicFilteringData.from_arrow(pa.table({"d": pa.array(np.array([1.5], np.float16))}))
     assert half.contains({"d": 1.5})
     schema = pa.schema([("d", pa.duration("us"))])
     collector = DynamicFilteringDataCollector(schema, max_values=1)
