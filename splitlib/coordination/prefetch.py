@@ -145,9 +145,10 @@ class SplitPrefetcher:
                 splits: list[TrackedSplit] = []
                 file_ids = bytearray()
                 for of_file in maker.splits_of(selected):
-                    if of_file.file_id in self._left_out:
+                    known_by = of_file.file_id
+                    if known_by in self._left_out:
                         continue
-                    file_ids += of_file.file_id
+                    file_ids += known_by
                     splits += [TrackedSplit(s, selected, of_file.row) for s in of_file.splits]
                     if len(splits) >= ARRIVAL_SPLITS:
                         yield Arrival(predicate, splits, bytes(file_ids))

@@ -67,9 +67,16 @@ class SplitsOfFile(NamedTuple):
     row: int
     """The file's index in the batch of selected files."""
     path: str
-    file_id: bytes
-    """See :func:`file_id`. It differs if a snapshot contains the file several times."""
+    partition: str
+    """Partition name, for messages and identifiers."""
+    copy: int
+    """How often the same snapshot contained this file before."""
     splits: list[FileSplit]
+
+    @property
+    def file_id(self) -> bytes:
+        """See :func:`file_id`."""
+        return file_id(self.path, self.partition, self.copy)
 
 
 class SplitMaker:
@@ -111,11 +118,11 @@ class SplitMaker:
         found = zip(*columns, selected.files.deletes_of_each(), hosts, groups, strict=False)
         for row, (path, size, modified, partition, deletes, near, wanted) in enumerate(found):
             name, values = self._partition(partition)
-            known_by, copy = file_id(path, name), 0
+            copy = 0
             if self._copies is not None:
+                known_by = file_id(path, name)
                 copy = self._copies[known_by]
                 self._copies[known_by] += 1
-                known_by = file_id(path, name, copy)
             target = self._target if can_split(read_format, path) else size
             ranges = byte_ranges(size, target)
             splits = [
@@ -135,7 +142,7 @@ class SplitMaker:
                 if wanted is None or _has_any(wanted, start, start + length)
             ]
             self._count(len(splits))
-            yield SplitsOfFile(row, path, known_by, splits)
+            yield SplitsOfFile(row, path, name, copy, splits)
 
     def _partition(self, row: int) -> tuple[str, dict[str, Any]]:
         """Return the name and values of a partition in the latest batch.
