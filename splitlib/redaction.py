@@ -31,8 +31,10 @@ _NO_SCHEME: Final = re.compile(
 )
 # In these URIs, the user part is the container in a storage account, not a credential.
 _CONTAINER: Final = re.compile(r"\b(?:abfss?|wasbs?)://[^/@:\s]+@", re.IGNORECASE)
-_LOGIN: Final = re.compile(
-    r"^([A-Za-z][\w+.-]*://)(?:[^/@]*:[^/@]*@|[^/@\s:]*:(?!\d{1,5}/)[^@\s]{1,1024}@)"
+_LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)[^/@]*:[^/@]*@")
+# A login whose password contains "/". Text such as "host:9083/" or "host:9083,host" has no login.
+_LOGIN_WITH_SLASH: Final = re.compile(
+    r"^([A-Za-z][\w+.-]*://)[^/@\s:]*:(?!\d{1,5}[/,])[^@\s]{1,1024}@"
 )
 _NAMES: Final = r"sig|pass|pwd|token|secret|credential|key|auth"
 _PARAMETER: Final = re.compile(
@@ -75,7 +77,8 @@ def redact_path(path: str) -> str:
 
     :func:`redact` would also change a directory such as ``pwd=1``, or one with a secret's text.
     """
-    path, mark, query = without_login(path).partition("?")
+    path = _LOGIN_WITH_SLASH.sub(r"\1", without_login(path), count=1)
+    path, mark, query = path.partition("?")
     return path + _PARAMETER.sub(rf"\1{_MASK}", mark + query)
 
 

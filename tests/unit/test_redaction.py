@@ -17,7 +17,14 @@ import pytest
 import splitlib
 from splitlib.errors import error_context
 from splitlib.model import DeleteFile
-from splitlib.redaction import get_logger, redact, remember, without_credentials, without_login
+from splitlib.redaction import (
+    get_logger,
+    redact,
+    redact_path,
+    remember,
+    without_credentials,
+    without_login,
+)
 from splitlib.registry import named_catalogs
 from splitlib.spark.datasource.plan import ReadOptions
 from splitlib.spark.read.reader import TableReader
@@ -326,3 +333,26 @@ def test_causes_that_refuse_to_be_changed():
 def test_how_to_sign_is_no_secret():
     remember("t", {"rest.signing-region": "eu-planted-1", "auth.type": "planted-auth"})
     assert redact("eu-planted-1 planted-auth") == "eu-planted-1 planted-auth"
+
+
+@pytest.mark.parametrize(
+    ("path", "identity", "shown"),
+    [
+        ("s3://key:secret@bucket/x", "s3://bucket/x", "s3://bucket/x"),
+        ("s3://key:sec/ret@bucket/x", "s3://key:sec/ret@bucket/x", "s3://bucket/x"),
+        ("az://b/x?sig=abc", "az://b/x?sig=abc", "az://b/x?sig=***"),
+        *(
+            (path, path, path)
+            for path in (
+                "alluxio://h1:19998,h2:19998/t/m=x@y/f",
+                "hdfs://nn:8020/a:b@c/f",
+                "abfss://container@account/a:b@c/f",
+                "/t/pwd=abc/m=x@y/ts=2024-01-01 10:00:00/f",
+            )
+        ),
+    ],
+)
+def test_paths_of_files(path: str, identity: str, shown: str) -> None:
+    """Files with different paths must keep different identities."""
+    assert without_login(path) == identity
+    assert redact_path(path) == shown
