@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,9 @@ from splitlib.remote.calls import run_bounded
 from splitlib.statistics.row_groups import FileGroups, group_type
 from splitlib.statistics.store import LEARNED, ColumnKey, StatisticsStore
 from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
 
 _log = get_logger(__name__)
 _FORMAT: Final = "v2"
@@ -127,10 +130,7 @@ class SavedColumn:
         content = self._fs.cat_file(path)
         try:
             file = parquet.ParquetFile(pa.BufferReader(content))
-            metadata = file.metadata
-            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-            values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-            if values > MOST_VALUES:
+            if _number_of_values(file.metadata) > MOST_VALUES:
                 raise pa.ArrowInvalid("the file has too many values")
             table = file.read(use_threads=False)
         except OSError as error:  # Arrow raises this for damaged pages
@@ -152,7 +152,8 @@ class SavedColumn:
         content = pa.BufferOutputStream()
         parquet.write_table(rows.cast(self._schema), content, compression="zstd")
         data = content.getvalue().to_pybytes()
-        if len(data) > MOST_FILE_BYTES and rows.num_rows > 1:
+        values = _number_of_values(parquet.read_metadata(pa.BufferReader(data)))
+        if (len(data) > MOST_FILE_BYTES or values > MOST_VALUES) and rows.num_rows > 1:
             yield from self._write(rows[: rows.num_rows // 2])
             yield from self._write(rows[rows.num_rows // 2 :])
             return
@@ -168,6 +169,11 @@ class SavedColumn:
                 file.write(data)
             os.replace(hidden, path)
         yield path
+
+
+def _number_of_values(metadata: FileMetaData) -> int:
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    return sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
 
 
 def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:

@@ -245,8 +245,9 @@ def test_forgotten_statistics_are_loaded_again(
     assert len(files_in(place)) == 1
 
 
+@pytest.mark.parametrize("limit", ["MOST_FILE_BYTES", "MOST_VALUES"])
 def test_no_file_becomes_too_large(
-    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     place = tmp_path / "stats"
     column = saved.SavedColumn(str(place), "t", ColumnKey("item", pa.int64()))
@@ -254,7 +255,8 @@ def test_no_file_becomes_too_large(
     (file,) = files_in(tmp_path / "other")
     rows = pq.read_table(file)
     monkeypatch.setattr(saved, "MOST_FILES", 4)
-    monkeypatch.setattr(saved, "MOST_FILE_BYTES", file.stat().st_size)
+    most = file.stat().st_size if limit == "MOST_FILE_BYTES" else 400
+    monkeypatch.setattr(saved, limit, most)
     for number in range(12):
         paths = pa.array([f"{path}{number}" for path in rows["path"].to_pylist()])
         column.save(rows.set_column(0, "path", paths))
