@@ -121,11 +121,9 @@ class Bucket:
 
     def __call__(self, values: pa.Array) -> pa.Array:
         """Apply the transform to an array of column values, and return the partition values."""
-        apply: Callable[[Any], int | None]
-        apply = BucketTransform(self.buckets).transform(self.source)
-        if isinstance(self.source, DecimalType):
-            # PyIceberg 0.11 hashes one byte too many of -1.28.
-            apply = BucketTransform(self.buckets).transform(BinaryType())
+        # Decimals are given as bytes: PyIceberg 0.11 hashes one byte too many of -1.28.
+        source = BinaryType() if isinstance(self.source, DecimalType) else self.source
+        apply: Callable[[Any], int | None] = BucketTransform(self.buckets).transform(source)
         return pa.array(map(apply, self._hashable(values)), pa.int32())
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:

@@ -116,6 +116,16 @@ def typed(texts: Sequence[str | None], field: pa.Field) -> pa.Array:
     return typed.values
 
 
+# Errors that parsing a file of keys can raise.
+_UNREADABLE: Final = (
+    pa.ArrowException,
+    RecursionError,
+    UnicodeDecodeError,
+    csv.Error,
+    json.JSONDecodeError,
+)
+
+
 def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilteringData:
     """Read join keys from a file, or from standard input if ``source`` is ``-``, as a filter.
 
@@ -143,10 +153,7 @@ def keys_of(source: str, schema: pa.Schema, config: SplitConfig) -> DynamicFilte
         if data.startswith(_ARROW_STREAM) and data[-8:-4].startswith(b"SLF"):
             return DynamicFilteringData.from_bytes(data)
         table = _table(data, schema, name)
-    except (
-        *(pa.ArrowException, UnicodeDecodeError),
-        *(csv.Error, json.JSONDecodeError, RecursionError),
-    ) as error:
+    except _UNREADABLE as error:
         message = f"The keys in {name} cannot be read: {str(error).partition(chr(10))[0]}"
         raise ConfigError(
             message, hint="keys are CSV with a header, JSON lines, Parquet or Arrow."

@@ -13,7 +13,7 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from splitlib.config import SplitConfig, resolve_settings
 from splitlib.diagnosis.machine import GOOD, NOTE, PROBLEM, Finding
@@ -196,10 +196,7 @@ def _endpoints(
         found += [storage.get("endpoint_url"), client.get("endpoint_url")]
     urls = [url for url in found if isinstance(url, str)]
     for location in locations:
-        try:
-            scheme, authority = urlsplit(location)[:2]
-        except ValueError:
-            continue  # another check reports the invalid location
+        scheme, authority = _parts(location)[:2]
         match _SAME.get(scheme.lower(), scheme.lower()):
             case "s3" if not urls:
                 urls.append("https://s3.amazonaws.com")
@@ -207,7 +204,15 @@ def _endpoints(
                 urls.append("https://storage.googleapis.com")
             case "abfss" if "." in authority:
                 urls.append(f"https://{authority.rpartition('@')[2]}")
-    return list(dict.fromkeys(url for url in urls if url.startswith(("http://", "https://"))))
+    return list(dict.fromkeys(url for url in urls if _parts(url).scheme in ("http", "https")))
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a URL. They are empty if it is invalid, which another check reports."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
@@ -215,7 +220,7 @@ def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
         text = "The clock was not compared, because no store or catalog with HTTP is configured."
         yield Finding("clock", NOTE, text, "to compare it, name a location: splitlib doctor s3://…")
     for url in urls:
-        host = url.partition("//")[2].partition("/")[0].rpartition("@")[2]
+        host = urlsplit(url).hostname
         before = clock.now()
         try:
             of_server = clock.of_server(url)

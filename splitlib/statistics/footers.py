@@ -127,6 +127,9 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
     metadata = footer.metadata
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     places = [place_in_file(group) for group in groups]
+    for start, end in places:
+        if not 0 <= start <= end < 2**63:
+            raise ValueError(f"A row group cannot be in the bytes from {start} to {end}.")
     found = []
     for column in columns:
         place = _place_of(metadata, column.name)
@@ -149,21 +152,14 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
 
 
 def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
-    """Return a row group's byte range in the file: its start offset and exclusive end offset.
-
-    Raises:
-        ValueError: if the footer is damaged, so that the range is impossible.
-    """
+    """Return a row group's byte range in the file: its start offset and exclusive end offset."""
     columns = [group.column(i) for i in range(group.num_columns)]
     if not columns:
         return 0, 0
     start = columns[0].data_page_offset
     if columns[0].has_dictionary_page:
         start = min(start, columns[0].dictionary_page_offset)
-    end = start + sum(column.total_compressed_size for column in columns)
-    if not 0 <= start <= end < 2**63:
-        raise ValueError(f"A row group cannot be in the bytes from {start} to {end}.")
-    return start, end
+    return start, start + sum(column.total_compressed_size for column in columns)
 
 
 def _place_of(metadata: FileMetaData, name: str) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from splitlib.statistics.footers import parse_footer, place_in_file, rows_of_groups
+from splitlib.statistics.footers import parse_footer, rows_of_groups
 from tests.unit.statistics.test_footers import of_values
 
 
@@ -34,7 +34,9 @@ def test_an_impossible_number_of_nulls_is_ignored(count: int) -> None:
 
 
 def test_an_impossible_size_is_an_error() -> None:
-    group = parse_footer(of_values([1])).metadata.row_group(0)
+    footer = parse_footer(of_values([1]))
+    group = footer.metadata.row_group(0)
     chunk = Changed(group.column(0), total_compressed_size=2**63 - 1)
+    metadata = Changed(footer.metadata, row_group=lambda _: Changed(group, column=lambda _: chunk))
     with pytest.raises(ValueError, match="cannot be in the bytes"):
-        place_in_file(Changed(group, column=lambda _: chunk))
+        rows_of_groups(footer._replace(metadata=metadata), [pa.field("c", pa.int64())])

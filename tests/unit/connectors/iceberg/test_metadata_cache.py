@@ -133,6 +133,7 @@ class Slow:
         return 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_does_not_wait_for_another_thread():
     cache, slow = metadata_cache.MetadataCache(), Slow()
     thread = threading.Thread(target=cache.put, args=(slow, "S", 1), daemon=True)
