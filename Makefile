@@ -75,6 +75,7 @@ test-scala: $(BIN)/.ready $(SCALA213)/bin/.ready  ## the tests of test-oldest on
 test-all: $(BIN)/.ready $(OLDEST)/bin/.ready interop  ## all tests on the newest and oldest PySpark, and interop
 	$(RECORD) 'make test-all, newest PySpark' $(BIN)/pytest $(IN_TWO)
 	$(RECORD) 'make test-all, oldest PySpark' $(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
+	$(RECORD) 'make test-all, oldest Arrow' $(OLDEST)/bin/pytest $(IN_TWO) tests/unit
 
 # Of the newest Spark that Iceberg and Delta have a runtime for.
 $(INTEROP)/bin/.ready: setup.cfg tests/interop/requirements.txt

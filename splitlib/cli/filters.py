@@ -20,6 +20,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import plain_rows
 from splitlib.hive.partition_values import NULL_PARTITION, parse
 
 # Matches at each position where `..` starts. In `...`, there are two such positions.
@@ -29,7 +30,6 @@ _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 STDIN: Final = "-"
 _MOST_BYTES: Final = 1 << 30
 """Maximum size of a file with join keys, in bytes."""
-_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 # Matches the start of an object in JSON, or of a list of objects.
 _JSON: Final = re.compile(r"\s*(\[\s*)?\{")
 _NULLS: Final = ("", "null", "none")
@@ -217,14 +217,9 @@ def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the keys with the column names of ``schema``. Text is parsed to the columns' types."""
     found = {}
     fields = _named(table.column_names, schema)
-    for field, given in zip(fields, table.columns, strict=True):
-        column = given
-        if pa.types.is_dictionary(column.type):
-            # Polars writes dictionaries of string views, which Arrow cannot decode.
-            column = pa.array(column.to_pylist(), column.type.value_type)
-        if any(is_kind(column.type) for is_kind in _TEXTS) and not pa.types.is_string(field.type):
-            column = typed(column.to_pylist(), field)
-        found[field.name] = column
+    for field, column in zip(fields, plain_rows(table).columns, strict=True):
+        is_text = pa.types.is_string(column.type) and not pa.types.is_string(field.type)
+        found[field.name] = typed(column.to_pylist(), field) if is_text else column
     return pa.table(found)
 
 

@@ -57,6 +57,8 @@ RECORDED = re.compile(r"(reasons|notes)$")
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_those_of_this_code(name: str) -> None:
+    if name == "reference/options.md":
+        pytest.importorskip("pyspark.sql.datasource", reason="this PySpark has no data sources")
     assert (DOCS / name).read_text("utf-8") == GENERATED[name](), "run python -m tests.documents"
 
 

@@ -57,3 +57,14 @@ def test_fields_are_a_list():
         InvalidFilter, match=r"'ab' is not a list of names.*Hint: pass fields=\['ab'\]"
     ):
         DynamicFilteringData.from_arrow(pa.table({"a": [1], "b": [2], "ab": [3]}), fields="ab")
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.string()])
+def test_keys_in_every_form_of_text(kind: pa.DataType) -> None:
+    """Polars exports its strings as views, and its categories as dictionaries of views."""
+    text = pa.array(["b", None, "a", "b"], kind)
+    words = pa.DictionaryArray.from_arrays([1, None, 0, 1], pa.array(["a", "b"], kind))
+    keys = pa.table({"text": text, "category": words})
+    plain = pa.table({"text": ["b", None, "a"], "category": ["b", None, "a"]})
+    found = DynamicFilteringData.from_arrow(keys)
+    assert found == DynamicFilteringData.from_arrow(plain)
