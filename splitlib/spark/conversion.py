@@ -345,6 +345,12 @@ def char_length(field: StructField) -> int | None:
     return int(found[1]) if found else None
 
 
+def pads_char(spark: SparkSession) -> bool:
+    """Return whether Spark pads the values of CHAR columns with blanks when it reads them."""
+    pads = spark.conf.get("spark.sql.readSideCharPadding", "true") == "true"
+    return pads and spark.conf.get("spark.sql.legacy.charVarcharAsString", "false") != "true"
+
+
 def is_char_or_varchar(field: StructField) -> bool:
     """Return whether a column is CHAR or VARCHAR, which Spark compares with padding."""
     return _declared(field) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
@@ -69,8 +70,8 @@ class JoinCondition:
         is_exact: Whether the filter is true only for rows that the join matches. False for string
             keys without a fixed length, because the fact column may be CHAR: then Spark pads the
             filter's literals, but not the join keys. False for dates before 1582-10-15 and
-            timestamps before 1900, which become one range, and for days that a time zone skipped,
-            because Spark's file readers compare some of them wrongly.
+            timestamps before 1900, which become one range, for days that a time zone skipped, and
+            for floats of zero, because Spark's file readers compare some of them wrongly.
     """
 
     sql: str
@@ -263,8 +264,12 @@ class ConditionWriter:
     def _equals(self, name: str, value: pa.Scalar) -> str:
         if not value.is_valid:
             return self._is_null(name)
+        if pa.types.is_floating(value.type) and pc.is_nan(value).as_py():
+            # Spark hands comparisons with NaN to file readers, whose statistics ignore NaN.
+            self.literals += 1
+            return f"isnan({self._operands[name].sql})"
         low, high = widened(value, value)
-        if low is high:  # the value itself, which may be NaN and then equals nothing
+        if low.equals(high):
             return self._compares(name, "=", value)
         self._is_widened = True
         return self._between(name, low, high, "[]")
@@ -300,6 +305,8 @@ def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
 
     Null bounds mean that a range is open at that end.
     """
+    if pa.types.is_floating(low.type):
+        return _beside_zero(low, -1), _beside_zero(high, 1)
     first = _first_compared(low.type)
     if first is None:
         return low, high
@@ -317,14 +324,24 @@ def _beside(day: pa.Scalar, side: int) -> pa.Scalar:
     return day if found is None else pa.scalar(found[side], pa.date32()).cast(day.type)
 
 
+def _beside_zero(end: pa.Scalar, sign: int) -> pa.Scalar:
+    """Return the float next to zero for an end of 0.0 or -0.0, which file readers distinguish."""
+    if end.as_py() != 0:
+        return end
+    tiny = np.nextafter(*np.array([0, sign], end.type.to_pandas_dtype())).item()
+    return pa.scalar(tiny, end.type)
+
+
 def are_compared(values: pa.Array) -> pa.BooleanArray:
     """Return a mask of the values that Spark's file readers compare correctly.
 
     For the readers, Spark converts dates and timestamps to Java's old classes. They have another
     calendar before 1582-10-15, other time zones before 1900, and no day that a time zone skipped.
     A converted value may be another day or instant, and then the readers skip files that contain
-    the value.
+    the value. Zero is no such value, because dictionaries and sets distinguish -0.0 from 0.0.
     """
+    if pa.types.is_floating(values.type):
+        return pc.not_equal(values, 0)
     first = _first_compared(values.type)
     if first is None:
         return pa.repeat(True, len(values))

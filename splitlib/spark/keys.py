@@ -25,7 +25,7 @@ from splitlib.filtering.data import DynamicFilteringData, passed_limit
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, has_range, plain_schema
 from splitlib.report import size_text
 from splitlib.spark.compat import to_arrow
-from splitlib.spark.conversion import char_length, collation_of, quoted, unquoted
+from splitlib.spark.conversion import char_length, collation_of, pads_char, quoted, unquoted
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import plan_text, rows_in_plan
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -408,8 +408,7 @@ def _of_full_length(
         dimension: Dimension field for each column name in ``keys``.
         fact: Fact field for each column name in ``keys``.
     """
-    session = keys.sparkSession
-    if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":
+    if not pads_char(keys.sparkSession):
         return keys
     for name, field in fact.items():
         length = char_length(field)

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.compat import NULL_STRUCTS, if_empty, metadata_column, setting_of
-from splitlib.spark.conversion import char_length, quoted, typed_columns
+from splitlib.spark.conversion import char_length, pads_char, quoted, typed_columns
 from splitlib.spark.file_scan import FILE_ITSELF, FileScan, canonical_paths
 from splitlib.spark.jvm.active_session import hadoop_settings
 from splitlib.spark.jvm.gateway import dataframe_of_relation
@@ -203,6 +203,7 @@ def with_partition_columns(
     file, row_file = f"{own}_file", f"{own}_row_file"
     numbered = [f"{own}_key{i}" for i in range(len(schema))]
     keys = keys.toDF(*numbered, file)
+    pads = pads_char(rows.sparkSession)
     if row_index is not None:
         rows = with_row_index(rows, row_index)
     joined = rows.withColumn(row_file, file_path).join(
@@ -219,7 +220,7 @@ def with_partition_columns(
     return joined.where(known(F.lit(True))).select(
         *(F.col(quoted(name)) for name in columns),
         *(
-            _declared(known(_padded(F.col(name), field)), field).alias(
+            _declared(known(_padded(F.col(name), field, pads=pads)), field).alias(
                 field.name, metadata=field.metadata
             )
             for name, field in zip(numbered, schema, strict=True)
@@ -247,9 +248,9 @@ def _unused(columns: list[str]) -> str:
     return beginning
 
 
-def _padded(column: Column, field: StructField) -> Column:
-    """Pad a partition column of type CHAR with blanks, as Spark pads the columns in files."""
-    length = char_length(field)
+def _padded(column: Column, field: StructField, *, pads: bool) -> Column:
+    """Pad a partition column of type CHAR with blanks, if Spark pads the columns in files."""
+    length = char_length(field) if pads else None
     if length is None:
         return column
     return F.when(F.length(column) < length, F.rpad(column, length, " ")).otherwise(column)

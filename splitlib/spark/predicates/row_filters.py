@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -419,10 +418,7 @@ def _among(column: str, kind: pa.DataType, keys: pa.Array, most_ranges: int) -> 
 
 
 def _equal_to(column: str, kind: pa.DataType, values: pa.Array) -> str:
-    # Zero is tested as a range, because dictionaries and sets distinguish -0.0 from 0.0.
     is_range = pc.invert(are_compared(values))
-    if pa.types.is_floating(kind):
-        is_range = pc.equal(values, 0)
     found = [_between(column, kind, value, value) for value in values.filter(is_range)]
     others = values.filter(pc.invert(is_range))
     if len(others):
@@ -437,11 +433,6 @@ def _in_ranges(column: str, kind: pa.DataType, ranges: Ranges) -> str:
 def _between(column: str, kind: pa.DataType, low: pa.Scalar, high: pa.Scalar) -> str:
     """Return a SQL condition for a range that includes both ends. A null end is unbounded."""
     low, high = widened(low, high)
-    if pa.types.is_floating(kind):
-        # Extend an end of 0.0 or -0.0 to the next float, because Parquet sorts -0.0 before 0.0.
-        tiny = np.nextafter(*np.array([0, 1], kind.to_pandas_dtype())).item()
-        low = pa.scalar(-tiny, kind) if low.as_py() == 0 else low
-        high = pa.scalar(tiny, kind) if high.as_py() == 0 else high
     if low.is_valid and low.equals(high):
         return f"{column} = {arrow_literal(low, kind)}"
     ends = ((">=", low), ("<=", high))

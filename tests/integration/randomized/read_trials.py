@@ -70,6 +70,7 @@ _SETTINGS = {
     "spark.sql.orc.enableVectorizedReader": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.readSideCharPadding": "false",
+    "spark.sql.legacy.charVarcharAsString": "true",
     "spark.sql.sources.useV1SourceList": "json,csv",
     "spark.sql.optimizer.excludedRules": (
         "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromConstraints"
