@@ -178,7 +178,9 @@ def pinned_leaf(
     Raises:
         RuntimeError: if Spark would not read exactly these files.
     """
-    scala, session, relation = catalyst.scala, catalyst.session, leaf.relation()
+    scala, relation = catalyst.scala, leaf.relation()
+    # A relation reads with the settings of its session, such as those of :func:`_finding_by_id`.
+    session = relation.sparkSession()
     keys = relation.partitionSchema()
     name = _digest(catalyst.spark, files, partitions, f"{keys.json()} of a leaf")
     options = case_insensitive(scala, relation.options())

@@ -7,7 +7,9 @@ import decimal
 
 import pyarrow as pa
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DecimalType,
     DoubleType,
@@ -22,6 +24,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+import splitlib
 from splitlib.errors import UnsupportedTable
 from splitlib.spark.compat import NULL_STRUCTS, setting_of
 from tests.integration.iceberg.lake import (
@@ -96,6 +99,21 @@ def test_conditions_are_not_tested_on_another_column_of_that_name(lake, read, sp
     assert df.where("b IS NULL").count() == 2
     keys = spark.sql("SELECT 40 AS k")
     assert [row.c for row in df.join(keys, df.a == keys.k).collect()] == [2]
+
+
+def test_a_query_on_renamed_columns_is_optimized(lake, read, spark) -> None:
+    """The pruned scan also finds columns by field id, where the loaded table does so."""
+    schema = Schema(*(NestedField(i, n, IntegerType()) for i, n in enumerate(("k", "a", "b"), 1)))
+    table = lake.create(schema, PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "k")))
+    numbers = {"k": [1, 2, 3], "a": [10, 20, 30], "b": [100, 200, 300]}
+    table.append(pa.table(numbers, schema=table.schema().as_arrow()))
+    for old, new in (("a", "tmp"), ("b", "a"), ("tmp", "b")):
+        with table.update_schema() as update:
+            update.rename_column(old, new)
+    df = read(table).load()
+    keys = spark.sql("SELECT EXPLODE(ARRAY(1, 2, 2)) AS k").where("k > 1").distinct()
+    optimized = splitlib.optimize(df.join(keys, "k").select("k", "a", "b"))
+    assert [tuple(row) for row in optimized.collect()] == [(2, 200, 20)]
 
 
 def test_nested_fields(lake, read, spark) -> None:
