@@ -111,10 +111,12 @@ def encode(checkpoint: Checkpoint) -> bytes:
     deletes: dict[tuple[DeleteFile, ...], int] = {}
     kinds: list[Any] = []
     streams: list[bytes] = []
-    for (_, fields), positions in _by_kind(checkpoint.splits).items():
+    for (schema, fields), positions in _by_kind(checkpoint.splits).items():
         some = [checkpoint.splits[i] for i in positions]
         streams.append(_to_stream(positions, some, formats, deletes))
-        kinds.append([[f.name, f.source, f.transform is None] for f in fields])
+        # The fields of transformed columns are not known after a restore, but their values are.
+        sources = {f.name: f.source for f in fields if f.transform is None}
+        kinds.append([[n, sources.get(n, n), n in sources] for n in schema.names])
     _refuse_credentials(file.path for each in deletes for file in each)
     header = {
         "scan": checkpoint.scan,
@@ -298,7 +300,7 @@ def _from_stream(
     # Transforms are not serialized, so filters can no longer be applied to transformed columns.
     known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
     partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
-    if len(known) == len(fields):
+    if len(known) == values.num_columns:
         checked_partitions(partitions, metadata)
     elif {name for name, _, _ in fields} <= set(values.schema.names):
         check_value_types(partitions, metadata.filter_schema)

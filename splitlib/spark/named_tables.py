@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import threading
 import uuid
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
@@ -56,11 +56,14 @@ _CHANGES: Final = re.compile(
     r"\b(?:INTO|OVERWRITE|UPDATE|DELETE FROM|TRUNCATE|DROP|ALTER|(?<!SHOW )CREATE|REPLACE|REPAIR)"
     r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
 )
+# Matches statements that keep the text of a query, which would name views that no longer exist.
+_KEEPS_TEXT: Final = re.compile(
+    r"\b(?:CREATE|ALTER)(?: OR| REPLACE| GLOBAL| TEMP| TEMPORARY| MATERIALIZED)*"
+    r" (?:VIEW|FUNCTION)\b|^CACHE\b"
+)
 _WORDS_BEFORE: Final = 6
 _LONGEST_WORD: Final = 10
-# Global temporary views have their own database, so a view can have the table's unqualified name,
-# by which queries may qualify columns. All sessions share these views, so a lock protects them.
-_VIEWS = "global_temp"
+# All sessions share global temporary views, so a lock protects the views of this module.
 _one_at_a_time = threading.Lock()
 
 
@@ -74,6 +77,8 @@ class Piece:
     """Parts of the name, such as ``("lake", "db", "t")``; empty if the text is not a name."""
     is_changed: bool = False
     """Whether the name follows keywords such as INSERT INTO, so the statement changes its table."""
+    is_table: bool = False
+    """Whether the name follows FROM or JOIN, so all its parts are the name of a table."""
 
 
 def pieces_of(query: str) -> Iterator[Piece]:
@@ -82,13 +87,18 @@ def pieces_of(query: str) -> Iterator[Piece]:
     start = 0
     while token := _TOKEN.search(query, start):
         if start < token.start():
-            yield Piece(query[start : token.start()])
+            between = query[start : token.start()]
+            if not between.isspace():
+                words.clear()
+            yield Piece(between)
         start = _end_of_comment(query, token.end()) if token["comment"] else token.end()
         text = query[token.start() : start]
         if not token["name"]:
             yield Piece(text)
             continue
-        yield Piece(text, _parts(text), _CHANGES.search(" ".join(words)) is not None)
+        is_changed = _CHANGES.search(" ".join(words)) is not None
+        is_table = bool(words) and words[-1] in ("FROM", "JOIN")
+        yield Piece(text, _parts(text), is_changed, is_table)
         words.append(text[:_LONGEST_WORD].upper())
     if start < len(query):
         yield Piece(query[start:])
@@ -173,7 +183,8 @@ def named_tables(
 
     Raises:
         SplitlibError: in the same cases as :func:`splitlib.load_table`.
-        UnsupportedTable: if the query is a statement that changes a table of a named catalog.
+        UnsupportedTable: if the query is a statement that changes a table of a named catalog, or
+            that keeps a query on one, such as CREATE VIEW.
     """
     catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
@@ -192,17 +203,24 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
+    if _KEEPS_TEXT.search(" ".join(p.text[:_LONGEST_WORD].upper() for p in pieces if p.parts)):
+        raise UnsupportedTable(
+            "Views and cached tables cannot keep a query on tables of named catalogs.",
+            hint="use splitlib.sql(spark, 'SELECT …').createOrReplaceTempView(name).",
+            table=".".join(named[0].parts),
+        )
+    tables_read = _tables(named)
     # Spark executes most statements immediately, without the planner. So the views that replace
     # their tables must read whole tables.
     prunable = internals_unavailable(spark) is None and (
         not is_statement(spark, query)
-        or (not has_parameters and _are_planned(spark, query, [piece.parts for piece in named]))
+        or (not has_parameters and _are_planned(spark, query, named, tables_read))
     )
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
         tables = {}
         try:
-            for parts in sorted({piece.parts[:3] for piece in named}):
+            for parts in sorted(tables_read):
                 table = NamedTable.open(spark, ".".join(parts))
                 opened.enter_context(table.table)
                 if prunable and table.table.list_accepted_filter_fields():
@@ -210,14 +228,34 @@ def named_tables(
                     tables[root] = table
                 else:
                     rows, _ = table.load()
-                views[parts] = _view_of(rows, parts[2])
+                views[parts] = _view_of(rows, parts[-1])
             yield _with_views(spark, pieces, views), tables
         finally:
             for view in views.values():
                 spark.catalog.dropGlobalTempView(view)
 
 
-def _are_planned(spark: SparkSession, command: str, named: Sequence[tuple[str, ...]]) -> bool:
+def _tables(named: Sequence[Piece]) -> set[tuple[str, ...]]:
+    """Return the parts of each table's name: all parts after FROM or JOIN, otherwise the first 3.
+
+    Names with more parts are columns.
+    """
+    tables = {piece.parts for piece in named if piece.is_table}
+    others = (piece.parts for piece in named if _table_of(piece.parts, tables) is None)
+    return tables | {parts[:3] for parts in others}
+
+
+def _table_of(
+    parts: tuple[str, ...], tables: Collection[tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    """Return the table that a name begins with, or None if it begins with none of ``tables``."""
+    prefixes = (parts[:n] for n in range(len(parts), 2, -1))
+    return next((prefix for prefix in prefixes if prefix in tables), None)
+
+
+def _are_planned(
+    spark: SparkSession, command: str, named: Sequence[Piece], tables: Collection[tuple[str, ...]]
+) -> bool:
     """Return whether the planner plans all parts of a command that read tables of named catalogs.
 
     It plans the query of INSERT and CREATE TABLE AS, and the source of MERGE.
@@ -225,21 +263,23 @@ def _are_planned(spark: SparkSession, command: str, named: Sequence[tuple[str, .
     Args:
         spark: Session of the command.
         command: SQL text of a statement.
-        named: Parts of the names in the text that begin with the name of a table.
+        named: The names in the text that begin with the name of a table.
+        tables: The parts of each table's name.
     """
     parsed = ParsedCommand.of(Catalyst(spark), command)
     if parsed is None or parsed.kind == "change" or parsed.replaces_by_condition:
         return False
-    # Names with more parts are columns. A table that is named elsewhere, such as in a CTE or in a
-    # WHEN clause of a MERGE, makes the first number smaller.
-    planned = sum(name in named for name in parsed.tables_read)
-    return planned == sum(len(parts) == 3 for parts in named)
+    # A table that is named elsewhere, such as in a CTE or in a WHEN clause of a MERGE, makes the
+    # first number smaller.
+    planned = sum(name in tables for name in parsed.tables_read)
+    return planned == sum(piece.parts in tables for piece in named)
 
 
 def _view_of(rows: DataFrame, name: str) -> str:
     """Create a global temporary view and return its name.
 
-    The name is ``name``, or a generated one if a view of this name exists.
+    The name is ``name``, by which the query may qualify columns, or a generated one if a view of
+    this name exists.
     """
     try:
         rows.createGlobalTempView(name)
@@ -253,19 +293,27 @@ def _with_views(
     spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
 ) -> str:
     """Return the query's text with views in place of the tables of named catalogs."""
+    database = str(spark.conf.get("spark.sql.globalTempDatabase", "global_temp"))
     texts = [piece.text for piece in pieces]
+    tails = Counter(table[-2:] for table in views)
+    own = {p.parts for p in pieces if len(p.parts) == 2}  # may be tables of the session
+    by_tail = {t[-2:]: t for t in views if tails[t[-2:]] == 1 and t[-2:] not in own}
+    qualifiers = {p.parts[0].lower() for p in pieces if len(p.parts) > 1}
     for i, piece in enumerate(pieces):
-        view = views.get(piece.parts[:3])
-        if view is None:
+        table = _table_of(piece.parts, views)
+        rest = () if table is None else piece.parts[len(table) :]
+        if table is None and len(piece.parts) > 2:  # may be a column, qualified by ``db.t``
+            table, rest = by_tail.get(piece.parts[:2]), piece.parts[2:]
+        if table is None:
             continue
-        *_, last = piece.parts[:3]
-        if len(piece.parts) > 3:
-            # A column is qualified by the full table name. Keep only the last part of that name.
-            texts[i] = quoted(last, *piece.parts[3:])
+        view, last = views[table], table[-1]
+        if rest:
+            is_aliased = view != last and last.lower() in qualifiers
+            texts[i] = quoted(*([last] if is_aliased else [database, view]), *rest)
             continue
-        texts[i] = quoted(_VIEWS, view)
-        if view != last:
-            # The table's name is added as an alias, because columns may be qualified by it. If the
+        texts[i] = quoted(database, view)
+        if view != last and last.lower() in qualifiers:
+            # The table's name is added as an alias, because columns are qualified by it. If the
             # query itself has an alias for the table, the text with both aliases cannot be parsed,
             # so the added alias is removed.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"

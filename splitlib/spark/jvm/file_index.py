@@ -152,7 +152,9 @@ def _as_known(
 ) -> JavaArray[FileStatus]:
     """Return ``statuses`` with paths and block locations from ``known``, the original listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
-    if scala.jvm.is_a(known.head(), _LOCATED):
+    # Only some ways of listing return block locations.
+    kinds = scala.mapped(known, functions.calling("java.lang.Object", "getClass")).distinct()
+    if kinds.size() == 1 and scala.jvm.is_a(known.head(), _LOCATED):
         blocks = scala.mapped(known, functions.calling(_LOCATED, "getBlockLocations"))
         located = functions.constructor(_LOCATED, FILE_STATUS, f"[L{_BLOCK};")
         made = scala.zipped(functions.function(located, 2), made, blocks)

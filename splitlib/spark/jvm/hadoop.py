@@ -187,9 +187,11 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         rows = zip(*texts(scala, *columns), strict=True)
         # Listed paths include the host, even if ``directory`` does not.
         above = re.sub(f"^{STORE}", "", directory).rstrip("/")
+        listed = re.compile(f"^{STORE}{re.escape(above)}/")
         return [
             {
-                "name": re.sub(f"^{STORE}{re.escape(above)}/", f"{directory.rstrip('/')}/", path),
+                # The replacement is a function, so that a backslash in it is no escape.
+                "name": listed.sub(lambda _: f"{directory.rstrip('/')}/", path),
                 "size": int(size),
                 "type": "directory" if is_directory == "true" else "file",
                 "mtime": int(modified) / 1000,

@@ -179,13 +179,18 @@ def pinned_leaf(
         RuntimeError: if Spark would not read exactly these files.
     """
     scala, relation = catalyst.scala, leaf.relation()
-    # A relation reads with the settings of its session, such as those of :func:`_finding_by_id`.
-    session = relation.sparkSession()
+    # A relation reads with the settings of its session. A pinned scan may find columns by field id,
+    # with those of :func:`_finding_by_id`. Other relations may have the planner's own session.
+    is_pinned = catalyst.relations.is_pinned(leaf)
+    session = relation.sparkSession() if is_pinned else catalyst.session
     keys = relation.partitionSchema()
     name = _digest(catalyst.spark, files, partitions, f"{keys.json()} of a leaf")
-    options = case_insensitive(scala, relation.options())
+    options = relation.options()
     for option, value in PINNED_OPTIONS.items():
-        options = options.updated(option, value)
+        given = options.get(option)
+        # The options of :func:`relation_of_index` must keep their case, and have this option.
+        if given.isEmpty() or given.get() != value:
+            options = case_insensitive(scala, options).updated(option, value)
     pinned = relation.copy(
         pinned_index(scala, session, files, keys, rows, name, known),
         keys,

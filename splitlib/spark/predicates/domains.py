@@ -180,7 +180,8 @@ def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     if not known:
         return None
     schema = pa.schema([fields[name].remove_metadata() for name in known])
-    exact = len(region) == 1 and not reader.missed
+    # If the condition reads several columns, it may combine their values.
+    exact = len(reader.fields) == 1 and not reader.missed
     return Known(
         DynamicFilteringData(schema, known.values(), exceeds_threshold=False),
         exact and all(is_exact(region[name], domain) for name, domain in domains.items()),

@@ -296,9 +296,8 @@ class TableReader:
             source = DynamicFilteringData.from_arrow(keys)
             on = {name: name for name in on}
         if isinstance(source, DynamicFilteringData):
-            on = {name: _bare(column, source.fields) for name, column in on.items()}
-            data = source.renamed({column: name for name, column in on.items()})
-            yield data if dimension.null_safe else data.without_nulls()
+            data = source if dimension.null_safe else source.without_nulls()
+            yield from _renamed(data, on)
             return
         refuse_query(source, config)
         for column, key in key_columns(source, on.values()).items():
@@ -324,6 +323,21 @@ class TableReader:
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
+
+
+def _renamed(data: DynamicFilteringData, on: Mapping[str, str]) -> Iterator[DynamicFilteringData]:
+    """Yield filters with only the fields in ``on``, under the names of the fact's columns.
+
+    If several fact columns are joined with the same field, there are several filters.
+
+    Raises:
+        InvalidFilter: if a field does not exist.
+    """
+    open_ = [(name, column_named(_bare(c, data.fields), data.fields)) for name, c in on.items()]
+    while open_:
+        names = {field: name for name, field in reversed(open_)}
+        yield data.only(names).renamed(names)
+        open_ = [(name, field) for name, field in open_ if names[field] != name]
 
 
 def _with_config(text: str) -> str:

@@ -47,6 +47,15 @@ def tables(spark: SparkSession, lake: Lake) -> Iterator[None]:
         spark.catalog.dropTempView(name)
 
 
+def test_nested_namespaces(spark: SparkSession, lake: Lake) -> None:
+    lake.catalog.create_namespace_if_not_exists(("db", "deep"))
+    schema = Schema(NestedField(1, "k", LongType()))
+    table = lake.catalog.create_table(("db", "deep", "t"), schema)
+    table.append(pa.table({"k": [1, 2]}))
+    query = "SELECT lake.db.deep.t.k FROM lake.db.deep.t WHERE lake.db.deep.t.k > 1"
+    assert [row.k for row in splitlib.sql(spark, query).collect()] == [2]
+
+
 QUERIES = {
     "the table": ("TABLE {t}", 6),
     "a join": ("SELECT k, n FROM {t} JOIN VALUES (7, 1), (8, 2) AS d(id, n) ON k = id", 1),

@@ -153,6 +153,53 @@ def test_named_tables_are_read_only(spark: SparkSession, statement: str) -> None
     assert spark.table("nt_facts").count() == 40
 
 
+KEEP_TEXT = [
+    "CREATE OR REPLACE TEMPORARY VIEW nt_kept AS SELECT v FROM lake.default.nt_facts",
+    "CREATE VIEW nt_kept AS SELECT v FROM lake.default.nt_facts",
+    "CACHE LAZY TABLE nt_kept AS SELECT v FROM lake.default.nt_facts",
+    "CREATE TEMPORARY FUNCTION nt_kept() RETURNS BIGINT RETURN "
+    "SELECT max(v) FROM lake.default.nt_facts",
+]
+
+
+@pytest.mark.parametrize("statement", KEEP_TEXT)
+def test_text_of_a_query_is_not_kept(spark: SparkSession, statement: str) -> None:
+    """A kept query would read another table, if a later one has the same name."""
+    with pytest.raises(splitlib.UnsupportedTable, match="cannot keep a query") as caught:
+        splitlib.sql(spark, statement)
+    assert "createOrReplaceTempView" in str(caught.value)
+    splitlib.sql(spark, "SELECT v FROM lake.default.nt_facts").createOrReplaceTempView("nt_kept")
+    assert spark.table("nt_kept").count() == 40
+    spark.catalog.dropTempView("nt_kept")
+
+
+SAME_NAME = {
+    "whole names": "SELECT lake.default.nt_facts.v, lake.nt_other.nt_facts.w "
+    "FROM lake.default.nt_facts JOIN lake.nt_other.nt_facts "
+    "ON lake.default.nt_facts.v = lake.nt_other.nt_facts.w",
+    "names of databases": "SELECT default.nt_facts.v FROM lake.default.nt_facts "
+    "JOIN lake.nt_other.nt_facts ON default.nt_facts.v = nt_other.nt_facts.w",
+    "aliases": "SELECT a.v, b.w FROM lake.default.nt_facts a JOIN lake.nt_other.nt_facts b "
+    "ON a.v = b.w + 1",
+    "a subquery": "SELECT nt_facts.w FROM lake.nt_other.nt_facts "
+    "WHERE w IN (SELECT v FROM lake.default.nt_facts WHERE nt_facts.v > 3)",
+    "a function": "SELECT replace(lake.default.nt_facts.s, '1', 'x') FROM lake.default.nt_facts",
+}
+
+
+@pytest.mark.parametrize("query", SAME_NAME.values(), ids=SAME_NAME)
+def test_tables_of_the_same_name(spark: SparkSession, query: str) -> None:
+    """Columns may be qualified as in Spark, also if the tables differ only in their database."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS nt_other")
+    try:
+        spark.sql("CREATE TABLE nt_other.nt_facts USING parquet AS SELECT id AS w FROM range(9)")
+        plain = spark.sql(query.replace("lake.", "spark_catalog."))
+        assert rows_of(splitlib.sql(spark, query)) == rows_of(plain)
+    finally:
+        # Dropping the database fails in this metastore, so only the table is dropped.
+        spark.sql("DROP TABLE nt_other.nt_facts")
+
+
 COPIES = {
     "insert": "INSERT INTO nt_copy SELECT v FROM lake.default.nt_facts WHERE i < 7",
     "insert of a table expression": "WITH a AS (SELECT v FROM lake.default.nt_facts WHERE i < 7) "

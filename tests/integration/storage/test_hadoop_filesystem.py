@@ -23,7 +23,7 @@ from tests.support.thrift_client import parquet_table, thrift_client
 
 pytestmark = pytest.mark.spark
 
-NAMES = ["1", "a b", "50%", "a%2Fb", "ü", "x+y", "[z]"]
+NAMES = ["1", "a b", "50%", "a%2Fb", "ü", "x+y", "[z]", "\\d"]
 _clusters = count()
 
 

@@ -1,13 +1,26 @@
 """A pinned scan has a fixed list of files. Creating it is cheap, and Spark optimizes it well."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
-from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.jvm.listing import PATH, file_statuses
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.conversion import typed_columns
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.file_index import pinned_index
+from splitlib.spark.jvm.gateway import (
+    analyzed_plan,
+    dataframe_of_relation,
+    internal_rows,
+    jvm_of,
+    session_of,
+)
+from splitlib.spark.jvm.listing import PATH, file_statuses, list_directories
+from splitlib.spark.jvm.pinned_relation import pinned_leaf, pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.scan import pinned_scan, scan_files
 from tests.integration.scan.files.given_files import (
@@ -76,6 +89,46 @@ def test_what_is_pruned_is_not_opened(spark, tmp_path):
     plan = joined._jdf.queryExecution().executedPlan().toString()
     assert "dynamicpruningexpression(cast(k" in plan
     assert rows(joined) == [(1, 1, 1, 1)]
+
+
+def test_a_pruned_scan_keeps_its_storage(spark):
+    """Hadoop's settings have case-sensitive names."""
+    files = absent_files(1, 1).set_column(0, "path", [["s3a://bucket/t/f.parquet"]])
+    storage = {"s3": {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:1"}}
+    schema, values = keys("k int"), pa.table({"k": pa.array([1], pa.int32())})
+    with_storage = replace(scan(files, {"k": ["1"]}, schema), storage=storage)
+    relation = pinned_relation(spark, with_storage)
+    leaf = analyzed_plan(dataframe_of_relation(spark, relation))
+    rows = internal_rows(typed_columns(spark, values, schema))
+    pruned = pinned_leaf(Catalyst(spark), leaf, files, values, rows).relation()
+    state = session_of(spark).sessionState()
+    before, after = (
+        state.newHadoopConfWithOptions(one.options()).getPropsWithPrefix("fs.")
+        for one in (relation, pruned)
+    )
+    assert before == after
+    assert any("linkFallback" in name for name in after)
+
+
+def test_listings_with_and_without_block_locations(spark, tmp_path):
+    """Some ways of listing return the locations of blocks, and a scan may use files of several."""
+    made = [write(tmp_path / f"k={i}" / "f.parquet", a=[i]) for i in (0, 1)]
+    catalyst = Catalyst(spark)
+    scala, session = catalyst.scala, session_of(spark)
+    conf = session.sessionState().newHadoopConf()
+    known = []
+    for path, ignored in zip(made, ("false", "true"), strict=True):
+        with changed(spark, {"spark.sql.sources.ignoreDataLocality": ignored}):
+            directories = catalyst.relations.directories_at([path.parent.as_uri()])
+            known.append(list_directories(scala, session, conf, directories, 1).statuses)
+    files, schema = files_table(*zip(made, (0, 1), strict=True)), keys("k int")
+    values = pa.table({"k": pa.array([0, 1], pa.int32())})
+    kind, rows = (
+        session.parseDataType(schema.json()),
+        internal_rows(typed_columns(spark, values, schema)),
+    )
+    index = pinned_index(scala, session, files, kind, rows, "mixed", scala.joined(*known))
+    assert index.allFiles().size() == 2
 
 
 def test_filters_and_columns_are_pushed_down(spark, tmp_path):

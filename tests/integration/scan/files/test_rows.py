@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from benchmarks.tpcds.settings import changed
 from splitlib.spark.scan import scan_files
 from tests.integration.scan.files.given_files import (
     NASTY,
@@ -180,9 +181,12 @@ def test_later_files_are_not_read(spark, how, tmp_path):
     assert rows(frame) == [(0, 0), (1, 1), (2, 2)]
 
 
-def test_a_file_that_vanished_is_an_error(spark, how, tmp_path):
+@pytest.mark.parametrize("ignored", ["false", "true"])
+def test_a_file_that_vanished_is_an_error(spark, how, tmp_path, ignored):
+    """A setting that makes Spark ignore missing files does not change this."""
     pinned, paths = by_number(tmp_path)
-    frame = scan_files(spark, pinned, how)
-    paths[1][0].unlink()
-    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
-        frame.collect()
+    with changed(spark, {"spark.sql.files.ignoreMissingFiles": ignored}):
+        frame = scan_files(spark, pinned, how)
+        paths[1][0].unlink()
+        with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
+            frame.collect()

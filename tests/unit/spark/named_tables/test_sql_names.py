@@ -97,6 +97,14 @@ def test_names_of_what_is_changed(query: str, changed: bool) -> None:
     assert piece.is_changed is changed
 
 
+@pytest.mark.parametrize("column", ["replace(lake.d.t.c, 'x')", "x.update, lake.d.t.c"])
+def test_columns_after_words_of_statements(column: str) -> None:
+    """Functions and columns may have the names of keywords. Punctuation separates the names."""
+    found = [piece for piece in pieces_of(f"SELECT {column} FROM lake.d.t, x") if piece.parts]
+    assert not any(piece.is_changed for piece in found)
+    assert [piece.parts for piece in found if piece.is_table] == [("lake", "d", "t")]
+
+
 @pytest.mark.parametrize(
     "unit",
     ["a", "`", "'", '"', r"\'", "/*", "a ", "a.", "a. ", " ", "`a", "`a``", "-- ", "r'", "'a"],
