@@ -12,7 +12,7 @@ from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import Ranges, ValueDomain, has_range
+from splitlib.filtering.domains import Ranges, ValueDomain, has_range, plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ def _for_datafusion(source: pa.Table, on: Mapping[str, str], *, null_safe: bool)
     usable = [target for target, name in on.items() if _has_literals(source[name].type)]
     if not usable:
         return "true"
-    keys = pa.table({target: source[on[target]] for target in usable})
+    keys = plain_rows(pa.table({target: source[on[target]] for target in usable}))
     data = DynamicFilteringData.from_arrow(keys)
     if not null_safe:
         every_key = pa.table({target: source[name] for target, name in on.items()})
@@ -150,8 +150,8 @@ def _literal(value: pa.Scalar) -> str:
         days = number if pa.types.is_date32(kind) else number // _DAY_MS
         return f"arrow_cast({days}, 'Date32')"
     if pa.types.is_timestamp(kind):
-        unit = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
-        zone = 'Some("UTC")' if kind.tz else "None"
-        number = value.cast(pa.int64())
-        return f"arrow_cast({number}, 'Timestamp({unit[kind.unit]}, {zone})')"
+        unit, zone = "Nanosecond", 'Some("UTC")' if kind.tz else "None"
+        if kind.unit != "ns":  # deltalake cannot write literals in seconds or milliseconds
+            unit, value = "Microsecond", value.cast(pa.timestamp("us", kind.tz))
+        return f"arrow_cast({value.cast(pa.int64())}, 'Timestamp({unit}, {zone})')"
     return str(value.as_py()).lower()

@@ -25,7 +25,7 @@ from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import ValueDomain
+from splitlib.filtering.domains import ValueDomain, plain_rows
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.compat import local_checkpoint
@@ -120,19 +120,17 @@ def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) ->
             hint=f"the columns of the keys are {', '.join(table.column_names)}.",
         )
     kinds = {field.name: field.type for field in columns}
-    found = {name: _as_type(table[column], name, kinds.get(name)) for name, column in on.items()}
+    plain = plain_rows(table.select(list(dict.fromkeys(on.values()))))
+    found = {name: _as_type(plain[column], name, kinds.get(name)) for name, column in on.items()}
     return pa.table(found)
 
 
 def _as_type(keys: pa.ChunkedArray, name: str, kind: pa.DataType | None) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.cast(keys.type.value_type)
-    is_text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)
-    if not (is_text or pa.types.is_string_view(keys.type)):
+    if not pa.types.is_string(keys.type):
         return keys
     if kind is None or not (pa.types.is_date(kind) or pa.types.is_integer(kind)):
         return keys
-    texts = keys.cast(pa.string()).combine_chunks()
+    texts = keys.combine_chunks()
     typed = try_cast(texts, kind)
     same = pc.fill_null(pc.equal(typed.cast(pa.string()), texts), False)
     other = texts.filter(pc.and_(pc.is_valid(texts), pc.invert(same)))

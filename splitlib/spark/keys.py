@@ -62,8 +62,9 @@ _ROWS_FRAME = re.compile(
 # Functions whose result may change with each call. The plan text is searched for these names if
 # Spark's internals are unavailable.
 _VOLATILE = re.compile(
-    r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
-    r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
+    r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
+    r"|spark_partition_id|input_file_\w+|current_timestamp|current_date|current_time"
+    r"|localtimestamp|now|reflect|try_reflect|java_method)\(",
     re.IGNORECASE,
 )
 

@@ -47,6 +47,10 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [True, True, False, False, None],
     pa.float64(): [0.1, float("nan"), -0.0, 3.0, None],
 }
+VALUES[pa.string_view()] = VALUES[pa.string()]  # of Polars
+MOMENTS = [datetime(1970, 1, 1), datetime(2024, 10, 27, 1, 30), datetime(9000, 1, 1)]
+VALUES[pa.timestamp("ms", "UTC")] = [*MOMENTS, datetime(2024, 1, 1), None]
+VALUES[pa.timestamp("s")] = [*MOMENTS, datetime(2024, 1, 1), None]
 # Types with bounds by which deltalake skips files.
 SKIPPED = (pa.int64(), DAYS, pa.date64(), pa.string(), pa.decimal128(9, 2))
 
@@ -79,6 +83,8 @@ def test_rows_of_a_merge(
     values = VALUES[kind]
     target = pa.table({"k": pa.array(values, kind), "v": pa.array(range(5), pa.int64())})
     keys = pa.array([*dict.fromkeys(values[:3]), None], kind)
+    if pa.types.is_string_view(kind):
+        keys = keys.dictionary_encode() if limit > 2 else keys
     source = pa.table({"k": keys, "v": pa.array([-1 - i for i in range(len(keys))], pa.int64())})
     condition = splitlib.merge_condition(source, {"t.k": "k"})
     expected, all_files = merged(tmp_path / "plain", target, source, "t.k = s.k")
