@@ -25,6 +25,7 @@ from splitlib.checks import (
 )
 from splitlib.config import SplitConfig, refuse_other_than_config
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
 from splitlib.redaction import redact, remember
@@ -97,6 +98,7 @@ class Table:
         self._config = config
         self._given_storage = storage_options
         self._storages: dict[str, Storage] = {}
+        self._time_zone: str | None = None
         with self._context():
             self.metadata: TableMetadata = connector.describe()
             with self._only_allowed(self._settings(config)):
@@ -126,12 +128,17 @@ class Table:
             ConfigError: if Arrow does not have this time zone.
         """
         moved = copy.copy(self)
+        moved._time_zone = zone
         moved.metadata = replace(
             self.metadata,
             schema=in_zone(self.schema, zone),
             filter_schema=in_zone(self.metadata.filter_schema, zone),
         )
         return moved
+
+    def in_its_time_zone(self, data: DynamicFilteringData) -> DynamicFilteringData:
+        """Return a filter with the time zone of :meth:`in_time_zone`, if this has been called."""
+        return data if self._time_zone is None else data.in_time_zone(self._time_zone)
 
     def list_partitions(
         self, predicate: Predicate, config: SplitConfig | None = None

@@ -200,7 +200,7 @@ class DynamicFileEnumerator:
             InvalidFilter: if the same ``producer`` (not None) has sent a different filter; with
                 ``strict``, for a filter that can never prune this table.
         """
-        data = DynamicFilteringData.of(data)
+        data = self.table.in_its_time_zone(DynamicFilteringData.of(data))
         wrong = mismatches(data, self.table.metadata)
         if wrong and self._strict:
             raise InvalidFilter(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from splitlib.arrow.values import python_values
-from splitlib.hive.partition_values import name_of, parse, table_fields
+from splitlib.hive.partition_values import name_of, parse_exactly, table_fields
 from splitlib.model import FILE_SCHEMA, FileBatch, FileSplit, PartitionBatch, ReadFormat
 from splitlib.redaction import without_login
 from splitlib.statistics.row_groups import FileGroups
@@ -56,7 +56,7 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
     """Return the values of all partitions by key, as Python values of the key's type."""
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
-        field.name: python_values(parse(column, field).values)
+        field.name: python_values(parse_exactly(column, field).values)
         for field, column in zip(fields, batch.values.columns, strict=True)
     }
 

@@ -376,6 +376,17 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     return TypedValues(comparable(values, key), undecided if pc.any(undecided).as_py() else None)
 
 
+def parse_exactly(column: pa.Array, key: pa.Field) -> TypedValues:
+    """Parse values like :func:`parse`, but do not normalize them. CHAR values keep their spaces."""
+    found = parse(column, key)
+    if is_char(key):
+        return TypedValues(column, None)
+    if not pa.types.is_floating(key.type):
+        return found
+    exact = pc.if_else(pc.is_valid(found.values), try_cast(column, key.type), found.values)
+    return TypedValues(exact, found.undecided)
+
+
 def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
     """Replace each value by null if Spark parses a different value from the text in ``column``."""
     if pa.types.is_floating(values.type):

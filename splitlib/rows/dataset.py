@@ -16,13 +16,12 @@ from pyarrow import dataset as ds
 from pyarrow import parquet as pq
 
 from splitlib.arrow import parquet_footer
-from splitlib.arrow.values import try_cast
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.splitting import SelectedFiles, SplitsOfFile
 from splitlib.errors import ConfigError, ConnectorNotInstalled, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.partition_values import parse, table_fields
+from splitlib.hive.partition_values import parse_exactly, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
 from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit
 from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
@@ -340,17 +339,14 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
         source = columns.get(sources.get(field.name.lower(), "").lower())
         if source is None:
             continue
-        typed = parse(column, field)
+        typed = parse_exactly(column, field)
         if typed.undecided is not None:
             text = column.filter(typed.undecided)[0].as_py()
             raise UnsupportedTable(
                 f"Partition value {text!r} of {source.name!r} is ambiguous as {source.type}.",
                 hint=NATIVE,
             )
-        exact = typed.values
-        if pa.types.is_floating(source.type):  # Parse again, because parsing replaced -0.0 by 0.0.
-            exact = try_cast(column, source.type)
-        found[source.name] = exact.cast(source.type)
+        found[source.name] = typed.values.cast(source.type)
     return found
 
 

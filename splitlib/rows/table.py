@@ -131,7 +131,8 @@ class ReadableTable(Table):
         from splitlib.rows.dataset import DatasetMaker
 
         settings = self._settings(config)
-        given = [DynamicFilteringData.of(data) for data in filters]  # A filter may also be a dict.
+        # A filter may also be a dict.
+        given = [self.in_its_time_zone(DynamicFilteringData.of(data)) for data in filters]
         return DatasetMaker(self, given, settings, partial(self._checked, settings)).make()
 
     def to_polars(

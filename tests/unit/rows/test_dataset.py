@@ -277,3 +277,32 @@ def test_datasets_are_freed(tmp_path):
         for _ in range(10):
             assert table.to_arrow_dataset().to_table().num_rows == 20
         assert living() <= before
+
+
+def test_partition_values_are_as_stored(tmp_path):
+    """For comparisons, -0.0 equals 0.0, and CHAR values have no trailing spaces."""
+    for name in ("c=ab/f=-0.0", "c=ab   /f=0.0", "c=x/f=NaN"):
+        written(tmp_path / "t" / name, ROWS.slice(0, 1))
+    table = opened(tmp_path / "t", partition_schema="c char(5), f double")
+    keys = values({"c": ["ab"], "f": [0.0]})
+    expected = {("ab", "-0.0"), ("ab   ", "0.0")}
+    rows = table.to_arrow_dataset(keys).to_table().to_pylist()
+    assert {(row["c"], str(row["f"])) for row in rows} == expected
+    enumerator = splitlib.DynamicFileEnumerator(table)
+    enumerator.set_dynamic_filtering_data(keys)
+    found = [split.partition_values for split in enumerator.enumerate_splits()]
+    assert {(one["c"], str(one["f"])) for one in found} == expected
+
+
+def test_local_times_and_instants_are_compared_in_the_zone_of_the_table(tmp_path):
+    """As in Spark, whose session has the zone. Only in UTC, the comparison is exact."""
+    moment = datetime(2024, 1, 1, 5)
+    rows = pa.table({"t": pa.array([datetime(2024, 1, 1), moment], pa.timestamp("us"))})
+    written(tmp_path / "t", rows)
+    table = opened(tmp_path / "t", schema=rows.schema)
+    keys = pa.table({"t": pa.array([moment], pa.timestamp("us", "UTC"))})
+    data = DynamicFilteringData.from_arrow(keys)
+    for here in (table, table.in_time_zone("UTC")):
+        assert here.to_arrow_dataset(data).to_table()["t"].to_pylist() == [moment]
+    with pytest.raises(InvalidFilter, match="cannot be compared"):
+        table.in_time_zone("America/New_York").to_arrow_dataset(data)
