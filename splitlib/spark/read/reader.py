@@ -157,8 +157,9 @@ class TableReader:
                 (pandas, Polars), a dict of lists, or :class:`splitlib.DynamicFilteringData`. Text
                 in an Arrow table is parsed if the fact column is a date or an integer.
             on: Fact columns and dimension columns, as a mapping or as pairs; one name instead of a
-                pair if both columns have the same name. ``a.b`` is a struct field. The argument may
-                be omitted if the keys are not a DataFrame and have the names of the fact columns.
+                pair if both columns have the same name. ``a.b`` is a field of a struct in the
+                dimension. The argument may be omitted if the keys are not a DataFrame and have the
+                names of the fact columns.
             null_safe: Whether the join uses ``<=>``, so that null keys match null values.
 
         Raises:
