@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA
+from splitlib.redaction import redact_path
 from splitlib.storage import located
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ class FileScan:
     are dropped, and paths are normalized by :func:`canonical_paths`.
 
     Raises:
-        UnsupportedTable: if a data column and a partition column have the same name, ignoring case.
-        ValueError: if the attributes are inconsistent, a file is repeated within a partition, or
-            Spark would skip a file because of its name.
+        UnsupportedTable: if a data column and a partition column have the same name, ignoring case,
+            or Spark would skip a file because of its name.
+        ValueError: if the attributes are inconsistent, or a file is repeated within a partition.
     """
 
     format: str
@@ -158,9 +159,12 @@ def _check_files(files: pa.Table, partitions: int) -> None:
         pc.match_substring_regex(files["path"], r"/(\.{1,2}/|\.{0,2}$)"),
         "A file's path is not normalized",
     )
-    refuse(
-        pc.match_substring_regex(files["path"], _SKIPPED_NAME), "Spark skips a file with this name"
-    )
+    skipped = files["path"].filter(pc.match_substring_regex(files["path"], _SKIPPED_NAME))
+    if len(skipped):
+        raise UnsupportedTable(
+            f"Spark skips a file because of its name: {redact_path(skipped[0].as_py())}.",
+            hint="write the file again under a name that begins with neither `_` nor `.`.",
+        )
     pairs = files.group_by(["path", "partition"]).aggregate([([], "count_all")])
     if pairs.num_rows < files.num_rows:
         twice = pairs.filter(pc.greater(pairs["count_all"], 1)).slice(0, 1).to_pylist()[0]

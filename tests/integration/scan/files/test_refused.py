@@ -27,9 +27,6 @@ pytestmark = [
         ({"path": ["file:/x/../a", "file:/x/b"]}, "not normal"),
         ({"path": ["file:/x/./a", "file:/x/b"]}, "not normal"),
         ({"path": ["file:/x/", "file:/x/b"]}, "not normal"),
-        ({"path": ["file:/x/_a", "file:/x/b"]}, "skips"),
-        ({"path": ["file:/x/.a", "file:/x/b"]}, "skips"),
-        ({"path": ["file:/x/a._COPYING_", "file:/x/b"]}, "skips"),
         ({"size": [1, None]}, "null"),
     ],
 )
@@ -43,6 +40,13 @@ def test_files_that_cannot_be_read_as_given(change, message):
     scan(pa.table(good), {"k": ["1", "2"]}, keys("k int"))
     with pytest.raises(ValueError, match=message):
         scan(pa.table(good | change), {"k": ["1", "2"]}, keys("k int"))
+
+
+@pytest.mark.parametrize("name", ["_a", ".a", "a._COPYING_"])
+def test_files_that_spark_skips(name):
+    files = absent_files(1, 1).set_column(0, "path", [[f"file:/x/{name}"]])
+    with pytest.raises(UnsupportedTable, match=f"because of its name: file:/x/{name}"):
+        scan(files, {"k": ["1"]}, keys("k int"))
 
 
 def test_columns_that_contradict_each_other():
