@@ -10,7 +10,7 @@ partitions are read from the first one forwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
-from splitlib.filtering.predicate import PartitionFilter
 from splitlib.hive.partition_values import is_char, is_collated, parse
 from splitlib.redaction import get_logger
 from splitlib.report import FilterUse, Report
@@ -46,7 +45,6 @@ _FUNCTIONS: Final = ("Max", "Min")
 _VALUES: Final = (1, 1, 4, 16)
 # Maximum LIMIT. Counting more rows during planning may take longer than it saves.
 _MANY_ROWS: Final = 100_000
-_Conditions = Sequence[PartitionFilter | DynamicFilteringData]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

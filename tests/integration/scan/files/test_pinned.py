@@ -1,6 +1,7 @@
 """A pinned scan has a fixed list of files. Creating it is cheap, and Spark optimizes it well."""
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -101,7 +102,7 @@ def test_a_pruned_scan_keeps_its_storage(spark):
     leaf = analyzed_plan(dataframe_of_relation(spark, relation))
     rows = internal_rows(typed_columns(spark, values, schema))
     pruned = pinned_leaf(Catalyst(spark), leaf, files, values, rows).relation()
-    state = session_of(spark).sessionState()
+    state: Any = session_of(spark).sessionState()
     before, after = (
         state.newHadoopConfWithOptions(one.options()).getPropsWithPrefix("fs.")
         for one in (relation, pruned)
