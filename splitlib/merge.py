@@ -152,6 +152,13 @@ def _literal(value: pa.Scalar) -> str:
     if pa.types.is_timestamp(kind):
         unit, zone = "Nanosecond", 'Some("UTC")' if kind.tz else "None"
         if kind.unit != "ns":  # deltalake cannot write literals in seconds or milliseconds
-            unit, value = "Microsecond", value.cast(pa.timestamp("us", kind.tz))
+            unit, value = "Microsecond", _in_microseconds(value)
         return f"arrow_cast({value.cast(pa.int64())}, 'Timestamp({unit}, {zone})')"
     return str(value.as_py()).lower()
+
+
+def _in_microseconds(moment: pa.Scalar) -> pa.Scalar:
+    try:
+        return moment.cast(pa.timestamp("us", moment.type.tz))
+    except pa.ArrowInvalid as error:
+        raise InvalidFilter(f"Key {moment} is not in the range of Delta's timestamps.") from error

@@ -347,8 +347,9 @@ def char_length(field: StructField) -> int | None:
 
 def pads_char(spark: SparkSession) -> bool:
     """Return whether Spark pads the values of CHAR columns with blanks when it reads them."""
-    pads = spark.conf.get("spark.sql.readSideCharPadding", "true") == "true"
-    return pads and spark.conf.get("spark.sql.legacy.charVarcharAsString", "false") != "true"
+    pads = str(spark.conf.get("spark.sql.readSideCharPadding", "true")).lower()
+    as_strings = str(spark.conf.get("spark.sql.legacy.charVarcharAsString", "false")).lower()
+    return pads == "true" and as_strings != "true"
 
 
 def is_char_or_varchar(field: StructField) -> bool:

@@ -297,8 +297,8 @@ class TableReader:
             source = DynamicFilteringData.from_arrow(keys)
             on = {name: name for name in on}
         if isinstance(source, DynamicFilteringData):
-            data = source if dimension.null_safe else source.without_nulls()
-            yield from _renamed(data, on)
+            for data in _renamed(source, on):
+                yield data if dimension.null_safe else data.without_nulls()
             return
         refuse_query(source, config)
         for column, key in key_columns(source, on.values()).items():

@@ -72,6 +72,18 @@ def test_a_value_that_is_no_date(spark, tables, ansi):
         assert 2 in {row.v for row in loaded.collect()}
 
 
+def test_only_the_fields_of_the_join_are_keys(spark, tables):
+    """A filter may have other fields, also of the name of a column, and may be used twice."""
+    keys = splitlib.DynamicFilteringData.from_values({"n": [1, 3], "v": [0, None]})
+    read = splitlib.read(spark).table("ck_number")
+    loaded = read.filtered_by(keys, {"x": "n"}).load()
+    assert sorted(row.v for row in loaded.collect()) == [2, 6]
+    loaded = read.filtered_by(keys, {"x": "n", "v": "n"}).load()
+    assert splitlib.explain(loaded).metrics.partitions_matched == 2
+    with pytest.raises(splitlib.InvalidFilter, match="no column 'm'"):
+        read.filtered_by(keys, {"x": "m"}).load()
+
+
 def test_what_cannot_prune_is_logged_with_its_table(spark, tables, caplog):
     keys = splitlib.DynamicFilteringData.from_range({"x": (1, 3)})
     with caplog.at_level(logging.WARNING, "splitlib"):

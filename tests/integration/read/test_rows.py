@@ -206,6 +206,8 @@ PRUNED = [
     ("k > 8", 1),
     ("k IN (1, 2) AND id >= 0", 2),
     ("k <=> NULL", 1),
+    ("k = 2 OR (k = 4 AND day = DATE'2024-01-01')", 1),
+    ("NOT (k <> 2 AND (k <> 4 OR day <> DATE'2024-01-01'))", 1),
     ("k + 1 BETWEEN 3 AND 4", 2),
     ("day > DATE'2024-01-08'", 1),
     ("day BETWEEN DATE'2024-01-02' AND '2024-01-03' AND k > 2", 1),
