@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -263,3 +264,24 @@ def test_only_a_pool_keeps_its_session(sessions: list[SparkSession]) -> None:
     with Workers(1, "splitlib-test") as workers:
         found = list(workers.map(zone, [new_york, tokyo, new_york]))
     assert found == ["America/New_York", "Asia/Tokyo", "America/New_York"]
+
+
+def test_a_relation_is_read_with_the_settings_of_its_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Another session may query it, for example as a global temporary view."""
+    here, there, root = spark.newSession(), spark.newSession(), str(tmp_path / "moments")
+    there.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    rows = [(f"2024-01-0{day} 00:00:00", day) for day in range(1, 6)]
+    spark.createDataFrame(rows, "t string, k int").write.partitionBy("k").json(root)
+    relation = there.read.schema("t timestamp, k int").json(root)
+    relation.createGlobalTempView("st_moments")
+    try:
+        query = "SELECT unix_seconds(t) AS t FROM global_temp.st_moments WHERE k IN {keys}"
+        query = query.format(keys="(SELECT id FROM RANGE(9) WHERE id = 3)")
+        found = splitlib.sql(here, query)
+        (scan,) = splitlib.explain(found).scans
+        assert scan.partitions.matched == 1
+        assert found.collect() == here.sql(query).collect()
+    finally:
+        spark.catalog.dropGlobalTempView("st_moments")

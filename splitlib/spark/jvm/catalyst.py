@@ -34,6 +34,7 @@ from splitlib.spark.jvm.plans import CATALYST, TYPES, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
 from splitlib.spark.jvm.scala import Scala, each, scala_of
 from splitlib.spark.jvm.spark_handles import (
+    BaseRelation,
     CatalystAttribute,
     CatalystExpression,
     Dataset,
@@ -63,6 +64,8 @@ _OWN_SETTINGS = {
     "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
+_IS_CLONE: Final = "splitlib.clone"
+"""Setting that marks :attr:`Execution.own_session`."""
 # Arrow types of the columns whose values Spark stores as integers.
 _INTEGERS: Final[Mapping[type[DataType], pa.DataType]] = {
     ByteType: pa.int8(),
@@ -400,7 +403,17 @@ class Execution:
             known = clone.conf().getOption(name)
             if known.isDefined() and known.get() != value:
                 clone.conf().set(name, value)
+        clone.conf().set(_IS_CLONE, "true")
         return clone
+
+    def session_of(self, relation: BaseRelation) -> JvmSession:
+        """Return the session with whose settings Spark reads a relation.
+
+        This is the session that created the relation, or the user's session in place of its clone.
+        """
+        created_by = relation.sparkSession()
+        is_clone = created_by.conf().getOption(_IS_CLONE).isDefined()
+        return self._session if is_clone else created_by
 
     @cached_property
     def _without_pruning(self) -> JvmSession:

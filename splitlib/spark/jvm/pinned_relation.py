@@ -179,10 +179,8 @@ def pinned_leaf(
         RuntimeError: if Spark would not read exactly these files.
     """
     scala, relation = catalyst.scala, leaf.relation()
-    # A relation reads with the settings of its session. A pinned scan may find columns by field id,
-    # with those of :func:`_finding_by_id`. Other relations may have the planner's own session.
-    is_pinned = catalyst.relations.is_pinned(leaf)
-    session = relation.sparkSession() if is_pinned else catalyst.session
+    # For example, :func:`_finding_by_id` sets how columns are found.
+    session = catalyst.execution.session_of(relation)
     keys = relation.partitionSchema()
     name = _digest(catalyst.spark, files, partitions, f"{keys.json()} of a leaf")
     options = relation.options()
