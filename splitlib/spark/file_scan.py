@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from splitlib.table import Table
 
-# Options that select files. They are dropped, because the list of files is fixed. Tables written by
-# Spark have a `path` among their storage properties.
-_LISTING_OPTIONS: Final = frozenset(
+# Options that select files are dropped, because the list of files is fixed. Tables written by Spark
+# have a `path` among their storage properties.
+_REPLACED_OPTIONS: Final = frozenset(
     name.lower()
     for name in (
         "path",
@@ -32,8 +32,11 @@ _LISTING_OPTIONS: Final = frozenset(
         "modifiedBefore",
         "modifiedAfter",
         "__globPaths__",
+        "ignoreMissingFiles",
     )
 )
+PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
+"""Options of every scan. They override the session's settings, so a missing file is an error."""
 
 FILE_ITSELF: Final = "binaryFile"
 """Format that returns one row per file, with the file's size and modification time."""
@@ -89,8 +92,8 @@ class FileScan:
     """fsspec storage options for reading the files, by protocol; see :func:`own_storage`."""
 
     def __post_init__(self) -> None:
-        options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}
-        object.__setattr__(self, "options", options)
+        given = {k: v for k, v in self.options.items() if k.lower() not in _REPLACED_OPTIONS}
+        object.__setattr__(self, "options", given | PINNED_OPTIONS)
         _check_columns(self.data_schema, self.partition_schema, self.partitions)
         files = self.files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
         files = files.set_column(0, FILE_SCHEMA.field("path"), canonical_paths(files["path"]))

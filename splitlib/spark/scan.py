@@ -42,7 +42,7 @@ from splitlib.spark.conversion import char_length, pads_char, quoted, typed_colu
 from splitlib.spark.file_scan import FILE_ITSELF, FileScan, canonical_paths
 from splitlib.spark.jvm.active_session import hadoop_settings
 from splitlib.spark.jvm.gateway import dataframe_of_relation
-from splitlib.spark.jvm.pinned_relation import pinned_relation, with_pinned_options
+from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     rows = (
         spark.read.format(scan.format)
         .schema(scan.data_schema)
-        .options(**with_pinned_options(scan.options))
+        .options(**scan.options)
         # `k=v` directories must not add partition columns.
         .options(recursiveFileLookup="true")
         .load(without_globs(pc.unique(scan.files["path"])))

@@ -198,6 +198,7 @@ NOT_TRIED: Final = {
     **dict.fromkeys(["connector_names", "on_report", "register"], "a registry of the process"),
     "analyze": "reads the bounds that files store, which do not depend on settings",
     **dict.fromkeys(["DynamicFileEnumerator", "Table"], "the trial of load_table uses both"),
+    "doctor": "checks a session, and reads no table",
     "paths": "lists the files of an enumerator",
     "SplitlibDataSource": "has a separate test",
     "TableReader": "the trial of read uses it",

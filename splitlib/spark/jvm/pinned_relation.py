@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.spark.conversion import session_time_zone, typed_columns
+from splitlib.spark.file_scan import PINNED_OPTIONS, FileScan
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import files_in, index_of_directory, pinned_index
 from splitlib.spark.jvm.gateway import (
@@ -44,19 +45,12 @@ from splitlib.spark.jvm.spark_handles import (
     LogicalPlan,
 )
 
-if TYPE_CHECKING:
-    from splitlib.spark.file_scan import FileScan
-
-
 _FILE_SCAN: Final = "org.apache.spark.sql.execution.FileSourceScanExec"
 _TABLE_SCAN: Final = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
 _SCAN: Final = "org.apache.spark.sql.connector.read.Scan"
 # Names of metrics that Iceberg scans report.
 _FILES: Final = "resultDataFiles"
 _BYTES: Final = "totalDataFileSize"
-PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
-"""Options of every pinned scan. They override the session's setting, so that a missing file is an
-error."""
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Raise an error for a file without field ids. With ``true``, Spark would return null for all of
@@ -145,7 +139,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
         keys,
         session.parseDataType(scan.data_schema.json()).asNullable(),
         scan.format,
-        with_pinned_options(scan.options),
+        scan.options,
         _own_storage(scan),
         _finding_by_id(session) if scan.by_field_id else session,
     )
@@ -257,15 +251,6 @@ def case_insensitive(scala: Scala, options: ScalaMap) -> ScalaMap:
     maps = scala.jvm.object_("org.apache.spark.sql.catalyst.util.CaseInsensitiveMap")
     found: ScalaMap = maps.apply(options)
     return found
-
-
-def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the data source options with ``PINNED_OPTIONS`` added.
-
-    The pinned options replace options of the same name, ignoring case.
-    """
-    pinned = {name.lower() for name in PINNED_OPTIONS}
-    return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
