@@ -35,6 +35,17 @@ ATTEMPTS = 20_000
 _BLOCK: Final = 1 << 18
 
 
+def cast_views(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a column that may have views, or a dictionary of views. Polars writes both.
+
+    Arrow 17 cannot cast views, and later versions cannot cast dictionaries of views.
+    """
+    try:
+        return column.cast(kind)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+
+
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast ``values`` to ``kind``. Values that cannot be cast without loss become null.
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from splitlib.arrow.tables import table_of
 from splitlib.arrow.values import (
+    cast_views,
     have_same_ordinals,
     is_instant,
     is_known,
@@ -114,17 +115,8 @@ def rows_of(data: Any) -> pa.Table:
 
 def plain_rows(rows: pa.Table) -> pa.Table:
     """Cast ``rows`` to the types of :func:`plain_schema`."""
-    schema = plain_schema(rows.schema)
-    columns = [_plain(c, f.type) for c, f in zip(rows.columns, schema, strict=True)]
-    return pa.table(columns, schema)
-
-
-def _plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    try:
-        return column.cast(kind)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        # Arrow 17 casts no views, and later versions no dictionaries of views. Polars writes both.
-        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+    fields = plain_schema(rows.schema)
+    return pa.table({field.name: cast_views(rows[field.name], field.type) for field in fields})
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:

@@ -196,19 +196,7 @@ def named_tables(
     if not named:
         yield query, {}
         return
-    for piece in named:
-        if piece.is_changed:
-            raise UnsupportedTable(
-                "Tables of named catalogs can only be read.",
-                hint="write to the table through a Spark catalog.",
-                table=".".join(piece.parts),
-            )
-    if _KEEPS_TEXT.search(" ".join(p.text[:_LONGEST_WORD].upper() for p in pieces if p.parts)):
-        raise UnsupportedTable(
-            "Views and cached tables cannot keep a query on tables of named catalogs.",
-            hint="use splitlib.sql(spark, 'SELECT …').createOrReplaceTempView(name).",
-            table=".".join(named[0].parts),
-        )
+    _refuse_statements(pieces, named)
     tables_read = _tables(named)
     # Spark executes most statements immediately, without the planner. So the views that replace
     # their tables must read whole tables.
@@ -233,6 +221,22 @@ def named_tables(
         finally:
             for view in views.values():
                 spark.catalog.dropGlobalTempView(view)
+
+
+def _refuse_statements(pieces: Sequence[Piece], named: Sequence[Piece]) -> None:
+    for piece in named:
+        if piece.is_changed:
+            raise UnsupportedTable(
+                "Tables of named catalogs can only be read.",
+                hint="write to the table through a Spark catalog.",
+                table=".".join(piece.parts),
+            )
+    if _KEEPS_TEXT.search(" ".join(p.text[:_LONGEST_WORD].upper() for p in pieces if p.parts)):
+        raise UnsupportedTable(
+            "Views and cached tables cannot keep a query on tables of named catalogs.",
+            hint="use splitlib.sql(spark, 'SELECT …').createOrReplaceTempView(name).",
+            table=".".join(named[0].parts),
+        )
 
 
 def _tables(named: Sequence[Piece]) -> set[tuple[str, ...]]:
