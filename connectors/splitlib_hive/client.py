@@ -152,40 +152,36 @@ class MetastoreClient:
             return self._call(lambda client: client.get_all_databases())
         return self._call(lambda client: client.get_databases(self._in_catalog("")))
 
-    def get_partition_names(self, database: str, table: str) -> pa.StringArray:
-        """Return the names of all partitions, such as ``k1=v1/k2=v2``, in the metastore's order.
-
-        Raises:
-            TableNotFound: if there is no such table. Some metastores raise another error instead,
-                or return no names.
-            CorruptMetadata: if a name is not valid UTF-8.
-        """
-        with _of_table(database, table):
-            found = self._call(
-                lambda client: client.get_partition_names(self._in_catalog(database), table, -1)
-            )
-        return _as_text(found)
-
-    def get_partition_names_ps(
-        self, database: str, table: str, values: Sequence[str]
+    def get_partition_names(
+        self, database: str, table: str, values: Sequence[str] = ()
     ) -> pa.StringArray:
-        """Return the names of the partitions whose keys have these values.
+        """Return the names of partitions, such as ``k1=v1/k2=v2``, in the metastore's order.
 
-        An empty string matches every value. The result may contain other partitions too, because
-        servers treat some characters as wildcards.
+        Args:
+            database: The table's database.
+            table: The table.
+            values: One value per key, in which an empty string matches every value. The result may
+                contain other partitions too, because servers treat some characters as wildcards. By
+                default, the names of all partitions are returned.
 
         Raises:
             TableNotFound: if there is no such table. Some metastores raise another error instead,
                 or return no names.
             CorruptMetadata: if a name is not valid UTF-8.
         """
+
+        def names(client: ThriftHiveMetastore.Client) -> Any:
+            place = self._in_catalog(database), table
+            if values:
+                return client.get_partition_names_ps(*place, list(values), -1)
+            return client.get_partition_names(*place, -1)
+
         with _of_table(database, table):
-            found = self._call(
-                lambda client: client.get_partition_names_ps(
-                    self._in_catalog(database), table, list(values), -1
-                )
-            )
-        return _as_text(found)
+            found = self._call(names)
+        try:
+            return found.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise CorruptMetadata("The name of a partition is not valid UTF-8.") from error
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Return a Thrift ``Partition`` for each name that exists, in any order.
@@ -311,13 +307,6 @@ def _of_table(database: str, table: str) -> Iterator[None]:
             f"The metastore has no table {database}.{table}.",
             hint="run 'splitlib tables' to list its tables.",
         ) from error
-
-
-def _as_text(names: pa.BinaryArray) -> pa.StringArray:
-    try:
-        return names.cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise CorruptMetadata("The name of a partition is not valid UTF-8.") from error
 
 
 def _remaining_seconds() -> float:

@@ -221,7 +221,7 @@ class HiveConnector(Connector):
         """Yield the partitions whose first key values are a row of ``values``. One call per row."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
-            names = self._request(self._client.get_partition_names_ps, [*leading, *open_keys])
+            names = self._request(self._client.get_partition_names, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
             # Keep only exact matches. Otherwise a partition might be returned for two prefixes.
             exact = rows_with(found.values, leading)

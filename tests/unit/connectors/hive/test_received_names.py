@@ -16,14 +16,12 @@ from splitlib.remote.calls import Call, working_on
 from tests.unit.connectors.hive.scripted_metastore import client_of, encoded, metastore
 
 NAMES = ["k=1", "k=é", "k=" + "x" * 300, "k=__HIVE_DEFAULT_PARTITION__"]
-BOTH = pytest.mark.parametrize(
-    ("call", "values"), [("get_partition_names", ()), ("get_partition_names_ps", (["1"],))]
-)
+BOTH = pytest.mark.parametrize("values", [(), ("1",)])
 
 
 @BOTH
 @pytest.mark.parametrize("size", [1, 5, 1 << 20])
-def test_names_are_texts_of_arrow(call, values, size):
+def test_names_are_texts_of_arrow(values, size):
     def in_pieces(line, before, name, number):
         answer = encoded(name, number, success=NAMES)
         for start in range(0, len(answer), size):
@@ -32,7 +30,7 @@ def test_names_are_texts_of_arrow(call, values, size):
     with metastore(in_pieces) as server:
         client = client_of(server)
         for _ in range(2):
-            found = getattr(client, call)("d", "t", *values)
+            found = client.get_partition_names("d", "t", values)
             assert found.type == "string"
             assert found.to_pylist() == NAMES
         assert server.connections == 1
@@ -40,13 +38,13 @@ def test_names_are_texts_of_arrow(call, values, size):
 
 
 @BOTH
-def test_no_names_are_none(call, values):
+def test_no_names_are_none(values):
     with metastore(lambda line, _, *to: line.sendall(encoded(*to, success=[]))) as server:
-        assert getattr(client_of(server), call)("d", "t", *values).to_pylist() == []
+        assert client_of(server).get_partition_names("d", "t", values).to_pylist() == []
 
 
 @BOTH
-def test_names_that_are_no_text_are_refused(call, values):
+def test_names_that_are_no_text_are_refused(values):
     """Names that are not valid UTF-8 are refused.
 
     With replacement characters, a name could become the name of another partition.
@@ -59,30 +57,30 @@ def test_names_that_are_no_text_are_refused(call, values):
     with metastore(broken) as server:
         client = client_of(server)
         with pytest.raises(splitlib.CorruptMetadata, match="not valid UTF-8"):
-            getattr(client, call)("d", "t", *values)
-        assert getattr(client, call)("d", "t", *values).to_pylist() == NAMES
+            client.get_partition_names("d", "t", values)
+        assert client.get_partition_names("d", "t", values).to_pylist() == NAMES
         assert (server.calls, server.connections) == (2, 1)
         client.close()
 
 
 @BOTH
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_errors_in_place_of_names(call, values, is_gone):
-    gone = call.endswith("_ps") and is_gone
+def test_errors_in_place_of_names(values, is_gone):
+    gone = bool(values) and is_gone
     error = NoSuchObjectException("t") if gone else MetaException("no way")
-    field = "o1" if call.endswith("_ps") and not gone else "o2"
+    field = "o1" if values and not gone else "o2"
 
     def fail(line, before, name, number):
         line.sendall(encoded(name, number, **{field: error}))
 
     kind = splitlib.TableNotFound if gone else splitlib.SourceError
     with metastore(fail) as server, pytest.raises(kind, match=r"no table d\.t|no way"):
-        getattr(client_of(server), call)("d", "t", *values)
+        client_of(server).get_partition_names("d", "t", values)
 
 
 @BOTH
 @pytest.mark.parametrize("answer", ["unknown method", "nothing"])
-def test_an_answer_without_names_is_not_understood(call, values, answer):
+def test_an_answer_without_names_is_not_understood(values, answer):
     def unknown(line, before, name, number):
         if answer == "nothing":
             line.sendall(encoded(name, number))
@@ -95,11 +93,11 @@ def test_an_answer_without_names_is_not_understood(call, values, answer):
     said = "unknown result" if answer == "nothing" else r"what\?"
     refused = pytest.raises(splitlib.SourceError, match=f"fails unexpectedly: .*{said}")
     with metastore(unknown) as server, refused:
-        getattr(client_of(server), call)("d", "t", *values)
+        client_of(server).get_partition_names("d", "t", values)
 
 
 @BOTH
-def test_names_have_a_deadline_and_are_not_read_half(call, values):
+def test_names_have_a_deadline_and_are_not_read_half(values):
     """After a deadline, the rest of a late response is not read as the next response."""
 
     def late(line, before, name, number):
@@ -115,15 +113,15 @@ def test_names_have_a_deadline_and_are_not_read_half(call, values):
     with metastore(late) as server:
         client = client_of(server)
         with working_on(Call(0.3)), pytest.raises(splitlib.SourceUnavailable, match="in time"):
-            getattr(client, call)("d", "t", *values)
-        assert getattr(client, call)("d", "t", *values).to_pylist() == NAMES
+            client.get_partition_names("d", "t", values)
+        assert client.get_partition_names("d", "t", values).to_pylist() == NAMES
         assert server.connections == 2
         client.close()
 
 
 @BOTH
 @pytest.mark.parametrize("end", ["cut", "more", "length"])
-def test_names_that_end_otherwise_than_they_should(call, values, end):
+def test_names_that_end_otherwise_than_they_should(values, end):
     def wrong(line, before, name, number):
         answer = encoded(name, number, success=NAMES)
         if end == "length":
@@ -137,4 +135,4 @@ def test_names_that_end_otherwise_than_they_should(call, values, end):
         "length": "a string of -",
     }[end]
     with metastore(wrong) as server, pytest.raises(splitlib.SourceUnavailable, match=said):
-        getattr(client_of(server), call)("d", "t", *values)
+        client_of(server).get_partition_names("d", "t", values)
