@@ -305,6 +305,11 @@ class PartitionBatch:
             names = self.values.schema.names
             object.__setattr__(self, "fields", PartitionField.identities(names))
 
+    @classmethod
+    def whole(cls, refs: pa.Array) -> PartitionBatch:
+        """Return the one partition of an unpartitioned table. Its handle is in ``refs``."""
+        return cls(pa.RecordBatch.from_arrays([], names=[]), refs)
+
     def __len__(self) -> int:
         # Do not use values.num_rows, because it is 0 for a batch without columns.
         return len(self.refs)

@@ -166,8 +166,7 @@ class DeltaConnector(Connector):
         texts = [files[str(number)].combine_chunks() for number in range(len(keys))]
         if not texts:
             refs = pa.ListArray.from_arrays([0, len(files)], every)
-            values = pa.RecordBatch.from_arrays([], names=[])
-            return PartitionBatch(values, refs, file_counts=refs.value_lengths())
+            return replace(PartitionBatch.whole(refs), file_counts=refs.value_lengths())
         names = [str(number) for number in range(len(keys))]
         table = pa.table([*texts, every], names=[*names, "row"])
         grouped = table.group_by(names, use_threads=False).aggregate([("row", "list")])

@@ -129,8 +129,7 @@ class Walk:
 
     def __iter__(self) -> Iterator[PartitionBatch]:
         if not len(self._keys):  # unpartitioned: the root is the only partition
-            nothing = pa.RecordBatch.from_arrays([], names=[])
-            yield PartitionBatch(nothing, pa.array([""], pa.string()))
+            yield PartitionBatch.whole(pa.array([""], pa.string()))
             return
         yield from self._below([""], 1)
 

@@ -133,9 +133,8 @@ class GlueConnector(Connector):
         Glue returns only the partitions with these values.
         """
         if not self._metadata.partition_keys:
-            nothing = pa.RecordBatch.from_arrays([], names=[])
             whole = self._files.ref(self._metadata.location, self._metadata.read_format)
-            yield PartitionBatch(nothing, pa.array([whole], REF))
+            yield PartitionBatch.whole(pa.array([whole], REF))
             return
         if self._projection is not None:
             yield from self._projected(self._projection, predicate)

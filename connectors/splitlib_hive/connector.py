@@ -191,9 +191,8 @@ class HiveConnector(Connector):
         newer servers, which compare strings and so do not find ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
-            nothing = pa.RecordBatch.from_arrays([], names=[])
             whole = self._files.ref(self._metadata.location, self._metadata.read_format)
-            yield PartitionBatch(nothing, pa.array([whole], REF))
+            yield PartitionBatch.whole(pa.array([whole], REF))
             return
         keys = self._metadata.partition_schema
         for values in wanted(predicate, keys, canonical=self._canonical):

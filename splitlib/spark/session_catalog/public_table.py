@@ -123,9 +123,8 @@ class PublicTable:
         """
         keys = self._metadata.partition_keys
         if not keys:
-            nothing = pa.RecordBatch.from_arrays([], names=[])
             whole = self._ref(None, self._metadata.location, self._metadata.read_format)
-            yield PartitionBatch(nothing, pa.array([whole], _REF))
+            yield PartitionBatch.whole(pa.array([whole], _REF))
             return
         schema = self._metadata.partition_schema
         for values in wanted(predicate, schema, canonical=self._canonical):

@@ -342,8 +342,7 @@ class WholeTable(Relation):
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield the whole table as one partition without values."""
-        nothing = pa.RecordBatch.from_arrays([], names=[])
-        yield PartitionBatch(nothing, pa.array([self._metadata.location]))
+        yield PartitionBatch.whole(pa.array([self._metadata.location]))
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """Yield the files in the table's directory, in one batch."""

@@ -349,7 +349,7 @@ def test_an_unpartitioned_table():
             return TableMetadata(pa.schema([("a", pa.int64())]), (), PARQUET)
 
         def list_partitions(self, predicate):
-            yield PartitionBatch(pa.RecordBatch.from_arrays([], names=[]), pa.array(["0"]))
+            yield PartitionBatch.whole(pa.array(["0"]))
 
     state, _, lost = interrupted(Whole(files=5), requests=2, acknowledged=0)
     with restore(state, Whole(files=5)) as restored:

@@ -356,7 +356,7 @@ def test_partitions_without_values():
             return splitlib.model.TableMetadata(schema, (), known.read_format)
 
         def list_partitions(self, predicate):
-            yield PartitionBatch(pa.RecordBatch.from_arrays([], names=[]), pa.array(["0"]))
+            yield PartitionBatch.whole(pa.array(["0"]))
 
     with coordinator_of(Unpartitioned(files=300)) as coordinator:
         coordinator.register_reader("r")
