@@ -6,8 +6,8 @@ are Python objects, which are created lazily from the matching files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -138,13 +138,13 @@ class ColumnStatistics:
 
     def take(self, indices: pa.Array) -> ColumnStatistics:
         """Return the statistics of the files at ``indices``."""
-        return ColumnStatistics(
-            self.lower.take(indices),
-            self.upper.take(indices),
-            self.has_null.take(indices),
-            self.has_nan.take(indices),
-            self.has_value.take(indices),
-        )
+        return ColumnStatistics(*(getattr(self, each.name).take(indices) for each in fields(self)))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[ColumnStatistics]) -> ColumnStatistics:
+        """Return the statistics of the files of all parts, in the same order."""
+        names = [each.name for each in fields(cls)]
+        return cls(*(pa.concat_arrays([getattr(p, name) for p in parts]) for name in names))
 
 
 @dataclass(frozen=True, slots=True)

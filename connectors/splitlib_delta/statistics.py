@@ -64,16 +64,10 @@ def concatenated(
     """
     places = np.concatenate([place.to_numpy() for place, _ in parts])
     order = pa.array(np.argsort(places, kind="stable"))
-    found = {}
-    for name in parts[0][1]:
-        given = [known[name] for _, known in parts]
-        found[name] = ColumnStatistics(
-            *(
-                pa.concat_arrays([getattr(each, what) for each in given])
-                for what in ("lower", "upper", "has_null", "has_nan", "has_value")
-            )
-        ).take(order)
-    return found
+    return {
+        name: ColumnStatistics.concatenated([known[name] for _, known in parts]).take(order)
+        for name in parts[0][1]
+    }
 
 
 def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:

@@ -159,7 +159,7 @@ def statistics_of(
         if key is not None:
             found[column.name] = _constant(partitions.values[key].take(owner))
         else:
-            found[column.name] = _concatenated(
+            found[column.name] = ColumnStatistics.concatenated(
                 [_statistics(c, column).take(pa.array(c.rows)) for c in chosen]
             )
     return found
@@ -208,13 +208,3 @@ def _constant(values: pa.Array) -> ColumnStatistics:
     nan = pc.fill_null(pc.is_nan(values), False)
     plain = pc.if_else(nan, pa.scalar(None, values.type), values)
     return ColumnStatistics(plain, plain, null, nan, pc.is_valid(plain))
-
-
-def _concatenated(parts: list[ColumnStatistics]) -> ColumnStatistics:
-    return ColumnStatistics(
-        pa.concat_arrays([part.lower for part in parts]),
-        pa.concat_arrays([part.upper for part in parts]),
-        pa.concat_arrays([part.has_null for part in parts]),
-        pa.concat_arrays([part.has_nan for part in parts]),
-        pa.concat_arrays([part.has_value for part in parts]),
-    )
