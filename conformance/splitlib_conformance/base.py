@@ -196,10 +196,7 @@ def enumerator(
     table: Table, *filters: DynamicFilteringData, **settings: Any
 ) -> DynamicFileEnumerator:
     """Return an enumerator of the table with filters. It ignores environment variables."""
-    made = DynamicFileEnumerator(table, SplitConfig(**settings))
-    for data in filters:
-        made.set_dynamic_filtering_data(data)
-    return made
+    return DynamicFileEnumerator(table, SplitConfig(**settings), filters=filters)
 
 
 def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:

@@ -224,7 +224,4 @@ def enumerator_of(
     args: argparse.Namespace, table: Table, config: SplitConfig
 ) -> DynamicFileEnumerator:
     """Return an enumerator for the table, with the filters in the arguments."""
-    enumerator = DynamicFileEnumerator(table, config)
-    for data in filters_of(args, table, config):
-        enumerator.set_dynamic_filtering_data(data)
-    return enumerator
+    return DynamicFileEnumerator(table, config, filters=filters_of(args, table, config))

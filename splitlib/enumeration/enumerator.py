@@ -131,6 +131,7 @@ class DynamicFileEnumerator:
         config: Settings. By default, they are taken from environment variables.
         static: Conditions that every row must meet, such as those of a ``WHERE`` clause: either
             conditions on partition values, or allowed values and ranges of columns.
+        filters: The first filters, each as for :meth:`set_dynamic_filtering_data`.
         strict: Whether to raise an error for a filter that can never prune this table: the table
             does not have its column, or the types cannot be compared. If false, each enumeration
             logs a warning, and :meth:`explain` reports the filter.
@@ -142,6 +143,7 @@ class DynamicFileEnumerator:
         config: SplitConfig | None = None,
         *,
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
+        filters: Sequence[DynamicFilteringData | Mapping[str, Iterable[Any]]] = (),
         strict: bool = False,
     ) -> None:
         if not hasattr(table, "metadata"):
@@ -155,6 +157,11 @@ class DynamicFileEnumerator:
                 "static is not a list of conditions.",
                 hint="pass static=[DynamicFilteringData.from_values({'column': [value, …]})].",
             )
+        if not isinstance(filters, Sequence):
+            raise InvalidFilter(
+                "filters is not a list of filters.",
+                hint="pass filters=[{'column': [value, …]}].",
+            )
         self.table = table
         self.config = config or SplitConfig.resolve()
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
@@ -163,6 +170,8 @@ class DynamicFileEnumerator:
         self._learnable = learnable_columns(table.metadata, self.config)
         self._filters = ReceivedFilters(self._predicate_of)
         self._tally = ScanTally()
+        for data in filters:
+            self.set_dynamic_filtering_data(data)
 
     def announce_dynamic_filter(
         self, producer: Hashable, fields: Iterable[str] | None = None
@@ -378,9 +387,7 @@ def paths(
     Raises:
         UnsupportedTable: if some rows of a file are deleted, which a path cannot express.
     """
-    enumerator = DynamicFileEnumerator(table, config)
-    for data in filters:
-        enumerator.set_dynamic_filtering_data(data)
+    enumerator = DynamicFileEnumerator(table, config, filters=filters)
     with enumerator.progress():
         selections = list(enumerator.select_files())
     found: dict[str, None] = {}

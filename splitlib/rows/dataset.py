@@ -194,9 +194,7 @@ class DatasetMaker:
         Raises:
             SplitlibError: see :meth:`splitlib.rows.table.ReadableTable.to_arrow_dataset`.
         """
-        enumerator = DynamicFileEnumerator(self._table, self._config)
-        for data in self._filters:
-            enumerator.set_dynamic_filtering_data(data)
+        enumerator = DynamicFileEnumerator(self._table, self._config, filters=self._filters)
         with enumerator.progress():
             found = list(self._files(enumerator))
         storage = _storage(self._table, found)

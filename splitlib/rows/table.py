@@ -53,7 +53,7 @@ class ReadableTable(Table):
             UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        enumerator = self._enumerator(filters, config)
+        enumerator = DynamicFileEnumerator(self, self._settings(config), filters=filters)
         found = []
         with enumerator.progress():
             if not enumerator.predicate.matches_nothing:
@@ -73,7 +73,7 @@ class ReadableTable(Table):
             UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        enumerator = self._enumerator(filters, config)
+        enumerator = DynamicFileEnumerator(self, self._settings(config), filters=filters)
         found = []
         with enumerator.progress():
             for selected in enumerator.select_files():
@@ -185,14 +185,6 @@ class ReadableTable(Table):
         ]
         columns = page.table(("column", "type", ""), rows)
         return page.widget(page.section(f"{self.connector_name}: {redact(self.name)}", columns))
-
-    def _enumerator(
-        self, filters: tuple[DynamicFilteringData, ...], config: SplitConfig | None
-    ) -> DynamicFileEnumerator:
-        enumerator = DynamicFileEnumerator(self, self._settings(config))
-        for data in filters:
-            enumerator.set_dynamic_filtering_data(data)
-        return enumerator
 
     @contextmanager
     def _checked(self, config: SplitConfig) -> Iterator[None]:

@@ -216,6 +216,15 @@ def test_conditions_of_an_enumerator(root: Path, static: Any) -> None:
         DynamicFileEnumerator(table, static=static)
 
 
+@pytest.mark.parametrize("filters", [5, {"kind": ["a"]}, {"kind"}])
+def test_filters_of_an_enumerator(root: Path, filters: Any) -> None:
+    with (
+        load_table(root, "files") as table,
+        pytest.raises(InvalidFilter, match="filters is not a list of filters"),
+    ):
+        DynamicFileEnumerator(table, filters=filters)
+
+
 class Column:
     """Stands for a column of PySpark, which has ``__iter__`` but cannot be iterated."""
 

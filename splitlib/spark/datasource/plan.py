@@ -392,9 +392,7 @@ class SplitPlanner(ABC):
                     "The DataFrame's schema differs from the table's columns.", hint=LOAD_AGAIN
                 )
             filters = self._options.filters_in_zone()
-            enumerator = _ExactEnumerator(table, self._options.config)
-            for data in filters:
-                enumerator.set_dynamic_filtering_data(data)
+            enumerator = _ExactEnumerator(table, self._options.config, filters=filters)
             splits = list(enumerator.enumerate_splits())
             return Planned(splits, RowGroupFilter(table.metadata.data_schema, filters))
 

@@ -8,7 +8,7 @@ become a condition on the rows of the scan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -358,7 +358,7 @@ class _DataKeys:
     def _without_other_files(
         self,
         files: _Files,
-        keys: Iterable[DynamicFilteringData],
+        keys: Sequence[DynamicFilteringData],
         found: Sample,
         report: Report,
     ) -> tuple[LogicalPlan, Report]:
@@ -371,9 +371,7 @@ class _DataKeys:
             location = files.scan.table.metadata.location
             relation = ListedTable(catalyst, files.leaf, files.index, location)
             table = table_of(catalyst.spark, report.table, relation, config)
-            enumerator = DynamicFileEnumerator(table, config)
-            for data in keys:
-                enumerator.set_dynamic_filtering_data(data)
+            enumerator = DynamicFileEnumerator(table, config, filters=keys)
             with enumerator.progress():
                 selected = list(enumerator.select_files(sample=found))
             of_files = enumerator.explain()

@@ -229,12 +229,10 @@ def pruned_scan(
         SplitlibError: in the same cases as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`
             and :func:`scan_selected`.
     """
-    enumerator = DynamicFileEnumerator(table, config, static=static)
     # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.
     zone = session_time_zone(spark)
     filters = [data.in_time_zone(zone) for data in filters]
-    for data in filters:
-        enumerator.set_dynamic_filtering_data(data)
+    enumerator = DynamicFileEnumerator(table, config, static=static, filters=filters)
     relation = relation_of(table)
     partitions = enumerator.select_partitions()
     rows = None if relation is None else relation.scan_of_partitions(partitions)

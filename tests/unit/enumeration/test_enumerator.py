@@ -266,6 +266,18 @@ def test_the_report():
     assert [one[2:] for one in report.ranges] == [(0, 1), (3, 3), (0, 96)]
 
 
+def test_filters_may_be_given_at_the_start():
+    table = Table("t", "memory", MemoryConnector(100))
+    filters = [keys(1, 2, 3), {"k": [3, 4]}]
+    enumerator = splitlib.DynamicFileEnumerator(table, filters=filters)
+    assert {split.partition_values["k"] for split in enumerator.enumerate_splits()} == {3}
+    assert [event.data for event in enumerator.received_filters()] == [
+        DynamicFilteringData.of(each) for each in filters
+    ]
+    with pytest.raises(splitlib.InvalidFilter):
+        splitlib.DynamicFileEnumerator(table, filters=[{"x": [1]}], strict=True)
+
+
 def test_the_report_has_the_time_of_each_stage():
     enumerator = enumerator_of(DetailedConnector(10))
     enumerator.set_dynamic_filtering_data(keys(1))

@@ -190,9 +190,7 @@ def matched(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int, in
 def files_of(scan: ListedScan, sites: Sequence[PrunedSite]) -> tuple[int, int]:
     """List the files that a scan's sites need, and return their number and total bytes."""
     filters, conditions = _needed(sites)
-    enumerator = DynamicFileEnumerator(scan.table, scan.config, static=conditions)
-    for data in filters:
-        enumerator.set_dynamic_filtering_data(data)
+    enumerator = DynamicFileEnumerator(scan.table, scan.config, static=conditions, filters=filters)
     for _ in enumerator.select_files():
         pass
     return enumerator.metrics.files_selected, enumerator.metrics.bytes_selected

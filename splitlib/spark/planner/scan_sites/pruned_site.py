@@ -94,9 +94,9 @@ class ListedScan(PlannedScan["PrunedSite"]):
     def match(self, needed: Needed) -> Listed:
         """Return partition batches, each with a mask of the partitions that ``needed`` selects."""
         filters, conditions = needed
-        enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
-        for data in filters:
-            enumerator.set_dynamic_filtering_data(data)
+        enumerator = DynamicFileEnumerator(
+            self.table, self.config, static=conditions, filters=filters
+        )
         with enumerator.progress():
             return list(enumerator.match_partitions())
 
