@@ -249,30 +249,25 @@ class FileChanged(SourceError):
 
 
 @contextmanager
-def error_context(
-    *, connector: str, table: str | None = None, partition: str | None = None
-) -> Iterator[None]:
+def error_context(*, connector: str, table: str | None = None) -> Iterator[None]:
     """Turn exceptions from the block into a :class:`SplitlibError` that names the connector."""
     try:
         yield
     except BaseException as error:
-        found = in_context(error, connector, table, partition)
+        found = in_context(error, connector, table)
         if found is error:
             raise
         raise found from found.__cause__
 
 
-def in_context(
-    error: BaseException, connector: str, table: str | None = None, partition: str | None = None
-) -> BaseException:
-    """Return ``error`` as a :class:`SplitlibError` that names the connector, table and partition.
+def in_context(error: BaseException, connector: str, table: str | None = None) -> BaseException:
+    """Return ``error`` as a :class:`SplitlibError` that names the connector and table.
 
     KeyboardInterrupt and SystemExit are returned unchanged.
     """
     if isinstance(error, SplitlibError):
         error.connector = error.connector or connector
         error.table = error.table or table
-        error.partition = error.partition or partition
         redact_causes(error)
         return error
     if not (isinstance(error, Exception) or _is_cancellation(error)):
@@ -285,7 +280,7 @@ def in_context(
     elif _is_refused(error):
         kind = AccessDenied
     message = f"{type(error).__name__}: {error}"
-    translated = kind(message, connector=connector, table=table, partition=partition)
+    translated = kind(message, connector=connector, table=table)
     translated.__cause__ = error
     if isinstance(translated, SourceUnavailable):
         translated.is_throttled = _is_throttled(error)

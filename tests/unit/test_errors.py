@@ -114,10 +114,10 @@ def test_foreign_errors_are_translated_once(raised, becomes):
 
 def test_context_is_added_not_replaced():
     with (
-        pytest.raises(splitlib.MissingPartition, match="partition=k=1"),
-        error_context(connector="c", partition="k=2"),
+        pytest.raises(splitlib.MissingPartition, match="table=a, partition=k=1"),
+        error_context(connector="c", table="b"),
     ):
-        raise splitlib.MissingPartition("Gone.", partition="k=1")
+        raise splitlib.MissingPartition("Gone.", table="a", partition="k=1")
 
 
 def test_no_password_in_a_message():

@@ -180,9 +180,9 @@ def test_a_cause_that_tells_nothing_is_kept():
 def test_what_is_set_later_is_redacted_too():
     error = splitlib.SourceError("x")
     error.table = f"s3://user:{SECRET}@b/t"
-    error.hint = f"https://h/t?sig={SECRET}"
+    error.partition = error.hint = f"https://h/t?sig={SECRET}"
     with (
-        error_context(connector="c", partition=f"https://h/t?sig={SECRET}"),
+        error_context(connector="c"),
         pytest.raises(splitlib.SourceError),
     ):
         raise error
