@@ -151,7 +151,7 @@ class StatisticsStore:
         identified = self._identified(files)
         for column in columns:
             lists = groups[column.name.lower()]
-            rows = np.flatnonzero(_mask(pc.and_(old, pc.is_valid(lists))))
+            rows = pc.indices_nonzero(pc.and_(old, pc.is_valid(lists))).to_numpy()
             if len(rows):
                 rows = rows[np.argsort(identified.hashes[rows], kind="stable")]
                 chunk = _Chunk(
@@ -241,11 +241,6 @@ def _merged(older: _Chunk, newer: _Chunk) -> _Chunk:
     order = order[last]
     groups = pa.concat_arrays([older.groups, newer.groups]).take(pa.array(order))
     return _Chunk(hashes[order], sizes[order], modified[order], groups)
-
-
-def _mask(flags: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = flags.to_numpy(zero_copy_only=False)
-    return mask
 
 
 LEARNED: Final = StatisticsStore()
