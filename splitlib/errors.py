@@ -249,6 +249,21 @@ class FileChanged(SourceError):
 
 
 @contextmanager
+def decoding(what: str) -> Iterator[None]:
+    """Turn exceptions from a block that decodes ``what`` into :class:`CorruptMetadata`.
+
+    Errors of splitlib and :class:`OSError` are raised unchanged.
+    """
+    try:
+        yield
+    except (SplitlibError, OSError):
+        raise
+    except Exception as error:
+        text = f"{what} cannot be decoded: {type(error).__name__}: {error}"
+        raise CorruptMetadata(text) from error
+
+
+@contextmanager
 def error_context(*, connector: str, table: str | None = None) -> Iterator[None]:
     """Turn exceptions from the block into a :class:`SplitlibError` that names the connector."""
     try:

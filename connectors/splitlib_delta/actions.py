@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import CorruptMetadata, SplitlibError
+from splitlib import errors
 from splitlib.storage import local_path
 
 VECTOR: Final = pa.struct(
@@ -235,8 +235,7 @@ def _present(column: pa.ChunkedArray) -> pa.StructArray:
     return found.filter(pc.is_valid(path))
 
 
-@contextmanager
-def decoding(name: str) -> Iterator[None]:
+def decoding(name: str) -> AbstractContextManager[None]:
     """Convert exceptions in a ``with`` block that decodes a part of the log.
 
     Args:
@@ -245,11 +244,4 @@ def decoding(name: str) -> Iterator[None]:
     Raises:
         CorruptMetadata: for any exception except :class:`SplitlibError` and :class:`OSError`.
     """
-    try:
-        yield
-    except (SplitlibError, OSError):
-        raise
-    except Exception as error:
-        raise CorruptMetadata(
-            f"{name} in the log of the table cannot be decoded: {type(error).__name__}: {error}"
-        ) from error
+    return errors.decoding(f"{name} in the log of the table")

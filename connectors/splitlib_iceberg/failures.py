@@ -110,22 +110,6 @@ def reading(what: str, path: str) -> Iterator[None]:
         raise SourceError(f"The {what} {path} cannot be read: {text}") from error
 
 
-@contextmanager
-def decoding(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions from a ``with`` block that decodes a table's file to ``CorruptMetadata``.
-
-    splitlib's own errors and ``OSError`` are raised unchanged.
-    """
-    try:
-        yield
-    except (SplitlibError, OSError):
-        raise
-    except Exception as error:
-        raise CorruptMetadata(
-            f"The {what} {path} cannot be decoded: {type(error).__name__}: {error}"
-        ) from error
-
-
 class _Censor:
     """Formats exceptions as text in which the values of secret options are masked."""
 

@@ -23,9 +23,9 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import StructProtocol
 from pyiceberg.types import StructType
 
-from splitlib.errors import CorruptMetadata, UnsupportedTable
+from splitlib.errors import CorruptMetadata, UnsupportedTable, decoding
 from splitlib_iceberg.avro import AvroContainer
-from splitlib_iceberg.failures import decoding, reading
+from splitlib_iceberg.failures import reading
 from splitlib_iceberg.unpacking import received
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
@@ -90,7 +90,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
     """
     what = "manifest list"
     data = _bytes(files, path, what)
-    with decoding(what, path):
+    with decoding(f"The {what} {path}"):
         types: _Types = {_ROOT: ManifestFile, _SUMMARY: PartitionFieldSummary}
         container = AvroContainer(data)
         _check_version(container, what, path)
@@ -129,7 +129,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
     """
     what, path = "manifest", manifest.manifest_path
     data = _bytes(files, path, what)
-    with decoding(what, path):
+    with decoding(f"The {what} {path}"):
         types: _Types = {_ROOT: _Row, _DATA_FILE: _Row, _PARTITION: _Row}
         container = AvroContainer(data)
         _check_version(container, what, path)

@@ -13,9 +13,9 @@ from pyiceberg.io import FileIO
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
 from splitlib.arrow import parquet_footer
-from splitlib.errors import UnsupportedTable
+from splitlib.errors import UnsupportedTable, decoding
 from splitlib_iceberg import metadata_cache
-from splitlib_iceberg.failures import decoding, reading
+from splitlib_iceberg.failures import reading
 
 # In a name mapping, the children of lists and maps always have these names. Data files may use
 # other names.
@@ -58,7 +58,7 @@ class PhysicalNames:
         with (
             reading(what, path),
             self._files.new_input(path).open() as stream,
-            decoding(what, path),
+            decoding(f"The {what} {path}"),
         ):
             schema = parquet_footer.read_schema(stream)
         own = parquet_footer.names_by_id(schema)

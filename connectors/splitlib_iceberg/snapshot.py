@@ -21,13 +21,12 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from splitlib.errors import CorruptMetadata, SplitlibError
+from splitlib.errors import CorruptMetadata, SplitlibError, decoding
 from splitlib.model import Manifests
 from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
-from splitlib_iceberg.failures import decoding
 from splitlib_iceberg.manifest_contents import Contents, contents_of
 from splitlib_iceberg.manifests import (
     Entries,
@@ -313,7 +312,7 @@ class SnapshotFiles:
 
     def _decoded(self, manifest: ManifestFile, decode: Callable[[Entries], T]) -> T:
         entries = read_entries(self._files, manifest)
-        with decoding("manifest", manifest.manifest_path):
+        with decoding(f"The manifest {manifest.manifest_path}"):
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:

@@ -18,10 +18,10 @@ from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile,
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from splitlib.arrow.deletion_vectors import bitmap_in_frame, positions_of
-from splitlib.errors import CorruptMetadata
+from splitlib.errors import CorruptMetadata, decoding
 from splitlib.model import DeleteFile
 from splitlib.storage import refuse_outside
-from splitlib_iceberg.failures import decoding, reading
+from splitlib_iceberg.failures import reading
 
 _PIECE: Final = 1 << 20
 # Maximum ratio of decompressed to compressed size. Iceberg's and PyIceberg's metadata files have a
@@ -292,5 +292,5 @@ def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
         raise CorruptMetadata(
             f"There is no deletion vector at byte {delete.offset} of {delete.path}."
         )
-    with decoding(what, delete.path):
+    with decoding(f"The {what} {delete.path}"):
         return pa.array(positions_of(bitmap, delete.records))

@@ -9,7 +9,8 @@ import requests
 from pyiceberg import exceptions as theirs
 
 import splitlib
-from splitlib_iceberg.failures import decoding, of_catalog, reading
+from splitlib.errors import decoding
+from splitlib_iceberg.failures import of_catalog, reading
 
 OPTIONS = {"uri": "http://user:hunter2@host", "s3.secret-access-key": "hunter3", "warehouse": "wh"}
 
@@ -42,16 +43,16 @@ def test_reading(error, kind, says):
 
 
 def test_decoding():
-    found = raised_in(decoding("manifest", "/m"), KeyError("x"))
+    found = raised_in(decoding("The manifest /m"), KeyError("x"))
     assert type(found) is splitlib.CorruptMetadata
     assert "The manifest /m cannot be decoded: KeyError: 'x'" in str(found)
     # An error of the storage is not an error in the file's content, so it is not converted.
-    with pytest.raises(TimeoutError), decoding("manifest", "/m"):
+    with pytest.raises(TimeoutError), decoding("The manifest /m"):
         raise TimeoutError
 
 
 @pytest.mark.parametrize(
-    "context", [reading("manifest", "/m"), decoding("manifest", "/m"), of_catalog(OPTIONS)]
+    "context", [reading("manifest", "/m"), decoding("The manifest /m"), of_catalog(OPTIONS)]
 )
 def test_errors_of_splitlib_stay_what_they_are(context):
     error = splitlib.UnsupportedTable("It is encrypted.")
