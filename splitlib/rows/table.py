@@ -18,7 +18,7 @@ from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.partition_values import name_of, parse, table_fields
+from splitlib.hive.partition_values import name_of, parse_exactly, table_fields
 from splitlib.model import PartitionBatch
 from splitlib.redaction import redact, redact_path
 from splitlib.table import Table
@@ -200,7 +200,7 @@ def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
     fields = table_fields(kept.values.schema, kept.fields, table.metadata.filter_schema)
     columns = []
     for field, column in zip(fields, kept.values.columns, strict=True):
-        typed = parse(column, field)
+        typed = parse_exactly(column, field)
         if typed.undecided is not None:
             text = column.filter(typed.undecided)[0].as_py()
             raise UnsupportedTable(

@@ -252,7 +252,7 @@ def _tables(named: Sequence[Piece]) -> set[tuple[str, ...]]:
 def _table_of(
     parts: tuple[str, ...], tables: Collection[tuple[str, ...]]
 ) -> tuple[str, ...] | None:
-    """Return the table that a name begins with, or None if it begins with none of ``tables``."""
+    """Return the table in ``tables`` whose name is the beginning of ``parts``, or None."""
     prefixes = (parts[:n] for n in range(len(parts), 2, -1))
     return next((prefix for prefix in prefixes if prefix in tables), None)
 

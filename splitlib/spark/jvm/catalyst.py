@@ -407,9 +407,10 @@ class Execution:
         return clone
 
     def session_of(self, relation: BaseRelation) -> JvmSession:
-        """Return the session with whose settings Spark reads a relation.
+        """Return the session whose settings Spark uses to read a relation.
 
-        This is the session that created the relation, or the user's session in place of its clone.
+        This is the session that created the relation. If that is :attr:`own_session`, return the
+        user's session.
         """
         created_by = relation.sparkSession()
         is_clone = created_by.conf().getOption(_IS_CLONE).isDefined()

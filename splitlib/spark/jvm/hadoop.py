@@ -190,7 +190,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         listed = re.compile(f"^{STORE}{re.escape(above)}/")
         return [
             {
-                # The replacement is a function, so that a backslash in it is no escape.
+                # A backslash in a replacement text would start an escape, but not in a function.
                 "name": listed.sub(lambda _: f"{directory.rstrip('/')}/", path),
                 "size": int(size),
                 "type": "directory" if is_directory == "true" else "file",

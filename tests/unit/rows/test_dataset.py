@@ -292,6 +292,8 @@ def test_partition_values_are_as_stored(tmp_path):
     enumerator.set_dynamic_filtering_data(keys)
     found = [split.partition_values for split in enumerator.enumerate_splits()]
     assert {(one["c"], str(one["f"])) for one in found} == expected
+    listed = table.partitions(keys)["values"].to_pylist()
+    assert {(one["c"], str(one["f"])) for one in listed} == expected
 
 
 def test_local_times_and_instants_are_compared_in_the_zone_of_the_table(tmp_path):
