@@ -353,3 +353,18 @@ def test_what_a_join_as_of_looks_into_is_pruned(spark: SparkSession) -> None:
     optimized = splitlib.optimize(joined)
     assert rows_of(optimized) == rows_of(joined)
     assert pruned(optimized) == [("p_sales", 4)]
+
+
+@pytest.mark.parametrize(
+    ("other", "partitions"),
+    [("p_sales WHERE v % 2 = 0 OR v = 1000", [5, 5]), ("p_returns", [5, 3])],
+)
+def test_null_is_a_key_of_the_other_side_of_intersect(
+    spark: SparkSession, other: str, partitions: list[int]
+) -> None:
+    """Spark compares the sides by ``<=>``. The keys are week 1, with 4 days, and null."""
+    query = f"""SELECT u.* FROM (SELECT day FROM p_sales INTERSECT SELECT day FROM {other}) u
+      JOIN p_days d ON u.day <=> d.id WHERE d.week IN (1, 99)"""
+    planned = splitlib.sql(spark, query)
+    assert rows_of(planned) == rows_of(spark.sql(query))
+    assert [scan.partitions.matched for scan in explained(planned).scans] == partitions

@@ -242,7 +242,8 @@ class PrunedSite(Site):
 
     def keys_of(self, plan: LogicalPlan, comparisons: Sequence[Comparison]) -> Keys | None:
         """Return the partition values that remain at this site, as keys for another site."""
-        if not self.has_keys or any(c.operator != "=" for c in comparisons):
+        operators = {c.operator for c in comparisons}
+        if not self.has_keys or not operators <= {"=", "<=>"}:
             return None
         started = time.perf_counter()
         steps = _steps([c.key_lineage for c in comparisons if c.key_lineage is not None])
@@ -256,7 +257,9 @@ class PrunedSite(Site):
             found = self._evaluated(kept, columns, plan, steps, wanted)
             if pc.any(found[UNDECIDED]).as_py():
                 return None
-        data = DynamicFilteringData.from_arrow(found.select(list(wanted))).without_nulls()
+        data = DynamicFilteringData.from_arrow(found.select(list(wanted)))
+        # If one comparison is null-safe, all fields keep their nulls. This may prune less.
+        data = data if "<=>" in operators else data.without_nulls()
         return Keys(data, time.perf_counter() - started)
 
     def used_with_counts(self, listed: Listed) -> tuple[FilterUse, ...]:
