@@ -78,7 +78,7 @@ class Piece:
     is_changed: bool = False
     """Whether the name follows keywords such as INSERT INTO, so the statement changes its table."""
     is_table: bool = False
-    """Whether the name follows FROM or JOIN, so all its parts are the name of a table."""
+    """Whether the name follows FROM or JOIN, so all its parts may be the name of a table."""
 
 
 def pieces_of(query: str) -> Iterator[Piece]:
@@ -242,9 +242,10 @@ def _refuse_statements(pieces: Sequence[Piece], named: Sequence[Piece]) -> None:
 def _tables(named: Sequence[Piece]) -> set[tuple[str, ...]]:
     """Return the parts of each table's name: all parts after FROM or JOIN, otherwise the first 3.
 
-    Names with more parts are columns.
+    A name that begins with the name of another table is a column, as in ``EXTRACT(DAY FROM …)``.
     """
-    tables = {piece.parts for piece in named if piece.is_table}
+    whole = {piece.parts for piece in named if piece.is_table or len(piece.parts) == 3}
+    tables = {parts for parts in whole if _table_of(parts[:-1], whole) is None}
     others = (piece.parts for piece in named if _table_of(piece.parts, tables) is None)
     return tables | {parts[:3] for parts in others}
 

@@ -183,6 +183,8 @@ SAME_NAME = {
     "ON a.v = b.w + 1",
     "a subquery": "SELECT nt_facts.w FROM lake.nt_other.nt_facts "
     "WHERE w IN (SELECT v FROM lake.default.nt_facts WHERE nt_facts.v > 3)",
+    "columns after FROM": "SELECT EXTRACT(DAY FROM lake.default.nt_facts.day) "
+    "FROM nt_days, lake.default.nt_facts WHERE id IS NOT DISTINCT FROM lake.default.nt_facts.i",
     "a function": "SELECT replace(lake.default.nt_facts.s, '1', 'x') FROM lake.default.nt_facts",
 }
 
