@@ -36,22 +36,15 @@ _SERDES = {
 # they would give every partition a different read format.
 _TEXT_PROPERTIES = (
     "colelction.delim",  # Hive misspells this property
-    "collection.delim",
-    "escape.delim",
-    "escapeChar",
-    "field.delim",
+    "collection.delim", "escape.delim", "escapeChar", "field.delim",
     "hive.serialization.extend.additional.nesting.levels",
-    "hive.serialization.extend.nesting.levels",
-    "mapkey.delim",
-    "quoteChar",
-    "separatorChar",
-    "serialization.encoding",
-    "serialization.format",
-    "serialization.last.column.takes.rest",
-    "serialization.null.format",
-    "textinputformat.record.delimiter",
-    "timestamp.formats",
-)
+    "hive.serialization.extend.nesting.levels", "mapkey.delim", "quoteChar", "separatorChar",
+    "serialization.encoding", "serialization.format", "serialization.last.column.takes.rest",
+    "serialization.null.format", "textinputformat.record.delimiter", "timestamp.formats",
+)  # fmt: skip
+# Properties in the options of a table that Spark's readers do not use, in lower case.
+_NOT_OPTIONS = ("path", "serialization.format")
+_RECURSIVE = "recursivefilelookup"  # in lower case
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."
 REF: Final = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
@@ -119,7 +112,7 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
     name = provider.lower()
     if name not in _SOURCES:
         raise UnsupportedTable(f"The data source {name!r} is not supported.", hint=_KNOWN)
-    options = {k: v for k, v in options.items() if k not in ("path", "serialization.format")}
+    options = {k: v for k, v in options.items() if k.lower() not in _NOT_OPTIONS}
     selecting = [name for name in options if name.lower() in SELECTING_OPTIONS]
     if selecting and not is_partitioned:
         raise UnsupportedTable(f"Options select only some of the files: {', '.join(selecting)}.")
@@ -127,38 +120,55 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
 
 
 def serde_format(
-    serde: str | None, input_format: str | None, properties: Mapping[str, str]
+    table: StorageEntry, partition: StorageEntry | None = None, *, is_partitioned: bool
 ) -> ReadFormat:
     """Return the read format of files that were written with one of Hive's SerDes.
 
     Args:
-        serde: Class name of the SerDe.
-        input_format: Class name of Hive's input format.
-        properties: SerDe properties.
+        table: Storage of the table.
+        partition: Storage of the partition that contains the files, or None for the table's own.
+        is_partitioned: Whether the table has partition columns.
 
     Raises:
-        UnsupportedTable: for a SerDe or input format that Spark's readers do not support.
+        UnsupportedTable: for a SerDe or input format that Spark's readers do not support, and for
+            options that select files.
     """
-    name = _SERDES.get(serde or "")
-    if name is None or (name.startswith("hive-") and input_format != _TEXT_INPUT):
+    storage = partition or table
+    name = _SERDES.get(storage.serde or "")
+    if name is None or (name.startswith("hive-") and storage.input_format != _TEXT_INPUT):
         raise UnsupportedTable(
-            f"The SerDe {serde or 'unknown'} over {input_format} is not supported.", hint=_KNOWN
+            f"The SerDe {storage.serde or 'unknown'} over {storage.input_format} is not supported.",
+            hint=_KNOWN,
         )
     if name.startswith("hive-"):
-        given = {key: properties[key] for key in _TEXT_PROPERTIES if key in properties}
-        return ReadFormat.of(name, given)
-    return ReadFormat.of(name)
+        # Spark's Hive reader merges properties in this order. Later ones override earlier ones.
+        given = {**table.serde_properties, **table.parameters}
+        if partition is not None:
+            given |= {**partition.serde_properties, **partition.parameters}
+        return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
+    # Spark reads these files with its own reader. As options, the reader gets the table's
+    # parameters for the format, and all its SerDe properties. Those of partitions do not count.
+    own = {k: v for k, v in table.parameters.items() if f".{name}." in f".{k}"}
+    options = own | dict(table.serde_properties)
+    if is_partitioned:  # Spark does not use this option for partitions from a catalog
+        options = {k: v for k, v in options.items() if k.lower() != _RECURSIVE}
+    return source_format(name, options, is_partitioned=is_partitioned)
 
 
 def is_recursive(form: ReadFormat) -> bool:
     """Return whether files in subdirectories also belong to the table."""
     options = {name.lower(): value for name, value in form.options}
-    return options.get("recursivefilelookup", "false").lower() == "true"
+    return options.get(_RECURSIVE, "false").lower() == "true"
 
 
 def is_read_by_hive(form: ReadFormat) -> bool:
     """Return whether Spark uses Hive's reader, which raises an error for subdirectories."""
     return form.name.startswith("hive-")
+
+
+def without_hidden(files: pa.RecordBatch) -> pa.RecordBatch:
+    """Remove files such as ``_a=b`` from a listing. Hive's reader skips them, unlike Spark's."""
+    return files.filter(pc.invert(pc.match_substring_regex(files["path"], "/_[^/]*$")))
 
 
 class PartitionFiles:
@@ -203,33 +213,30 @@ class PartitionFiles:
         """
         numbers = refs.field("read_format")
         distinct = pc.unique(numbers).to_pylist()
-        if self.files_per_page and len(distinct) == 1:
-            form = self._formats[distinct[0]]
-            locations = refs.field("location").to_pylist()
-            below = self._below or is_recursive(form) or is_read_by_hive(form)
-            files, requests, listed = self._storage.list_first(locations, below=below)
-            self._refuse_below(files, locations, form)
-            took = Requests(storage=requests)
-            yield FileBatch(files, form, took, partitions_listed=listed)
-            return
         for number in distinct:
             rows = pc.indices_nonzero(pc.equal(numbers, number))
             locations = refs.field("location").take(rows).to_pylist()
-            form = self._formats[number]
+            form, listed = self._formats[number], None
             below = self._below or is_recursive(form) or is_read_by_hive(form)
-            files, requests = self._storage.list_files(locations, below=below)
-            self._refuse_below(files, locations, form)
-            yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
+            if self.files_per_page and len(distinct) == 1:
+                files, requests, listed = self._storage.list_first(locations, below=below)
+            else:
+                files, requests = self._storage.list_files(locations, below=below)
+            files = of_rows(self._of_format(files, locations, form), rows)
+            yield FileBatch(files, form, Requests(storage=requests), partitions_listed=listed)
 
-    def _refuse_below(
+    def _of_format(
         self, files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat
-    ) -> None:
-        """Reject files in subdirectories of a partition if Spark reads them with Hive's reader.
+    ) -> pa.RecordBatch:
+        """Return the files that Spark reads, if it reads them with Hive's reader.
 
         Hive's reader raises an error for subdirectories.
         """
-        if self._below or not is_read_by_hive(form):
-            return  # Spark's own readers follow the table's setting for subdirectories
+        if not is_read_by_hive(form):
+            return files  # Spark's own readers follow the table's setting for subdirectories
+        files = without_hidden(files)
+        if self._below:
+            return files
         depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
         slashes = pc.count_substring(files["path"], "/")
         below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
@@ -240,6 +247,7 @@ class PartitionFiles:
                 hint="move it up, or query the table with splitlib.sql in a session that sets "
                 "mapreduce.input.fileinputformat.input.dir.recursive.",
             )
+        return files
 
 
 _PROVIDER = "spark.sql.sources.provider"
@@ -395,18 +403,12 @@ def read_format(table: TableEntry, partition: StorageEntry | None = None) -> Rea
     Raises:
         UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
     """
-    parameters = table.storage.parameters
-    given = dict(table.storage.serde_properties)
-    if _is_source(parameters):
-        is_partitioned = bool(_partition_columns(parameters))
-        provider = parameters[_PROVIDER]
-        return source_format(provider, given, is_partitioned=is_partitioned)
-    storage = partition or table.storage
-    # Spark's Hive reader merges properties in this order. Later ones override earlier ones.
-    given |= parameters
-    if partition is not None:
-        given |= {**partition.serde_properties, **partition.parameters}
-    return serde_format(storage.serde, storage.input_format, given)
+    own = table.storage
+    if _is_source(own.parameters):
+        is_partitioned = bool(_partition_columns(own.parameters))
+        provider = own.parameters[_PROVIDER]
+        return source_format(provider, own.serde_properties, is_partitioned=is_partitioned)
+    return serde_format(own, partition, is_partitioned=bool(table.keys))
 
 
 def files_each(parameters: Iterable[Mapping[str, str]]) -> float:

@@ -5,6 +5,7 @@ The rows are the same as those that Spark reads. If they might differ, an error 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
+# Options of ORC's reader that change how it finds columns, or which calendar its dates have.
+_ORC_COLUMNS = re.compile(r"orc\.(force|schema|mapred|include|proleptic)\b")
 # Options of Spark's Parquet source that change the values that Spark reads.
 _CALENDARS = ("datetimerebasemode", "int96rebasemode")
 
@@ -126,7 +129,8 @@ def refuse_unreadable(form: ReadFormat, *, by_id: bool = False) -> None:
             "Columns matched by field id cannot be read with Arrow.", hint=NATIVE
         )
     for option, value in form.options:
-        if option.lower() in _CALENDARS and value.upper() != "CORRECTED":
+        is_other = option.lower() in _CALENDARS and value.upper() != "CORRECTED"
+        if is_other or (_ORC_COLUMNS.match(option.lower()) and value.lower() != "false"):
             raise UnsupportedTable(
                 f"The option {option}={value} is not supported with Arrow.", hint=NATIVE
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 from weakref import WeakKeyDictionary
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
+from splitlib.model import ReadFormat
 from splitlib.report import Report
 from splitlib.spark import compat
 from splitlib.spark.jvm.active_session import (
@@ -31,6 +32,7 @@ from splitlib.spark.jvm.scala import scala_of
 from splitlib.storage import CLOUDS, OptionsByProtocol
 from splitlib.telemetry import reported
 
+_BY_POSITION: Final = "orc.force.positional.evolution"
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
     "spark.sql.orc.mergeSchema",
@@ -235,13 +237,8 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
     clouds = tuple(dict.fromkeys(CLOUDS.values()))
     names = [name for cloud in clouds for name in cloud.hadoop_names]
     prefixes = tuple(prefix for cloud in clouds for prefix in cloud.hadoop_prefixes)
-    if internals_unavailable(spark) is None:
-        settings = hadoop_settings(spark, names, prefixes)
-        filesystem = HadoopFileSystem(spark)
-    else:
-        given = _set_in_spark(spark).items()
-        settings = {k: v for k, v in given if k in names or k.startswith(prefixes)}
-        filesystem = None
+    settings = hadoop_settings_of(spark, names, prefixes)
+    filesystem = HadoopFileSystem(spark) if internals_unavailable(spark) is None else None
     found = {
         store: own.to_fsspec()
         for cloud in clouds
@@ -252,11 +249,31 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
     return OptionsByProtocol(found, filesystem=filesystem)
 
 
-def _set_in_spark(spark: SparkSession) -> dict[str, str]:
-    """Return the session settings. Each ``spark.hadoop.X`` setting is also included as ``X``."""
+def hadoop_settings_of(
+    spark: SparkSession, names: Collection[str], prefixes: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Return the session's Hadoop settings with certain names or prefixes, if they are set.
+
+    Without access to Spark's internals, settings from files such as ``hive-site.xml`` are missing.
+    """
+    if internals_unavailable(spark) is None:
+        return hadoop_settings(spark, names, prefixes)
     known = compat.all_settings(spark)
-    prefix = "spark.hadoop."
-    return {k.removeprefix(prefix): v for k, v in known.items() if k.startswith(prefix)} | known
+    hadoop = "spark.hadoop."
+    below = {k.removeprefix(hadoop): v for k, v in known.items() if k.startswith(hadoop)}
+    return {k: v for k, v in (below | known).items() if k in names or k.startswith(prefixes)}
+
+
+def is_by_position(spark: SparkSession, form: ReadFormat) -> bool:
+    """Return whether ORC's reader finds columns by position instead of name.
+
+    Spark finds the statistics for a condition by name all the same. So a condition may drop rows
+    that match it.
+    """
+    if form.name != "orc":
+        return False
+    given = hadoop_settings_of(spark, [_BY_POSITION]) | dict(form.options)
+    return given.get(_BY_POSITION, "false").lower() == "true"
 
 
 plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()

@@ -26,6 +26,11 @@ from splitlib.spark.formats.hive_text_values import let
 # ISO-8859-1, so they cannot contain this character.
 _ESCAPED: Final = "\ue000"
 
+_EXTENDED_BOOLEANS: Final = "hive.lazysimple.extended_boolean_literal"
+_RECORD_DELIMITER: Final = "textinputformat.record.delimiter"
+HADOOP_SETTINGS: Final = (_EXTENDED_BOOLEANS, _RECORD_DELIMITER)
+"""Hadoop settings of a session that change how Hive reads text."""
+
 _REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
 
 
@@ -43,7 +48,8 @@ def hive_text_columns(
         schema: The data columns, without partition keys. CHAR and VARCHAR are strings with the
             declared type in their metadata, as in any Spark schema.
         serde_properties: Properties of the table's SerDe, the table and the partition, merged in
-            this order. Later values override earlier ones.
+            this order, then the session's settings in ``HADOOP_SETTINGS``. Later values override
+            earlier ones.
         time_zone: Time zone in which timestamps were written, see
             :func:`splitlib.spark.conversion.jvm_time_zone`. Required only for timestamps.
 
@@ -73,13 +79,15 @@ class _Format:
     """Text that stands for NULL. Its bytes are decoded as ISO-8859-1."""
     last_takes_rest: bool
     timestamp_formats: str | None
+    extended_booleans: bool
+    """Whether the texts t, T, 1, f, F and 0 are booleans too."""
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> _Format:
         encoding = properties.get("serialization.encoding", "UTF-8")
         if encoding.upper() not in {"UTF-8", "UTF8"}:
             raise ValueError(f"encoding {encoding!r} is not supported, only UTF-8")
-        if properties.get("textinputformat.record.delimiter"):
+        if properties.get(_RECORD_DELIMITER):
             raise ValueError("custom record delimiters are not supported")
         escape = properties.get("escape.delim")
         return cls(
@@ -90,6 +98,7 @@ class _Format:
             .decode(values.BYTES),
             last_takes_rest=_is_true(properties, "serialization.last.column.takes.rest"),
             timestamp_formats=properties.get("timestamp.formats"),
+            extended_booleans=_is_true(properties, _EXTENDED_BOOLEANS),
         )
 
 
@@ -152,7 +161,7 @@ class _Reader:
             case T.DecimalType():
                 return values.decimal(raw, data_type)
             case T.BooleanType():
-                return values.boolean(raw)
+                return values.boolean(raw, extended=self.format.extended_booleans)
             case T.BinaryType():
                 return values.binary(raw)
             case T.DateType():
@@ -261,7 +270,8 @@ def _byte(text: str | None, default: int) -> int:
     """Return the byte for a separator property, which is a number (-128 to 127) or a character."""
     if not text:
         return default
-    if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
+    # Java reads the decimal digits of every script, if each is a single UTF-16 code unit.
+    if re.fullmatch(r"[+-]?\d+", text) and max(text) <= "\uffff" and -128 <= int(text) <= 127:
         return int(text) & 0xFF
     return text.encode("utf-16-be", "surrogatepass")[1]
 

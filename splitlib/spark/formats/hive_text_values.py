@@ -76,9 +76,11 @@ def floating(raw: Column, data_type: DataType) -> Column:
     return F.when(raw.rlike(_NOT_A_SPARK_WORD), try_cast(raw, data_type))
 
 
-def boolean(raw: Column) -> Column:
-    """Parse ``true`` or ``false``, ignoring case."""
-    return F.when(F.upper(raw) == "TRUE", True).when(F.upper(raw) == "FALSE", False)
+def boolean(raw: Column, *, extended: bool) -> Column:
+    """Parse ``true`` or ``false``, ignoring case, and one-letter texts if ``extended``."""
+    upper = F.upper(raw)
+    texts = (("TRUE", "T", "1"), ("FALSE", "F", "0")) if extended else (("TRUE",), ("FALSE",))
+    return F.when(upper.isin(*texts[0]), True).when(upper.isin(*texts[1]), False)
 
 
 def binary(raw: Column) -> Column:

@@ -52,6 +52,7 @@ from splitlib.spark.predicates.row_filters import (
     row_conditions,
     settings_in_the_way,
 )
+from splitlib.spark.session import is_by_position
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
 from splitlib.statistics.known import KnownStatistics
@@ -204,7 +205,10 @@ class _DataKeys:
                 continue
             node = outcome.instead or self._query.replaced_leaves.get(scan.paths[0])
             nbytes = outcome.report.nbytes.matched
-            if node is None or scan.table.metadata.read_format.name not in ("parquet", "orc"):
+            form = scan.table.metadata.read_format
+            if node is None or form.name not in ("parquet", "orc"):
+                continue
+            if is_by_position(self._query.catalyst.spark, form):
                 continue
             if nbytes is None:
                 nbytes = self._query.catalyst.plans.size_of(node)

@@ -40,6 +40,7 @@ from splitlib.spark.jvm.gateway import bloom_filter
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys import in_months
 from splitlib.spark.predicates.where import StaticCondition
+from splitlib.spark.session import is_by_position
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -280,27 +281,31 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
     return own.type == key.type or coerce(pa.array([], key.type), own) is not None
 
 
-def tested_columns(table: TableMetadata) -> frozenset[str]:
+def tested_columns(spark: SparkSession, table: TableMetadata) -> frozenset[str]:
     """Return the data columns by which Spark, but not splitlib, can skip parts of files."""
-    if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
+    form = table.read_format
+    if table.has_statistics or form.name not in _WITH_STATISTICS or is_by_position(spark, form):
         return frozenset()
     # Filters ignore case. So columns whose names differ only in case are left out.
     times = Counter(name.lower() for name in table.schema.names)
     return frozenset(name for name in table.data_schema.names if times[name.lower()] == 1)
 
 
-def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
+def undecided_columns(
+    spark: SparkSession, table: TableMetadata, selected: Iterable[SelectedFiles]
+) -> pa.Schema:
     """Return a schema of the columns whose values must still be tested row by row.
 
     Columns that are constant in each selected partition are excluded, because partition pruning
     has already tested their values.
 
     Args:
+        spark: The session that reads the files.
         table: Metadata of the table.
         selected: The selected files with their partitions.
     """
     if not table.has_statistics:
-        tested = tested_columns(table)
+        tested = tested_columns(spark, table)
         return pa.schema([field for field in table.schema if field.name in tested])
     decided = [
         {f.source.lower() for f in one.partitions.fields if f.transform is None} for one in selected

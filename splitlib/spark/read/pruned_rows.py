@@ -32,7 +32,11 @@ from splitlib.spark.conversion import (
 )
 from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
 from splitlib.spark.formats.field_id_scan import as_file_batch, scan_mapped
-from splitlib.spark.formats.hive_text import hive_csv_columns, hive_text_columns
+from splitlib.spark.formats.hive_text import (
+    HADOOP_SETTINGS,
+    hive_csv_columns,
+    hive_text_columns,
+)
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
@@ -49,6 +53,7 @@ from splitlib.spark.predicates.row_filters import (
     undecided_columns,
 )
 from splitlib.spark.scan import FileGroup, scan_files, verified
+from splitlib.spark.session import hadoop_settings_of
 from splitlib.spark.session_catalog.connector import relation_of, session_connector
 from splitlib.table import Table
 
@@ -186,12 +191,14 @@ def _scan(
     df = scan_files(spark, scan, how)
     if not lines:
         return df
+    of_session = hadoop_settings_of(spark, HADOOP_SETTINGS).items()
+    properties = dict(form.options) | {name: value for name, value in of_session if value}
     try:
         if form.name == "hive-csv":
-            columns = hive_csv_columns(df[_LINE], data, dict(form.options))
+            columns = hive_csv_columns(df[_LINE], data, properties)
         else:
             zone = jvm_time_zone(spark) if "timestamp" in data.simpleString() else None
-            columns = hive_text_columns(df[_LINE], data, dict(form.options), time_zone=zone)
+            columns = hive_text_columns(df[_LINE], data, properties, time_zone=zone)
     except ValueError as error:
         raise UnsupportedTable(f"The text files cannot be read exactly: {error}") from error
     return df.select(*columns, *(df[key] for key in keys.names))
@@ -243,7 +250,7 @@ def pruned_scan(
         return rows, replace(report, files=Count(), nbytes=Count(), notes=notes)
     with enumerator.progress():
         selected = list(enumerator.select_files())
-    columns = undecided_columns(table.metadata, selected)
+    columns = undecided_columns(spark, table.metadata, selected)
     if relation is not None:
         rows = relation.scan_of_files(selected)
     else:

@@ -314,7 +314,8 @@ class TableReader:
                 reason = f"{column} {why} Use another column, or cast it to the type of the fact's."
                 yield FilterUse(by_it, "keys", unused_because=reason)
                 on = {name: other for name, other in on.items() if name not in by_it}
-        accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
+        accepted = table.list_accepted_filter_fields()
+        tested = tested_columns(self.spark, table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}
         in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}
         for keys in filter(None, (useful, in_rows)):

@@ -16,11 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive.entries import (
+    StorageEntry,
+    is_read_by_hive,
     is_recursive,
     refuse_unreadable,
     serde_format,
     source_format,
     stream_output,
+    without_hidden,
 )
 from splitlib.hive.partition_values import NULL_PARTITION, from_spark_json, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
@@ -187,7 +190,9 @@ class PublicTable:
         requests = Requests(storage=len(partitions))
         for number in pc.unique(forms).to_pylist():
             of_form = files.filter(pc.equal(form_of_each, number))
-            yield FileBatch(of_form, self._formats[number], requests)
+            if is_read_by_hive(form := self._formats[number]):
+                of_form = without_hidden(of_form)
+            yield FileBatch(of_form, form, requests)
             requests = Requests()
 
     @property
@@ -312,20 +317,28 @@ def _read_format(
     described: Mapping[str, Any], partition: Mapping[str, Any] | None = None
 ) -> ReadFormat:
     """Return the read format of a table, or of one of its partitions."""
-    given = dict(described.get("storage_properties", {}))
+    is_partitioned = bool(described.get("partition_columns"))
+    own = _storage_entry(described, "table_properties")
     if _is_source(described):
-        is_partitioned = bool(described.get("partition_columns"))
-        form = source_format(described["provider"], given, is_partitioned=is_partitioned)
+        provider = described["provider"]
+        form = source_format(provider, own.serde_properties, is_partitioned=is_partitioned)
     else:
-        given |= described.get("table_properties", {})
-        if partition is not None:
-            given |= partition.get("storage_properties", {})
-            given |= partition.get("partition_parameters", {})
-        storage = described if partition is None else partition
-        form = serde_format(storage.get("serde_library"), storage.get("input_format"), given)
+        other = None if partition is None else _storage_entry(partition, "partition_parameters")
+        form = serde_format(own, other, is_partitioned=is_partitioned)
     if hidden := [name for name, value in form.options if value == _REDACTED]:
         raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")
     return form
+
+
+def _storage_entry(described: Mapping[str, Any], parameters: str) -> StorageEntry:
+    """Convert the description of a table or partition. ``parameters`` names their field."""
+    return StorageEntry(
+        described.get("location"),
+        described.get("serde_library"),
+        described.get("input_format"),
+        described.get("storage_properties", {}),
+        described.get(parameters, {}),
+    )
 
 
 def _identity(described: Mapping[str, Any]) -> tuple[Any, ...]:
