@@ -70,7 +70,9 @@ class Expression:
             case "AttributeReference":
                 return self.attribute_id
             case "Cast" if not _has_strings(self.fields["dataType"]):
-                how = tuple(str(self.fields.get(name)) for name in ("dataType", "evalMode"))
+                # A view keeps the time zone of the session that created it.
+                names = ("dataType", "evalMode", "timeZoneId")
+                how = tuple(str(self.fields.get(name)) for name in names)
                 return ("Cast", how, self.children[0].shape)
         return self.place
 

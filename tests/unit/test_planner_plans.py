@@ -22,8 +22,9 @@ def attribute(number: int, kind: object = "integer") -> Tree:
             | {"exprId": {"id": number}, "name": f"c{number}"}]  # fmt: skip
 
 
-def cast(child: Tree, kind: object, mode: str = "LEGACY") -> Tree:
-    return [{"class": "Cast", "num-children": 1, "dataType": kind, "evalMode": mode}, *child]
+def cast(child: Tree, kind: object, mode: str = "LEGACY", zone: str | None = None) -> Tree:
+    how = {"dataType": kind, "evalMode": mode, "timeZoneId": zone}
+    return [{"class": "Cast", "num-children": 1, **how}, *child]
 
 
 def equal(left: Tree, right: Tree) -> Tree:
@@ -87,6 +88,20 @@ def test_equal_keys_are_not_narrowed_by_each_other() -> None:
     filters = found(in_pairs(0))
     assert len(filters) == MANY
     assert all(not f.dimension.narrowed_by for f in filters)
+
+
+@pytest.mark.parametrize(("zone", "keys"), [("Asia/Tokyo", {10, 20}), ("UTC", {10})])
+def test_casts_in_different_time_zones_differ(zone: str, keys: set[int]) -> None:
+    """A view has the time zone of the session that created it."""
+    time = attribute(10, "timestamp")
+    root = joined(
+        [relation(attribute(0, "date")), relation(time), relation(attribute(20, "date"))],
+        [
+            equal(cast(time, "date", zone="Asia/Tokyo"), attribute(20, "date")),
+            equal(cast(time, "date", zone=zone), attribute(0, "date")),
+        ],
+    )
+    assert {id_of(f.dimension.node) for f in found(root)} == keys
 
 
 def test_other_columns_narrow_once_each() -> None:

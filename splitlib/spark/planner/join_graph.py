@@ -299,6 +299,8 @@ def _filters(
     for edge in _with_implied(graph.edges):
         key_lineages = inner[edge.source].of(edge.source_side)
         key_lineage = key_lineages[0] if len(key_lineages) == 1 else None
+        if key_lineage is not None and not key_lineage.is_of_all_rows:
+            key_lineage = None
         for lineage in inner[edge.target].of(edge.target_side):
             exact = edge.operator in ("=", "<=>")
             found[lineage.leaf.path, edge.target, edge.source, exact].append(

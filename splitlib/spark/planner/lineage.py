@@ -18,6 +18,9 @@ from splitlib.spark.planner.truncated import Truncation, truncation_of
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
+# Types of which equal values are identical, besides decimals. The JSON of a plan does not show the
+# collation of a string.
+_IDENTICAL_IF_EQUAL = {*_WIDTHS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
 # on the time zone, and some zones have skipped a day.
 _OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
@@ -63,6 +66,15 @@ _NOT_A_FUNCTION = frozenset(
 )
 # Expressions that have the same value as their child.
 _SAME_VALUE = frozenset({"Alias", "KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
+# Expressions that are equal if their JSON and their children are equal. The JSON of others, such as
+# a long IN list, lacks some of their arguments.
+_KNOWN_BY_JSON: Final = frozenset(
+    {
+        *("Add", "AddMonths", "Cast", "DateAdd", "DateSub", "DayOfMonth", "Divide", "Hour"),
+        *("IntegralDivide", "Literal", "Month", "Multiply", "Pmod", "Quarter", "Remainder"),
+        *("Subtract", "TruncDate", "TruncTimestamp", "UnaryMinus", "Year"),
+    }
+)
 # Operators that add columns to their input, and the argument that lists the new columns.
 _ADDED = {
     "ArrowEvalPython": "resultAttrs",
@@ -132,6 +144,12 @@ class Lineage:
     cast, or None if it is computed."""
     truncation: Truncation | None = None
     """How the expression is computed if it is the scan's column truncated to a unit of time."""
+    is_of_all_rows: bool = True
+    """Whether all values of the expression come from this scan. Other children of a union may have
+    values that do not."""
+    stands_for_equal: bool = False
+    """Whether a row may stand for rows of the scan with equal values that are not identical, such
+    as -0.0 and 0.0, or strings of some collations. Functions of equal values may differ."""
 
 
 class Lineages:
@@ -149,16 +167,19 @@ class Lineages:
         if not is_function(expression):
             return ()
         found = [self.by_attribute.get(i, ()) for i in sorted(expression.references)]
+        if len(found) == 1 and _is_column(expression):
+            return found[0]
+        if any(lineage.stands_for_equal for lineages in found for lineage in lineages):
+            return ()
         if len(found) == 1:
-            if _is_column(expression):
-                return found[0]
             truncation = truncation_of(expression)
             return tuple(_computed_from(lineage, truncation) for lineage in found[0])
         leaves = {lineages[0].leaf.path for lineages in found if len(lineages) == 1}
         if len(leaves) != 1 or any(len(lineages) != 1 for lineages in found):
             return ()
         steps = dict.fromkeys(step for lineages in found for step in lineages[0].steps)
-        return (Lineage(found[0][0].leaf, tuple(steps)),)
+        is_of_all_rows = all(lineages[0].is_of_all_rows for lineages in found)
+        return (Lineage(found[0][0].leaf, tuple(steps), is_of_all_rows=is_of_all_rows),)
 
 
 def _computed_from(lineage: Lineage, truncation: Truncation | None) -> Lineage:
@@ -226,17 +247,14 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
         case "Project":
             return _named(below[0], node.expressions("projectList"))
         case "Aggregate":
-            groups = {
-                e.attribute_id
-                for e in node.expressions("groupingExpressions")
-                if e.kind == "AttributeReference"
-            }
-            grouped = {i: lineages for i, lineages in below[0].items() if i in groups}
+            keys = node.expressions("groupingExpressions")
+            columns = [(key, {key.attribute_id}) for key in keys]
+            grouped = _grouped(below[0], columns)
             return _named(grouped, node.expressions("aggregateExpressions"))
         case "Window" | "WindowGroupLimit":
-            keys = {e.attribute_id for e in node.expressions("partitionSpec")}
-            decided = keys.union(*(_equal_to(key, node.children[0]) for key in keys))
-            return {i: lineages for i, lineages in below[0].items() if i in decided}
+            keys = node.expressions("partitionSpec")
+            columns = [(key, _equal_to(key.attribute_id, node.children[0])) for key in keys]
+            return _grouped(below[0], columns)
         case "Union":
             return _of_union(node, below)
         case "Join":
@@ -253,15 +271,39 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
     return {}
 
 
+def _grouped(
+    below: Mapping[int, tuple[Lineage, ...]],
+    columns: Iterable[tuple[Expression, set[int | None]]],
+) -> Mapping[int, tuple[Lineage, ...]]:
+    """Return the lineages of columns that are equal in all rows of a group.
+
+    Args:
+        below: Lineages of the input of the operator that groups its rows.
+        columns: The keys of the groups, each with the ids of the columns that equal it.
+    """
+    found = {}
+    for key, ids in columns:
+        if key.kind != "AttributeReference":
+            continue
+        kind = str(key.fields["dataType"])
+        merges = kind not in _IDENTICAL_IF_EQUAL and not kind.startswith("decimal")
+        for i, lineages in below.items():
+            if i in ids:
+                found[i] = tuple(
+                    replace(x, stands_for_equal=x.stands_for_equal or merges) for x in lineages
+                )
+    return found
+
+
 def _equal_to(key: int | None, node: Node) -> set[int | None]:
-    """Return the columns of a node that equal the column ``key`` in every row."""
+    """Return ``key`` and the columns of a node that equal the column ``key`` in every row."""
     while node.kind in ("Filter", "Sort", "Window", "WindowGroupLimit"):
         (node,) = node.children
     outputs = {e.attribute_id: e for e in node.expressions("projectList")}
     if node.kind != "Project" or key not in outputs:
-        return set()
+        return {key}
     value = _unnamed(outputs[key])
-    return {i for i, other in outputs.items() if _is_same(_unnamed(other), value)}
+    return {key, *(i for i, other in outputs.items() if _is_same(_unnamed(other), value))}
 
 
 def _unnamed(expression: Expression) -> Expression:
@@ -272,9 +314,9 @@ def _is_same(one: Expression, other: Expression) -> bool:
     """Return whether two expressions have the same value in every row."""
     if one.kind == "AttributeReference":
         return one.kind == other.kind and one.attribute_id == other.attribute_id
-    if one.fields.get("dataType") == "string":
+    if one.fields.get("dataType") == "string" or one.kind not in _KNOWN_BY_JSON:
         return False  # the JSON of a plan does not show the collation
-    if one.fields != other.fields:
+    if one.kind != other.kind or one.fields != other.fields:
         return False
     return all(map(_is_same, one.children, other.children))
 
@@ -329,14 +371,15 @@ def _of_union(
     found: dict[int, tuple[Lineage, ...]] = {}
     # A union outputs the attribute ids of its first child.
     for position, ids in enumerate(zip(*known, strict=True)):
-        lineages = tuple(
-            replace(x, steps=(*x.steps, ChildColumn(node.path, child, position, position)))
-            if i != ids[0]
-            else x
-            for child, i in enumerate(ids)
-            for x in below[child].get(i, ())
-        )
-        found[ids[0]] = () if ids[0] in found else lineages
+        lineages = []
+        for child, i in enumerate(ids):
+            step = ChildColumn(node.path, child, position, position)
+            steps = (step,) if i != ids[0] else ()
+            lineages += [
+                replace(x, steps=(*x.steps, *steps), is_of_all_rows=False)
+                for x in below[child].get(i, ())
+            ]
+        found[ids[0]] = () if ids[0] in found else tuple(lineages)
     return {i: lineages for i, lineages in found.items() if lineages}
 
 

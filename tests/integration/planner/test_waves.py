@@ -74,6 +74,15 @@ def test_a_large_table_of_which_nothing_is_known_gives_no_keys(spark: SparkSessi
     assert kept(spark, query) == {}
 
 
+def test_keys_of_which_only_some_are_partition_values(spark: SparkSession) -> None:
+    """The partitions that are left of one child of a union are not all values of the union."""
+    days = f"SELECT o.day AS k FROM {ORDERS} WHERE d.week = 3"
+    lines = "SELECT CAST(id % 30 AS int) AS k FROM range(10000) WHERE id % 3 = 1"
+    for union in (f"{days} UNION ALL {lines}", f"{lines} UNION {days}"):
+        query = f"SELECT u.k, count(*) FROM ({union}) u JOIN w_items i ON i.line = u.k GROUP BY u.k"
+        assert "w_items" not in kept(spark, query)
+
+
 def test_no_partition_is_read_for_keys_that_does_not_matter(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE w_gone USING parquet PARTITIONED BY (day) AS SELECT * FROM w_orders")
     try:

@@ -101,18 +101,47 @@ PROJECT = plan(
             alias(25 + number, plan("Upper", attribute(0), dataType="string"))
             for number in range(2)
         ),
+        *(alias(27 + number, plan("InSet", attribute(0))) for number in range(2)),
     ],
 )
 
 
 @pytest.mark.parametrize(
     ("key", "decided"),
-    [(20, {20, 21}), (22, {22}), (0, {0, 24}), (24, {0, 24}), (23, set()), (25, {25})],
+    [(20, {20, 21}), (22, {22}), (0, {0, 24}), (24, {0, 24}), (23, set()), (25, {25}), (27, {27})],
 )
 def test_a_window_lets_columns_pass_that_equal_its_keys(key: int, decided: set[int]) -> None:
-    """Texts that look alike may have different collations."""
+    """Texts that look alike may have different collations, and the JSON of InSet has no values."""
     found = lineages_of(parsed(plan("Window", PROJECT, partitionSpec=[attribute(key)])), COLUMNS)
     assert set(found.by_attribute) == decided
+
+
+def test_keys_of_a_union_are_not_all_from_one_child() -> None:
+    tree = plan("Union", relation(attribute(0)), OTHER)
+    (lineage,) = lineages_of(parsed(tree), COLUMNS).by_attribute[0]
+    assert not lineage.is_of_all_rows
+    both = plan("Project", tree, projectList=[alias(20, plan("Add", attribute(0), attribute(0)))])
+    (lineage,) = lineages_of(parsed(both), COLUMNS).by_attribute[20]
+    assert not lineage.is_of_all_rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_identical"),
+    [
+        *((kind, True) for kind in ("byte", "integer", "long", "decimal(5,2)", "date", "boolean")),
+        *((kind, False) for kind in ("float", "double", "string", "char(3)")),
+        ({"type": "struct", "fields": []}, False),
+    ],
+)
+def test_functions_of_equal_values_in_a_group(kind: object, is_identical: bool) -> None:
+    """A group of -0.0 and 0.0 has one key, so a function of the key differs from those of rows."""
+    key = attribute(0, kind)
+    groups = plan("Aggregate", relation(key), groupingExpressions=[key], aggregateExpressions=[key])
+    for below in (groups, plan("Window", relation(key), partitionSpec=[key])):
+        outputs = [alias(1, attribute(0, kind)), alias(2, plan("F", attribute(0, kind)))]
+        tree = plan("Project", below, projectList=outputs)
+        found = lineages_of(parsed(tree), COLUMNS).by_attribute
+        assert set(found) == ({1, 2} if is_identical else {1})
 
 
 @pytest.mark.parametrize("below", ["Filter", "Sort", "Window", "WindowGroupLimit"])
