@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_c
 import pyarrow as pa
 
 from splitlib.arrow.parquet_footer import footer
-from splitlib.arrow.values import in_zone
+from splitlib.arrow.values import in_zone, is_instant
 from splitlib.checks import (
     PartitionsOnce,
     check_listed_in_part,
@@ -103,6 +103,11 @@ class Table:
             self.metadata: TableMetadata = connector.describe()
             with self._only_allowed(self._settings(config)):
                 self._refuse_location()
+            names = [key.lower() for key in self.partition_keys]
+            if len({*names}) < len(names):
+                raise UnsupportedTable(
+                    f"Some partition columns differ only in case: {', '.join(self.partition_keys)}."
+                )
 
     @property
     def schema(self) -> pa.Schema:
@@ -150,6 +155,8 @@ class Table:
         """
         config = self._settings(config)
 
+        self._refuse_other_time_zone()
+
         def begin() -> tuple[Iterator[PartitionBatch], PartitionBatch | None]:
             self._refuse_location()
             batches = self.connector.list_partitions(predicate)
@@ -165,6 +172,19 @@ class Table:
         while batch is not None:
             yield partitions.first_of(batch)
             batch = self._call(lambda: following(batches), once)
+
+    def _refuse_other_time_zone(self) -> None:
+        """Reject partition values that Spark would parse in the time zone of a read option."""
+        options = {name.lower(): value for name, value in self.metadata.read_format.options}
+        own, zone = options.get("timezone"), self._time_zone or "UTC"
+        if own not in (None, zone) and any(
+            is_instant(field.type) for field in self.metadata.partition_schema
+        ):
+            raise UnsupportedTable(
+                f"The table's option timeZone is {own}, and the time zone in use is {zone}, so its "
+                "timestamps in partition values would be wrong.",
+                hint=f"set spark.sql.session.timeZone to {own}, or read the table with Spark.",
+            )
 
     @property
     def partitions_per_listing(self) -> int:
@@ -277,15 +297,15 @@ class Table:
             SplitlibError: if the file cannot be read, or has changed.
             pyarrow.ArrowInvalid: if the footer is too large.
         """
+        return footer(file.size, lambda length: self.read_end(file, length, config), _MOST_FOOTER)
 
-        def last(length: int) -> bytes:
+    def read_end(self, file: StoredFile, length: int, config: SplitConfig | None = None) -> bytes:
+        """Return the last ``length`` bytes of a listed file, as for :meth:`read_footer`."""
+        with self._context(), self._only_allowed(self._settings(config)):
+            refuse_outside([file.path])
             if isinstance(self.connector, ReadsFooters):
                 return self.connector.read_end(file.path, file.size, length)
             return self._storage(file.path).read_end(file, length)
-
-        with self._context(), self._only_allowed(self._settings(config)):
-            refuse_outside([file.path])
-            return footer(file.size, last, _MOST_FOOTER)
 
     def _storage(self, path: str) -> Storage:
         """Return the storage client for a path. Clients are cached, one per protocol."""

@@ -131,8 +131,9 @@ class FilesConnector(Connector):
         if data is None and _merges(form, options):
             data = schema_of_files(storage, layout.all_files(), form, settings)
         elif data is None:
+            declaring = (layout.summary_file() if form == "parquet" else None) or first
             data = schema_of_file(
-                storage, None if first is None else f"{root}/{first}", form, settings
+                storage, None if declaring is None else f"{root}/{declaring}", form, settings
             )
         taken = {key.name.lower() for key in keys}
         schema = pa.schema([f for f in data if f.name.lower() not in taken] + list(keys))

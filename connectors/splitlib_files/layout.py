@@ -75,6 +75,14 @@ class Layout:
             )
         return None
 
+    def summary_file(self) -> str | None:
+        """Return the name of the root's Parquet summary file, or None if it has none.
+
+        Dask and PyArrow write such files. Spark reads the columns of a directory from it.
+        """
+        names = ("_common_metadata", "_metadata")
+        return next((name for name in names if name in self._top.hidden), None)
+
     def all_files(self) -> list[str]:
         """Return the paths of all data files that are not empty, by listing all directories.
 

@@ -12,12 +12,8 @@ import pyarrow as pa
 
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
-from splitlib.hive.entries import (
-    REF,
-    PartitionFiles,
-    readable_metadata,
-    refuse_stream_output,
-)
+from splitlib.hive.entries import readable_metadata, refuse_stream_output
+from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.hive.projection import Projection, is_projected
 from splitlib.model import FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
@@ -85,7 +81,12 @@ class GlueConnector(Connector):
             self._projection.values(_now())  # raises an error if a property is invalid
         self._canonical = _is_canonical(options.get("canonical_values"), parameters)
         below = self._projection is not None  # as in Athena
-        self._files = PartitionFiles(self._storage, self._metadata.location, below=below)
+        self._files = PartitionFiles(
+            self._storage,
+            self._metadata.location,
+            is_partitioned=bool(self._metadata.partition_keys),
+            below=below,
+        )
         self.files_per_page = self._files.files_per_page
         per_request = _per_request(options.get("partitions_per_request", PER_REQUEST))
         self._partitions = Partitions(client, table, self._files, per_request)

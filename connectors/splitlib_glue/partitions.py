@@ -15,7 +15,8 @@ from splitlib.config import SplitConfig
 from splitlib.errors import CorruptMetadata, SourceUnavailable
 from splitlib.filtering.partition_names import bound_values, has_one_spelling, plain_texts
 from splitlib.hive import entries
-from splitlib.hive.entries import REF, PartitionFiles, files_each, readable_metadata
+from splitlib.hive.entries import files_each, readable_metadata
+from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 from splitlib.model import PartitionBatch, Requests
 from splitlib.remote.parallel import in_parallel

@@ -14,14 +14,13 @@ from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotF
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive import entries
 from splitlib.hive.entries import (
-    REF,
-    PartitionFiles,
     StorageEntry,
     TableEntry,
     files_each,
     metadata_of,
     readable_metadata,
 )
+from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name, read_names, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
@@ -142,7 +141,11 @@ class HiveConnector(Connector):
         self._partitions_per_request = partitions_per_request
         self._canonical = _is_canonical(canonical_values, table)
         entries.refuse_stream_output(storage, self._entry, self._metadata)
-        self._files = PartitionFiles(storage, self._metadata.location)
+        self._files = PartitionFiles(
+            storage,
+            self._metadata.location,
+            is_partitioned=bool(self._metadata.partition_keys),
+        )
         self.files_per_page = self._files.files_per_page
 
     @classmethod

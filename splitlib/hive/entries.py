@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.errors import (
     CorruptMetadata,
@@ -20,8 +18,8 @@ from splitlib.errors import (
     UnsupportedTable,
 )
 from splitlib.hive.partition_values import field_of, from_spark_json
-from splitlib.model import FileBatch, ReadFormat, Requests, TableMetadata
-from splitlib.storage import SELECTING_OPTIONS, STREAM_LOG, Storage, local_path, of_rows
+from splitlib.model import ReadFormat, TableMetadata
+from splitlib.storage import SELECTING_OPTIONS, STREAM_LOG, Storage
 
 # Spark's built-in data sources that can read a list of files.
 _SOURCES = ("parquet", "orc", "json", "csv", "text")
@@ -44,11 +42,10 @@ _TEXT_PROPERTIES = (
 )  # fmt: skip
 # Properties in the options of a table that Spark's readers do not use, in lower case.
 _NOT_OPTIONS = ("path", "serialization.format")
+_IS_TIME = re.compile("date|timestamp", re.IGNORECASE)
 _RECURSIVE = "recursivefilelookup"  # in lower case
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."
-REF: Final = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
-"""Arrow type of a partition's handle: its location, and the number of its read format."""
 
 
 def refuse_unreadable(
@@ -120,7 +117,11 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
 
 
 def serde_format(
-    table: StorageEntry, partition: StorageEntry | None = None, *, is_partitioned: bool
+    table: StorageEntry,
+    partition: StorageEntry | None = None,
+    *,
+    is_partitioned: bool,
+    types: Iterable[str] = (),
 ) -> ReadFormat:
     """Return the read format of files that were written with one of Hive's SerDes.
 
@@ -128,10 +129,11 @@ def serde_format(
         table: Storage of the table.
         partition: Storage of the partition that contains the files, or None for the table's own.
         is_partitioned: Whether the table has partition columns.
+        types: Types of the data columns, as text.
 
     Raises:
-        UnsupportedTable: for a SerDe or input format that Spark's readers do not support, and for
-            options that select files.
+        UnsupportedTable: for a SerDe or input format that Spark's readers do not support, for
+            options that select files, and for a partition whose dates Hive reads differently.
     """
     storage = partition or table
     name = _SERDES.get(storage.serde or "")
@@ -146,6 +148,13 @@ def serde_format(
         if partition is not None:
             given |= {**partition.serde_properties, **partition.parameters}
         return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
+    own_name = _SERDES.get(table.serde or "", "")
+    if own_name.startswith("hive-") and any(_IS_TIME.search(kind) for kind in types):
+        raise UnsupportedTable(
+            f"A partition of the text table is {name.upper()} with dates or times. Spark reads "
+            "them with Hive's reader, which may return other values.",
+            hint="read the table from the session's catalog.",
+        )
     # Spark reads these files with its own reader. As options, the reader gets the table's
     # parameters for the format, and all its SerDe properties. Those of partitions do not count.
     own = {k: v for k, v in table.parameters.items() if f".{name}." in f".{k}"}
@@ -164,90 +173,6 @@ def is_recursive(form: ReadFormat) -> bool:
 def is_read_by_hive(form: ReadFormat) -> bool:
     """Return whether Spark uses Hive's reader, which raises an error for subdirectories."""
     return form.name.startswith("hive-")
-
-
-def without_hidden(files: pa.RecordBatch) -> pa.RecordBatch:
-    """Remove files such as ``_a=b`` from a listing. Hive's reader skips them, unlike Spark's."""
-    return files.filter(pc.invert(pc.match_substring_regex(files["path"], "/_[^/]*$")))
-
-
-class PartitionFiles:
-    """Lists the files of partitions, and creates partition handles. Thread-safe.
-
-    Args:
-        storage: Storage that contains the partitions.
-        location: Table location; None if the table has none.
-        below: Whether files in subdirectories belong to a partition, regardless of Spark's
-            behaviour.
-    """
-
-    def __init__(self, storage: Storage, location: str | None, *, below: bool = False) -> None:
-        self._storage = storage
-        self._below = below
-        self.files_per_page = storage.files_per_page(location) if location else 0
-        """See :attr:`splitlib.spi.Connector.files_per_page`."""
-        # Handles store an index into this list, because nearly all partitions share one format.
-        self._formats: list[ReadFormat] = []
-        self._lock = threading.Lock()
-
-    def ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
-        """Return a partition's handle, as a dict with the fields of the type :data:`REF`."""
-        return {"location": location, "read_format": self.number(form)}
-
-    def number(self, form: ReadFormat) -> int:
-        """Return a read format's index in the list of formats. Unknown formats are added to it."""
-        with self._lock:
-            if form not in self._formats:
-                self._formats.append(form)
-            return self._formats.index(form)
-
-    def list_files(self, refs: pa.StructArray) -> Iterator[FileBatch]:
-        """Yield the files of some partitions, in one batch per read format.
-
-        Args:
-            refs: Partition handles.
-
-        Raises:
-            MissingPartition: if a partition's directory does not exist.
-            UnsupportedTable: for a file in a subdirectory, if Spark uses Hive's reader.
-        """
-        numbers = refs.field("read_format")
-        distinct = pc.unique(numbers).to_pylist()
-        for number in distinct:
-            rows = pc.indices_nonzero(pc.equal(numbers, number))
-            locations = refs.field("location").take(rows).to_pylist()
-            form, listed = self._formats[number], None
-            below = self._below or is_recursive(form) or is_read_by_hive(form)
-            if self.files_per_page and len(distinct) == 1:
-                files, requests, listed = self._storage.list_first(locations, below=below)
-            else:
-                files, requests = self._storage.list_files(locations, below=below)
-            files = of_rows(self._of_format(files, locations, form), rows)
-            yield FileBatch(files, form, Requests(storage=requests), partitions_listed=listed)
-
-    def _of_format(
-        self, files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat
-    ) -> pa.RecordBatch:
-        """Return the files that Spark reads, if it reads them with Hive's reader.
-
-        Hive's reader raises an error for subdirectories.
-        """
-        if not is_read_by_hive(form):
-            return files  # Spark's own readers follow the table's setting for subdirectories
-        files = without_hidden(files)
-        if self._below:
-            return files
-        depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
-        slashes = pc.count_substring(files["path"], "/")
-        below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
-        if len(below):
-            raise UnsupportedTable(
-                f"File {below[0].as_py()!r} lies in a directory below its partition. Hive on Tez "
-                "reads such files, but Spark raises an error.",
-                hint="move it up, or query the table with splitlib.sql in a session that sets "
-                "mapreduce.input.fileinputformat.input.dir.recursive.",
-            )
-        return files
 
 
 _PROVIDER = "spark.sql.sources.provider"
@@ -408,7 +333,8 @@ def read_format(table: TableEntry, partition: StorageEntry | None = None) -> Rea
         is_partitioned = bool(_partition_columns(own.parameters))
         provider = own.parameters[_PROVIDER]
         return source_format(provider, own.serde_properties, is_partitioned=is_partitioned)
-    return serde_format(own, partition, is_partitioned=bool(table.keys))
+    types = [kind for _, kind in table.columns]
+    return serde_format(own, partition, is_partitioned=bool(table.keys), types=types)
 
 
 def files_each(parameters: Iterable[Mapping[str, str]]) -> float:

@@ -32,6 +32,7 @@ _REPLACED_OPTIONS: Final = frozenset(
         "modifiedBefore",
         "modifiedAfter",
         "__globPaths__",
+        "ignoredPathSegmentRegex",
         "ignoreMissingFiles",
     )
 )

@@ -32,6 +32,8 @@ from splitlib.spark.jvm.scala import scala_of
 from splitlib.storage import CLOUDS, OptionsByProtocol
 from splitlib.telemetry import reported
 
+_HIDDEN: Final = "spark.sql.files.ignoredPathSegmentRegex"
+_HIDDEN_BY_DEFAULT: Final = "^[._]"
 _BY_POSITION: Final = "orc.force.positional.evolution"
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
@@ -262,6 +264,19 @@ def hadoop_settings_of(
     hadoop = "spark.hadoop."
     below = {k.removeprefix(hadoop): v for k, v in known.items() if k.startswith(hadoop)}
     return {k: v for k, v in (below | known).items() if k in names or k.startswith(prefixes)}
+
+
+def refuse_other_names(spark: SparkSession) -> None:
+    """Reject a session that hides other files than splitlib, by a setting since Spark 4.3.
+
+    Raises:
+        ConfigError: if the setting has another value than its default.
+    """
+    if spark.conf.get(_HIDDEN, _HIDDEN_BY_DEFAULT) != _HIDDEN_BY_DEFAULT:
+        raise ConfigError(
+            f"The session sets {_HIDDEN}, so Spark hides other files than splitlib.",
+            hint="unset it, or read the table with Spark.",
+        )
 
 
 def is_by_position(spark: SparkSession, form: ReadFormat) -> bool:

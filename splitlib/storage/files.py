@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from splitlib.model import FILE_SCHEMA
 
 # Options of Spark's file sources that select a part of a table's files.
-SELECTING_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+SELECTING_OPTIONS = frozenset(
+    {"ignoredpathsegmentregex", "modifiedafter", "modifiedbefore", "pathglobfilter"}
+)
 # Directory in which a Spark stream logs the files that it has committed. From a table's directory
 # with this log, Spark reads only these files, and it ignores the partitions in the catalog.
 STREAM_LOG = "_spark_metadata"
@@ -37,7 +39,7 @@ class Level(NamedTuple):
     requests: int
     """Number of list requests (pages) that were sent."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored subdirectories. Some identify a table format, such as ``_delta_log``."""
+    """Names of ignored files and subdirectories. Some identify a table format (``_delta_log``)."""
 
 
 def is_data(name: str) -> bool:

@@ -181,7 +181,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if info["name"].rstrip("/") != itself
     ]
     _refuse_undecoded((name for name, _ in children), location)
-    hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
+    hidden = frozenset(name for name, _ in children if not is_data(name))
     # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
     children = sorted(once.values(), key=itemgetter(0))

@@ -216,14 +216,15 @@ class Storage:
                 if not entries:
                     self._buckets.add(_bucket(place))
                     raise MissingPartition(f"There is nothing at {location!r}.")
-                files = [
-                    StoredFile(f"{base}/{name}", size, modified)
+                found = [
+                    StoredFile(f"{base}/{path.rpartition('/')[2]}", size, modified)
                     for path, size, modified in zip(*objects.to_pydict().values(), strict=True)
-                    if is_data(name := path.rpartition("/")[2])
                 ]
+                names = [file.path.rpartition("/")[2] for file in found]
+                files = [file for file, name in zip(found, names, strict=True) if is_data(name)]
+                hidden = frozenset(name for name in (*names, *directories) if not is_data(name))
                 requests = max(1, -(-entries // listing.kind.names_per_request))
-                shown = sorted(filter(is_data, directories))
-                return Level(files, shown, requests, frozenset(directories).difference(shown))
+                return Level(files, sorted(filter(is_data, directories)), requests, hidden)
         return level_of(*self.filesystem(location), location)
 
     def read_end(self, file: StoredFile, length: int) -> bytes:

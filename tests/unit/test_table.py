@@ -204,6 +204,23 @@ def test_a_location_that_the_call_does_not_allow():
     assert calls == []
 
 
+class InCapitals(Able):
+    def describe(self):
+        kinds = [("k", pa.int32()), ("K", pa.int32())]
+        return replace(
+            super().describe(),
+            schema=pa.schema(kinds),
+            partition_keys=("k", "K"),
+            filter_schema=None,
+        )
+
+
+def test_partition_columns_that_differ_only_in_case():
+    """Spark has such tables with spark.sql.caseSensitive, but filters ignore case."""
+    with pytest.raises(splitlib.UnsupportedTable, match="differ only in case: k, K"):
+        Table("t", "memory", InCapitals())
+
+
 def test_options_of_the_storage():
     assert Table("t", "memory", Placed()).storage_options("s3") == {"of": "s3"}
     assert Table("t", "memory", Able()).storage_options("s3") == {}

@@ -56,6 +56,7 @@ from splitlib.spark.session import is_by_position
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
 from splitlib.statistics.known import KnownStatistics
+from splitlib.statistics.orc_types import of_same_type
 from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overlap
 
 _log = get_logger(__name__)
@@ -307,14 +308,19 @@ class _DataKeys:
     ) -> tuple[FilterUse, list[Column]]:
         """Return the report entry for collected keys, and their conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
+        if not files.has_footers:
+            some = some_files_of(self._query.catalyst.scala, files.index, SAMPLED_FILES)
+            columns = of_same_type(files.scan.table, some, columns, self._query.config)
         most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
         conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
         predicate, count = Predicate(columns, [data]), Count()
         is_used = bool(predicate.keys if files.has_footers else conditions)
         unused = None if is_used else predicate.filters[0].unused_because
         if not (is_used or unused):
-            kinds = ", ".join(str(column.type) for column in columns)
+            kinds = ", ".join(str(column.type) for column in files.columns_of(data))
             unused = f"the {files.form.upper()} reader skips nothing by keys of type {kinds}."
+            if not columns.names:
+                unused = f"some files of {files.form.upper()} have other types of the columns."
         if files.has_footers:
             matched = groups.match(predicate)
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))

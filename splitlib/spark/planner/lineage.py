@@ -18,8 +18,8 @@ from splitlib.spark.planner.truncated import Truncation, truncation_of
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# Types of which equal values are identical, besides decimals. The JSON of a plan does not show the
-# collation of a string.
+# Types with only one representation of each value, besides decimals. The JSON of a plan does not
+# show the collation of a string.
 _IDENTICAL_IF_EQUAL = {*_WIDTHS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
 # on the time zone, and some zones have skipped a day.

@@ -55,6 +55,7 @@ from splitlib.spark.predicates.row_filters import (
 from splitlib.spark.scan import FileGroup, scan_files, verified
 from splitlib.spark.session import hadoop_settings_of
 from splitlib.spark.session_catalog.connector import relation_of, session_connector
+from splitlib.statistics.orc_types import of_same_type
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -266,13 +267,35 @@ def pruned_scan(
     if config.verify_files:
         rows = verified(rows, _read(selected), own_storage(table), config.spark_scan)
         notes += (_VERIFIED,)
-    rows, more = _conditioned(spark, table.metadata, rows, columns, filters)
-    notes += more
+    handed_on, more = _handed_on(table, selected, columns, filters, config)
+    rows, of_settings = _conditioned(spark, table.metadata, rows, handed_on, filters)
+    notes += more + of_settings
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     report = enumerator.explain()
     return rows, replace(report, notes=(*report.notes, *notes))
+
+
+def _handed_on(
+    table: Table,
+    selected: Sequence[SelectedFiles],
+    columns: pa.Schema,
+    filters: Sequence[DynamicFilteringData],
+    config: SplitConfig,
+) -> tuple[pa.Schema, tuple[str, ...]]:
+    """Return the columns with keys for the files' reader, and notes on the other columns."""
+    names = {name.lower() for name in _tested(filters, ())}
+    tested = pa.schema([column for column in columns if column.name.lower() in names])
+    if table.metadata.read_format.name != "orc":
+        return tested, ()
+    files = pa.Table.from_batches([one.files.files for one in selected], FILE_SCHEMA)
+    found = of_same_type(table, files, tested, config)
+    others = [name for name in tested.names if name not in found.names]
+    note = (
+        f"the ORC reader gets no keys of {', '.join(others)}, which have other types in some files"
+    )
+    return found, (note,) if others else ()
 
 
 def _conditioned(
@@ -291,9 +314,7 @@ def _conditioned(
     conditions = list(row_conditions(spark, columns, filters, floats=floats))
     if not conditions:
         return rows, ()
-    names = _tested(filters, ())
-    tested = [column for column in columns if column.name in names]
-    return reduce(DataFrame.where, conditions, rows), settings_in_the_way(spark, form, tested)
+    return reduce(DataFrame.where, conditions, rows), settings_in_the_way(spark, form, columns)
 
 
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:

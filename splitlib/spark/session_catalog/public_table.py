@@ -23,8 +23,8 @@ from splitlib.hive.entries import (
     serde_format,
     source_format,
     stream_output,
-    without_hidden,
 )
+from splitlib.hive.partition_files import without_hidden
 from splitlib.hive.partition_values import NULL_PARTITION, from_spark_json, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spark.conversion import quoted
@@ -324,7 +324,8 @@ def _read_format(
         form = source_format(provider, own.serde_properties, is_partitioned=is_partitioned)
     else:
         other = None if partition is None else _storage_entry(partition, "partition_parameters")
-        form = serde_format(own, other, is_partitioned=is_partitioned)
+        types = [json.dumps(column["type"]) for column in described.get("columns", ())]
+        form = serde_format(own, other, is_partitioned=is_partitioned, types=types)
     if hidden := [name for name, value in form.options if value == _REDACTED]:
         raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")
     return form

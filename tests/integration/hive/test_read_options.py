@@ -156,3 +156,91 @@ def test_ends_of_records(tables):
                 tables.reader(table, how).load()
         loaded = tables.reader(table, "session").load()
         assert Counter(loaded.collect()) == Counter(tables.spark.table(table).collect())
+
+
+def test_time_zones_of_partition_values(tables):
+    """Spark parses a partition's timestamp in the time zone of the table's option."""
+    table = tables.create(
+        "(a INT, ts TIMESTAMP) USING parquet OPTIONS (timeZone 'Asia/Tokyo') PARTITIONED BY (ts)",
+        "INSERT INTO {t} VALUES (1, TIMESTAMP'2024-01-01 00:00:00')",
+    )
+    dimension = tables.spark.table(table).select("ts")
+    for how in HOW:
+        with pytest.raises(splitlib.UnsupportedTable, match="timeZone is Asia/Tokyo"):
+            tables.reader(table, how).filtered_by(dimension, "ts").load()
+    query = f"SELECT t.a FROM {table} t JOIN (SELECT ts FROM {table}) USING (ts)"
+    assert len(splitlib.sql(tables.spark, query).collect()) == 1
+    with setting(tables.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        assert tables.same(table, tables.spark.table(table).select("ts"), {"ts": "ts"}) == 1
+
+
+def test_directories_of_a_table_without_partition_columns(tables):
+    """Spark infers the columns of such directories, and names them in its schema."""
+    for definition in ("(a INT) USING parquet", "(a INT) STORED AS PARQUET"):
+        table = tables.create(definition)
+        below = tables.directory(table) / "x=1"
+        below.mkdir(parents=True)
+        pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), below / "f.parquet")
+        for how in ("pinned", "paths"):
+            with pytest.raises(splitlib.UnsupportedTable, match="may be a partition"):
+                tables.reader(table, how).load()
+
+
+def test_other_rules_for_hidden_names(tables):
+    table = tables.create("(a INT) USING parquet", "INSERT INTO {t} VALUES (1)")
+    name = "spark.sql.files.ignoredPathSegmentRegex"
+    for value in ("", "^([._]|tmp)"):
+        with setting(tables.spark, name, value):
+            for how in HOW:
+                with pytest.raises(splitlib.ConfigError, match="hides other files"):
+                    tables.reader(table, how).load()
+    with setting(tables.spark, name, "^[._]"):
+        assert tables.same(table, None, {}) == 1
+    option = "OPTIONS (ignoredPathSegmentRegex '^([._]|part)')"
+    table = tables.create(
+        f"(a INT, k INT) USING parquet PARTITIONED BY (k) {option}",
+        "INSERT INTO {t} VALUES (1, 1)",
+    )
+    assert tables.same(table, None, {}) == 1  # Spark ignores the option for partitions
+
+
+def test_an_orc_column_that_had_another_type(tables):
+    """Spark fails to give ORC's reader a condition on a column that a file stores differently."""
+    table = tables.create("(c STRING, k INT) USING orc PARTITIONED BY (k)")
+    add_orc(tables, table, 1, pa.table({"c": pa.array([5, 6], pa.int32())}))
+    add_orc(tables, table, 2, pa.table({"c": ["5", "7"]}))
+    dimension = tables.spark.sql("SELECT CAST(id AS STRING) AS c FROM range(5, 6)")
+    for how in HOW:
+        rows = tables.reader(table, how).filtered_by(dimension, "c").load()
+        assert "no keys of c, which have other types" in str(splitlib.explain(rows))
+        assert rows.join(dimension, "c").count() == 2
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_values_that_do_not_fit_their_type(tables, form):
+    """Spark reads 65,541 as 5 from a SMALLINT column, but a condition is compared with 65,541."""
+    table = tables.create(f"(c SMALLINT, k INT) USING {form} PARTITIONED BY (k)")
+    tables.spark.sql(f"ALTER TABLE {table} ADD PARTITION (k = 1)")
+    path = str(tables.directory(table) / "k=1" / "part")
+    write = pq.write_table if form == "parquet" else orc.write_table
+    write(pa.table({"c": pa.array([65541, 7], pa.int32())}), path)
+    tables.spark.catalog.refreshTable(table)
+    dimension = tables.spark.sql("SELECT CAST(id AS SMALLINT) AS c FROM range(5, 6)")
+    expected = tables.spark.table(table).join(dimension, "c").count()
+    for how in HOW:
+        rows = tables.reader(table, how).filtered_by(dimension, "c").load()
+        assert rows.join(dimension, "c").count() == expected
+
+
+@pytest.mark.parametrize("form", ["PARQUET", "ORC"])
+def test_dates_of_a_partition_in_another_format(tables, form):
+    """Hive's readers convert dates and timestamps in another way than Spark's."""
+    columns = "(d DATE) PARTITIONED BY (k INT) STORED AS"
+    table = tables.create(f"{columns} TEXTFILE", "INSERT INTO {t} VALUES (DATE'2024-01-01', 1)")
+    other = tables.create(f"{columns} {form}", "INSERT INTO {t} VALUES (DATE'2024-01-01', 2)")
+    location = f"{tables.directory(other)}/k=2"
+    tables.add_partition(table, ["2"], rows=None, location=location, stored_as=other)
+    assert tables.same(table, None, {}, ways=("session",)) == 2
+    for how in ("pinned", "paths"):
+        with pytest.raises(splitlib.UnsupportedTable, match=f"is {form} with dates"):
+            tables.reader(table, how).load()

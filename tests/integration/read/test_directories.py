@@ -139,6 +139,18 @@ def test_merged_columns_and_files_of_a_pattern(spark, tmp_path, settings):
     assert reader.table(**table, schema="v bigint").load().columns == ["v", "k"]
 
 
+@pytest.mark.parametrize("name", ["_common_metadata", "_metadata"])
+def test_columns_of_a_summary_file(spark, tmp_path, name):
+    """Dask and PyArrow write the columns of all files into a summary file."""
+    root = written(tmp_path, ["k=1/f", "k=2/f"])
+    parquet.write_metadata(pa.schema([("v", pa.int64()), ("w", pa.string())]), tmp_path / name)
+    expected = spark.read.parquet(root)
+    assert expected.columns == ["v", "w", "k"]
+    loaded = splitlib.read(spark).table(root, connector="files").load()
+    assert loaded.schema == expected.schema
+    assert rows_of(loaded) == rows_of(expected)
+
+
 def test_the_data_source(spark, tmp_path):
     root = written(tmp_path, ["k=01/p=caf%C3%A9/f", "k=2/p=b/sub/f"])
     register_data_source(spark)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from splitlib import UnsupportedTable
-from splitlib.hive.entries import is_recursive, refuse_unreadable, serde_format, source_format
+from splitlib.hive.entries import (
+    StorageEntry,
+    is_recursive,
+    refuse_unreadable,
+    serde_format,
+    source_format,
+)
 from splitlib.model import ReadFormat
 
 HIVE = "org.apache.hadoop.hive."
@@ -20,10 +26,22 @@ timestamp.formats textinputformat.record.delimiter separatorChar quoteChar escap
 """
 
 
+def stored(serde, properties, *, parameters=None, input_format=TEXT):
+    return StorageEntry("/t", serde, input_format, properties, parameters or {})
+
+
+def format_of(serde, properties, **more):
+    return serde_format(stored(serde, properties, **more), is_partitioned=True)
+
+
 @pytest.mark.parametrize("name", PROPERTIES.split())
-def test_what_a_text_serde_goes_by_is_kept(name):
-    found = serde_format(LAZY, TEXT, {name: "x", "totalSize": "7", "columns": "a"})
-    assert found == ReadFormat("hive-text", ((name, "x"),))
+def test_properties_of_a_text_serde(name):
+    given = {name: "x", "totalSize": "7", "columns": "a"}
+    assert format_of(LAZY, given) == ReadFormat("hive-text", ((name, "x"),))
+    assert format_of(LAZY, {}, parameters=given) == ReadFormat("hive-text", ((name, "x"),))
+    table, partition = stored(LAZY, {name: "y"}, parameters={name: "z"}), stored(LAZY, given)
+    merged = serde_format(table, partition, is_partitioned=True)
+    assert merged == ReadFormat("hive-text", ((name, "x"),))
 
 
 @pytest.mark.parametrize(
@@ -37,18 +55,45 @@ def test_what_a_text_serde_goes_by_is_kept(name):
     ],
 )
 def test_serdes(serde, name):
-    assert serde_format(serde, TEXT, {"field.delim": ","}).name == name
+    assert format_of(serde, {"field.delim": ","}).name == name
     if name in ("parquet", "orc"):
-        assert serde_format(serde, "any", {"field.delim": ","}) == ReadFormat(name)
+        assert format_of(serde, {"serialization.format": "1"}, input_format="any").options == ()
     else:
         with pytest.raises(UnsupportedTable, match=r"The SerDe .* over SequenceFile"):
-            serde_format(serde, "SequenceFile", {})
+            format_of(serde, {}, input_format="SequenceFile")
+
+
+@pytest.mark.parametrize("name", ["orc", "parquet"])
+def test_options_of_a_converted_table(name):
+    """Spark passes the table's parameters for the format, and all its SerDe properties."""
+    serde = f"{HIVE}ql.io.{name}.{'serde.ParquetHiveSerDe' if name == 'parquet' else 'OrcSerde'}"
+    parameters = {f"{name}.a": "1", f"x.{name}.b": "2", f"x.{name}": "3", "totalSize": "7"}
+    given = {f"{name}.a": "4", "c": "5", "path": "/t", "pathGlobFilter": "*"}
+    table = stored(serde, {**given, "recursiveFileLookup": "true"}, parameters=parameters)
+    wanted = {f"{name}.a": "4", f"x.{name}.b": "2", "c": "5"}
+    partition = stored(serde, {f"{name}.a": "6"}, parameters={f"{name}.d": "7"})
+    for other in (None, partition):
+        assert serde_format(table, other, is_partitioned=True) == ReadFormat.of(name, wanted)
+    with pytest.raises(UnsupportedTable, match="only some of the files: pathGlobFilter"):
+        serde_format(table, is_partitioned=False)
+    assert is_recursive(
+        serde_format(stored(serde, {"recursiveFileLookup": "true"}), is_partitioned=False)
+    )
+
+
+@pytest.mark.parametrize("kind", ["date", "array<timestamp>", "struct<a:TIMESTAMP>"])
+def test_times_of_a_partition_in_another_format(kind):
+    table, partition = stored(LAZY, {}), stored(f"{HIVE}ql.io.orc.OrcSerde", {})
+    with pytest.raises(UnsupportedTable, match="is ORC with dates or times"):
+        serde_format(table, partition, is_partitioned=True, types=["int", kind])
+    assert serde_format(table, partition, is_partitioned=True, types=["int"]).name == "orc"
+    assert serde_format(partition, is_partitioned=True, types=[kind]).name == "orc"
 
 
 @pytest.mark.parametrize("serde", [f"{HIVE}serde2.RegexSerDe", None, ""])
 def test_other_serdes(serde):
     with pytest.raises(UnsupportedTable, match=f"The SerDe {serde or 'unknown'} over"):
-        serde_format(serde, TEXT, {})
+        format_of(serde, {})
 
 
 @pytest.mark.parametrize("provider", ["parquet", "ORC", "json", "csv", "text"])

@@ -111,7 +111,7 @@ PROJECT = plan(
     [(20, {20, 21}), (22, {22}), (0, {0, 24}), (24, {0, 24}), (23, set()), (25, {25}), (27, {27})],
 )
 def test_a_window_lets_columns_pass_that_equal_its_keys(key: int, decided: set[int]) -> None:
-    """Texts that look alike may have different collations, and the JSON of InSet has no values."""
+    """Equal texts may have different collations, and the JSON of InSet has no values."""
     found = lineages_of(parsed(plan("Window", PROJECT, partitionSpec=[attribute(key)])), COLUMNS)
     assert set(found.by_attribute) == decided
 

@@ -18,7 +18,7 @@ from pyarrow import orc
 from splitlib import DynamicFilteringData, FileSplit, ReadFormat
 from splitlib.enumeration.splitting import byte_ranges
 from splitlib.errors import FileChanged, MissingFile, SourceError, UnsupportedTable
-from splitlib.model import DeleteFile
+from splitlib.model import LOGICAL_TYPE, DeleteFile
 from splitlib.reading.columns import fit
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split
@@ -288,3 +288,29 @@ def test_times_in_seconds_and_in_milliseconds(tmp_path):
         else:
             with pytest.raises(FileChanged):
                 rows([changed], schema, verify=True)
+
+
+def test_chars_are_padded(tmp_path):
+    char = {LOGICAL_TYPE: b"char(4)"}
+    schema = pa.schema([pa.field(name, pa.string(), metadata=char) for name in ("c", "key")])
+    path = write(tmp_path / "f", {"c": ["ab", "é  ", None, "abcde"]})
+    (split,) = of_file(path, values={"key": "k"})
+    assert rows([split], schema).to_pydict() == {
+        "c": ["ab  ", "é   ", None, "abcde"],
+        "key": ["k   "] * 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "option"),
+    [
+        ("orc", "orc.force.positional.evolution"),
+        ("orc", "orc.proleptic.gregorian.default"),
+        ("parquet", "DatetimeRebaseMode"),
+    ],
+)
+def test_options_that_change_rows_are_refused(tmp_path, form, option):
+    path = write(tmp_path / "f", {"a": [1]})
+    splits = of_file(path, form=ReadFormat.of(form, {option: "LEGACY"}))
+    with pytest.raises(UnsupportedTable, match=f"{option}=LEGACY is not supported"):
+        rows(splits, pa.schema({"a": pa.int64()}))

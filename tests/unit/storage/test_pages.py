@@ -20,7 +20,7 @@ from splitlib import (
     SourceUnavailable,
     SplitConfig,
 )
-from splitlib.hive.entries import REF, PartitionFiles
+from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.model import ReadFormat
 from splitlib.storage import S3Settings, Storage, is_data, pages
 from splitlib.storage import storage as storage_module
@@ -223,7 +223,7 @@ def test_no_more_pages_than_the_files_fill(monkeypatch):
 )
 def test_files_below_partitions_of_a_hive_table(monkeypatch, form, below, names):
     store(monkeypatch, {f"t/{name}": b"x" for name in ("k=0/a", "k=0/s/b", "k=1/b")})
-    partitions = PartitionFiles(Storage(OPTIONS), "s3://lake/t", below=below)
+    partitions = PartitionFiles(Storage(OPTIONS), "s3://lake/t", is_partitioned=True, below=below)
     refs = [partitions.ref(f"s3://lake/t/k={k}", form) for k in range(2)]
     (batch,) = partitions.list_files(pa.array(refs, REF))
     assert (batch.partitions_listed, batch.requests.storage) == (2, 1)
