@@ -6,7 +6,6 @@ In Scala 2.12, some collection methods have different names and arguments than i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final, Never, TypeVar
@@ -44,12 +43,12 @@ _BETWEEN: Final = "\0"
 _OBJECTS: Final = "java.lang.Object"
 
 
-class Scala(ABC):
-    """Creates objects of Scala's library, whose collections differ between versions of Scala."""
+class Scala:
+    """Creates objects of Scala's library, with the methods of Scala 2.13 and later."""
 
-    seq_class: str
+    seq_class = "scala.collection.immutable.Seq"
     """Full name of the class ``Seq`` in the signatures of Spark's methods."""
-    operations: str
+    operations = "scala.collection.SeqOps"
     """Interface that declares the methods ``head`` and ``length`` of a ``Seq``."""
 
     def __init__(self, jvm: Jvm) -> None:
@@ -86,29 +85,34 @@ class Scala(ABC):
             found = self.prepended(found, item)
         return found
 
-    @abstractmethod
     def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
         """Return a ``Seq`` over a Java array, without copying it."""
+        found: Seq[T] = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
+        return found
 
-    @abstractmethod
     def array_to_seq(self) -> MethodHandle:
         """Return a method handle that converts an ``Object[]`` as :meth:`seq_of_array` does."""
+        handle = self.functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
+        return self.functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
 
-    @abstractmethod
     def prepended(self, items: Seq[T], item: T) -> Seq[T]:
         """Return a ``List`` of ``item`` followed by ``items``."""
+        return items.prepended(item)
 
-    @abstractmethod
     def appended(self, items: Seq[T], item: object) -> Seq[T]:
         """Return a ``Seq`` of ``items`` followed by ``item``."""
+        found: Seq[Any] = items.appended(item)
+        return found
 
-    @abstractmethod
     def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
         """Return a copy of a ``Seq`` with ``item`` at ``position``."""
+        found: Seq[T] = items.updated(position, item)
+        return found
 
-    @abstractmethod
     def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
         """Return the items of two collections in one ``Seq``."""
+        found: Seq[T] = items.appendedAll(others)
+        return found
 
     def mapped(self, items: Seq[Any], *functions: Function[T]) -> Seq[T]:
         """Apply the functions to each item, in this order, and return a ``Seq`` of the results."""
@@ -116,31 +120,43 @@ class Scala(ABC):
             items = self._mapped(items, function)
         return items
 
-    @abstractmethod
-    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]: ...
+    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
+        return items.map(function)
 
-    @abstractmethod
     def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
         """Concatenate the collections that a function returns for each item into one ``Seq``."""
+        return items.flatMap(function)
 
-    @abstractmethod
     def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
         """Apply a function to the items at each position of two or three columns."""
+        first, second, *more = columns
+        together = first.lazyZip(second)
+        for column in more:
+            together = together.lazyZip(column)
+        return together.map(function, self._strict)
 
-    @abstractmethod
+    @cached_property
+    def _strict(self) -> JavaObject:
+        """Second argument for ``map`` on zipped collections, which makes the result strict."""
+        found: JavaObject = self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
+        return found
+
     def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
         """Return a ``Map`` from each result of a function to the items with this result."""
+        operations = self.jvm.object_("scala.collection.ArrayOps")
+        found: JavaObject = getattr(operations, "groupBy$extension")(array, function)
+        return found
 
-    @abstractmethod
     def strict(self, items: Items[T]) -> Items[T]:
         """Return a strict copy of a lazy collection, and any other collection unchanged.
 
         The text of a lazy ``Stream`` contains only the items that have been computed.
         """
+        return items
 
-    @abstractmethod
     def argument_names(self, node: LogicalPlan) -> list[str]:
         """Return the names of the constructor arguments of a case class."""
+        return node.productElementNames().mkString(" ").split()
 
     def positions(self, numbers: pa.Array) -> Seq[int]:
         """Send integers to the JVM in one call, and return them as a ``Seq``."""
@@ -208,71 +224,11 @@ def _scala(jvm: Jvm) -> Scala:
         jvm.reflected(_ARRAY_SEQ)
     except Py4JJavaError:
         return _Scala212(jvm)
-    return _Current(jvm)
-
-
-class _Current(Scala):
-    """Implementation for Scala 2.13 and later."""
-
-    seq_class = "scala.collection.immutable.Seq"
-    operations = "scala.collection.SeqOps"
-
-    def seq_of_array(self, array: JavaArray[T]) -> Seq[T]:
-        found: Seq[T] = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
-        return found
-
-    def array_to_seq(self) -> MethodHandle:
-        handle = self.functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
-        return self.functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
-
-    def prepended(self, items: Seq[T], item: T) -> Seq[T]:
-        return items.prepended(item)
-
-    def appended(self, items: Seq[T], item: object) -> Seq[T]:
-        found: Seq[Any] = items.appended(item)
-        return found
-
-    def updated(self, items: Seq[T], position: int, item: T) -> Seq[T]:
-        found: Seq[T] = items.updated(position, item)
-        return found
-
-    def joined(self, items: Seq[T], others: Items[Any]) -> Seq[T]:
-        found: Seq[T] = items.appendedAll(others)
-        return found
-
-    def _mapped(self, items: Seq[Any], function: Function[T]) -> Seq[T]:
-        return items.map(function)
-
-    def flat_mapped(self, items: Seq[Any], function: Function[Items[T]]) -> Seq[T]:
-        return items.flatMap(function)
-
-    def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
-        first, second, *more = columns
-        together = first.lazyZip(second)
-        for column in more:
-            together = together.lazyZip(column)
-        return together.map(function, self._strict)
-
-    @cached_property
-    def _strict(self) -> JavaObject:
-        """Second argument for ``map`` on zipped collections, which makes the result strict."""
-        found: JavaObject = self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
-        return found
-
-    def grouped(self, array: JavaArray[Any], function: Function[Any]) -> JavaObject:
-        operations = self.jvm.object_("scala.collection.ArrayOps")
-        found: JavaObject = getattr(operations, "groupBy$extension")(array, function)
-        return found
-
-    def strict(self, items: Items[T]) -> Items[T]:
-        return items
-
-    def argument_names(self, node: LogicalPlan) -> list[str]:
-        return node.productElementNames().mkString(" ").split()
+    return Scala(jvm)
 
 
 class _Scala212(Scala):
-    """Implementation for Scala 2.12, where a builder is the last argument of most methods."""
+    """The same for Scala 2.12, where a builder is the last argument of most methods."""
 
     seq_class = "scala.collection.Seq"
     operations = "scala.collection.SeqLike"
