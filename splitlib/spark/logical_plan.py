@@ -7,10 +7,12 @@ cost a third of a millisecond each. This module itself does not call the JVM.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 Path = tuple[int, ...]
 """Path from a plan's root to a node, with one number per level. Number i stands for the i-th child,
@@ -53,11 +55,7 @@ class Expression:
 
     def walk(self) -> list[Expression]:
         """Return this expression and all its descendants."""
-        found, open_ = list[Expression](), [self]
-        while open_:
-            found.append(part := open_.pop())
-            open_ += reversed(part.children)
-        return found
+        return _walk(self, lambda part: part.children)
 
     @property
     def shape(self) -> object:
@@ -108,6 +106,11 @@ class Node:
         return self._parsed.get(name, ())
 
     @property
+    def conditions(self) -> list[Expression]:
+        """Parts of the node's condition that are combined with ``AND``; empty without one."""
+        return [part for whole in self.expressions("condition") for part in _conjuncts(whole)]
+
+    @property
     def columns(self) -> tuple[Expression, ...]:
         """Output attributes of a leaf, in order."""
         names = ("output", "dataCols", "partitionCols")
@@ -121,11 +124,17 @@ class Node:
 
     def walk(self) -> list[Node]:
         """Return this node and all its descendants, including subqueries."""
-        found, open_ = list[Node](), [self]
-        while open_:
-            found.append(part := open_.pop())
-            open_ += reversed((*part.children, *part.subqueries))
-        return found
+        return _walk(self, lambda part: (*part.children, *part.subqueries))
+
+    def below(self, *kinds: str) -> Node:
+        """Return the first node, from this one down, whose kind is not in ``kinds``.
+
+        The kinds are those of operators with one child.
+        """
+        node = self
+        while node.kind in kinds and node.children:
+            (node,) = node.children
+        return node
 
     def leaf_numbers(self) -> dict[Path, int]:
         """Return the positions of the leaves in Catalyst's ``collectLeaves``, by path.
@@ -133,15 +142,11 @@ class Node:
         Leaves of subqueries are left out. The result is empty if the tree lacks a branch of the
         plan, because a join does not read it.
         """
-        found, open_ = dict[Path, int](), [self]
-        while open_:
-            part = open_.pop()
-            if part.kind == _MATCHES_NOTHING:
-                return {}
-            if part.is_leaf:
-                found[part.path] = len(found)
-            open_ += reversed(part.children)
-        return found
+        nodes = _walk(self, lambda part: part.children)
+        if any(node.kind == _MATCHES_NOTHING for node in nodes):
+            return {}
+        leaves = (node.path for node in nodes if node.is_leaf)
+        return {path: i for i, path in enumerate(leaves)}
 
     def has_equal_leaves_in(self, new: Mapping[Path, object]) -> bool:
         """Return whether leaves with the same column ids all get the same new node, or none.
@@ -184,11 +189,19 @@ def catalyst_object(argument: Any) -> str:
     return name.rpartition(".")[2].removesuffix("$")
 
 
-def conjuncts(condition: Expression) -> list[Expression]:
-    """Return the parts of a condition that are combined with ``AND``."""
+def _walk(root: T, below: Callable[[T], Sequence[T]]) -> list[T]:
+    """Return the root and all its descendants, each before its own descendants."""
+    found, open_ = list[T](), [root]
+    while open_:
+        found.append(part := open_.pop())
+        open_ += reversed(below(part))
+    return found
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
     if condition.kind != "And":
         return [condition]
-    return [part for child in condition.children for part in conjuncts(child)]
+    return [part for child in condition.children for part in _conjuncts(child)]
 
 
 def _has_strings(kind: Any) -> bool:

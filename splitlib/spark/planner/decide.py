@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from splitlib.report import size_text
-from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
+from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.eligibility import Reason, ScanSite, TypeNames, eligible, parts_of
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_ids
@@ -210,11 +210,9 @@ def _drops_rows(node: Node) -> bool:
     for part in node.walk():
         if part.kind in _FEW_ROWS:
             return True
-        if part.kind == "Filter":
-            conditions = [c for whole in part.expressions("condition") for c in conjuncts(whole)]
-            # The optimizer adds IS NOT NULL for every join key, so this condition does not count.
-            if any(c.kind != "IsNotNull" for c in conditions):
-                return True
+        # The optimizer adds IS NOT NULL for every join key, so this condition does not count.
+        if part.kind == "Filter" and any(c.kind != "IsNotNull" for c in part.conditions):
+            return True
     return False
 
 
@@ -323,17 +321,11 @@ def sharing_broadcasts(
         # Spark can broadcast either side only in an inner join.
         if node.kind == "Join" and join_type(node) == "Inner":
             for child, other in zip(node.children, reversed(node.children), strict=True):
-                leaf = _leaf_of(child)
+                leaf = child.below("Project", "Filter")
                 build_side = broadcast_of(other) if leaf.path in sites else None
                 if build_side is not None:
                     sharing[build_side].add(leaf.path)
     return {path for paths in sharing.values() if len(paths) > 1 for path in paths}
-
-
-def _leaf_of(node: Node) -> Node:
-    while node.kind in ("Project", "Filter"):
-        (node,) = node.children
-    return node
 
 
 class PlanFacts(Protocol[S]):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
+from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.join_graph import (
     OPERATORS,
     Comparison,
@@ -368,13 +368,13 @@ def blocked_joins(
     blocked = BlockedColumns(partition_columns)
     for node in root.walk():
         if node.kind == "Filter" and node.subqueries:
-            for part in _conjuncts_of(node):
+            for part in node.conditions:
                 if part.kind in OPERATORS and any(only_subquery(e) for e in part.children):
                     yield from _below_operators(part, blocked.of(node.children[0]))
         if node.kind != "Join":
             continue
         below = [lineages_of(child, partition_columns) for child in node.children]
-        for part in _conjuncts_of(node):
+        for part in node.conditions:
             columns = [e for e in part.walk() if e.kind == "AttributeReference"]
             for number, lineages in enumerate(below):
                 reason = _REASONS.get((join_type(node), number))
@@ -391,10 +391,6 @@ def blocked_joins(
                         yield leaf, Reason(_SOURCES, (part,))
                 if reason is None and part.kind in OPERATORS:
                     yield from _below_operators(part, blocked.of(node.children[number]))
-
-
-def _conjuncts_of(node: Node) -> Iterator[Expression]:
-    return (c for whole in node.expressions("condition") for c in conjuncts(whole))
 
 
 def _compared(part: Expression, lineages: Lineages) -> set[Path]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from splitlib.spark.logical_plan import Expression, Node, conjuncts
+from splitlib.spark.logical_plan import Expression, Node
 from splitlib.spark.planner.lineage import (
     Lineage,
     is_function,
@@ -157,7 +157,7 @@ def _filters_by_values(root: Node, partition_columns: frozenset[int]) -> Iterato
         if node.kind != "Filter" or not node.subqueries:
             continue
         lineages = lineages_of(node.children[0], partition_columns)
-        for part in (part for whole in node.expressions("condition") for part in conjuncts(whole)):
+        for part in node.conditions:
             operator = OPERATORS.get(part.kind)
             if operator is None:
                 continue
@@ -183,8 +183,7 @@ def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[
         for node in root.walk()
         if node.kind == "Filter"
         for lineages in [lineages_of(node.children[0], partition_columns)]
-        for whole in node.expressions("condition")
-        for part in conjuncts(whole)
+        for part in node.conditions
         for lineage in lineages.of(part)
     ]
 
@@ -210,10 +209,10 @@ def _flatten(node: Node, graph: _Graph) -> _Rows:
     """Add the join inputs below a node, and the conditions between them, to the graph."""
     if node.kind == "Join":
         return _flatten_join(node, graph)
-    if node.kind in ("Project", "Filter") and _has_join(node):
+    if node.below("Project", "Filter").kind == "Join":
         rows = _flatten(node.children[0], graph)
         if node.kind == "Filter":
-            _add_edges(graph, node.expressions("condition"), rows, rows)
+            _add_edges(graph, node.conditions, rows, rows)
             return rows
         plain = {e.attribute_id for e in node.expressions("projectList")}
         return _Rows(*(frozenset(i for i in ids if i in plain) for ids in rows))
@@ -224,43 +223,35 @@ def _flatten(node: Node, graph: _Graph) -> _Rows:
     return _Rows(frozenset(ids))
 
 
-def _has_join(node: Node) -> bool:
-    while node.kind in ("Project", "Filter"):
-        (node,) = node.children
-    return node.kind == "Join"
-
-
 def _flatten_join(node: Node, graph: _Graph) -> _Rows:
     left, right = (_flatten(child, graph) for child in node.children)
-    condition = node.expressions("condition")
+    conditions = node.conditions
     match join_type(node):
         case "Inner" | "Cross":
-            _add_edges(graph, condition, left, right)
-            _add_edges(graph, condition, right, left)
+            _add_edges(graph, conditions, left, right)
+            _add_edges(graph, conditions, right, left)
             return _Rows(left.ids | right.ids, left.or_null | right.or_null)
         case "LeftSemi":
-            _add_edges(graph, condition, left, right)
-            _add_edges(graph, condition, right, left)
+            _add_edges(graph, conditions, left, right)
+            _add_edges(graph, conditions, right, left)
             return left
         case "LeftOuter":
-            _add_edges(graph, condition, left, right)
+            _add_edges(graph, conditions, left, right)
             return _Rows(left.ids, left.or_null.union(*right))
         case "RightOuter":
-            _add_edges(graph, condition, right, left)
+            _add_edges(graph, conditions, right, left)
             return _Rows(right.ids, right.or_null.union(*left))
         case "LeftAnti" | "ExistenceJoin":
-            _add_edges(graph, condition, left, right)
+            _add_edges(graph, conditions, left, right)
             return left
         case "FullOuter":
             return _Rows(or_null=frozenset().union(*left, *right))
     return _Rows()
 
 
-def _add_edges(
-    graph: _Graph, condition: tuple[Expression, ...], sources: _Rows, targets: _Rows
-) -> None:
+def _add_edges(graph: _Graph, conditions: list[Expression], sources: _Rows, targets: _Rows) -> None:
     """Add an edge for each comparison between a vertex of ``sources`` and one of ``targets``."""
-    for part in (part for whole in condition for part in conjuncts(whole)):
+    for part in conditions:
         operator = OPERATORS.get(part.kind)
         if operator is None or not is_function(part):
             continue

@@ -92,9 +92,7 @@ def _ordered(node: Node) -> Node | None:
     """Return the global sort that a limit node applies to, or None for other nodes."""
     if node.kind != "GlobalLimit" or node.children[0].kind != "LocalLimit":
         return None
-    (below,) = node.children[0].children
-    while below.kind == "Project":
-        (below,) = below.children
+    below = node.children[0].children[0].below("Project")
     return below if below.kind == "Sort" and below.fields["global"] is True else None
 
 
@@ -146,8 +144,7 @@ def _number(limit: Expression) -> int:
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
     """Return the leaf below projections and at most one filter, or None for other nodes."""
     table = leaves.below(node)
-    while node.kind == "Project":
-        (node,) = node.children
+    node = node.below("Project")
     if table is None or node is not table.top or table.top.subqueries:
         return None
     return table

@@ -297,8 +297,7 @@ def _grouped(
 
 def _equal_to(key: int | None, node: Node) -> set[int | None]:
     """Return ``key`` and the columns of a node that equal the column ``key`` in every row."""
-    while node.kind in ("Filter", "Sort", "Window", "WindowGroupLimit"):
-        (node,) = node.children
+    node = node.below("Filter", "Sort", "Window", "WindowGroupLimit")
     outputs = {e.attribute_id: e for e in node.expressions("projectList")}
     if node.kind != "Project" or key not in outputs:
         return {key}

@@ -64,7 +64,7 @@ class Leaves:
 
     def below(self, node: Node) -> Materializable | None:
         """Return the replaceable leaf below filters and projections, or None if there is none."""
-        leaf = _leaf_below(node)
+        leaf = node.below("Project", "Filter")
         if leaf.kind not in RELATIONS or leaf.path in self._sampled:
             return None
         if self._times_read[leaf_ids(leaf)] != 1:
@@ -180,13 +180,6 @@ def _filters(dimension: Dimension) -> Iterator[Node]:
     for node in dimension.node.walk():
         for subquery in node.subqueries:
             yield from (part for part in subquery.walk() if part.kind == "Filter")
-
-
-def _leaf_below(node: Node) -> Node:
-    """Return the first node below filters and projections, which may not be a leaf."""
-    while node.kind in ("Project", "Filter") and node.children:
-        (node,) = node.children
-    return node
 
 
 def _filter_of(node: Node) -> Node:
