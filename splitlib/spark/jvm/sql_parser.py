@@ -5,6 +5,7 @@ Names of tables and columns stay unresolved.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
@@ -236,31 +237,28 @@ def is_statement(spark: SparkSession, text: str) -> bool:
     Return False if the text cannot be parsed.
     """
     parsed = parsed_plan(spark, text)
-    is_a = jvm_of(spark).is_a
-    open_ = [] if parsed is None else [parsed]
-    while open_:
-        node = open_.pop()
-        if any(is_a(node, statement) for statement in _STATEMENTS):
-            return True
-        # Spark parses an INSERT into several tables as a Union.
-        if node.nodeName() in ("UnresolvedWith", "Union"):
-            open_ += each(node.children())
-    return False
+    return parsed is not None and any(_is_command(spark, node) for node, _ in _roots(parsed))
 
 
 def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
     """Return whether a parsed plan is a query that contains no command."""
-    is_a = jvm_of(spark).is_a
+    return all(kind in _QUERIES and not _is_command(spark, node) for node, kind in _roots(parsed))
+
+
+def _roots(parsed: LogicalPlan) -> Iterator[tuple[LogicalPlan, str]]:
+    """Yield the nodes of a parsed plan that may be commands, with their names."""
     open_ = [parsed]
     while open_:
         node = open_.pop()
         kind = node.nodeName()
-        if kind not in _QUERIES or any(is_a(node, statement) for statement in _STATEMENTS):
-            return False
+        yield node, kind
         # Spark parses an INSERT into several tables as a Union.
         if kind in ("UnresolvedWith", "Union"):
             open_ += each(node.children())
-    return True
+
+
+def _is_command(spark: SparkSession, node: LogicalPlan) -> bool:
+    return any(jvm_of(spark).is_a(node, statement) for statement in _STATEMENTS)
 
 
 def only_reads_settings(parsed: LogicalPlan) -> bool:
