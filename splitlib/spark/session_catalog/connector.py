@@ -239,12 +239,12 @@ class SessionConnector(Connector):
 
     Args:
         lists: The object that lists the table's partitions and files.
-        relation: Spark's relation that reads the table; None if only Spark's public API is used.
     """
 
-    def __init__(self, lists: Relation | PublicTable, relation: Relation | None = None) -> None:
+    def __init__(self, lists: Relation | PublicTable) -> None:
         self._lists = lists
-        self.relation = relation
+        self.relation = lists if isinstance(lists, Relation) else None
+        """Spark's relation that reads the table; None if only Spark's public API is used."""
         self.partitions_per_listing = lists.partitions_per_listing
         self.partitions_per_details = lists.partitions_per_details
 
@@ -260,11 +260,10 @@ class SessionConnector(Connector):
             try:
                 if internals_unavailable(spark, how) is not None:
                     return cls(PublicTable(spark, name, threads, canonical=canonical))
-                relation = _relation(spark, name, threads, canonical=canonical)
+                return cls(_relation(spark, name, threads, canonical=canonical))
             except TableNotFound as error:
                 error.hint = similar_names(spark, name)
                 raise
-        return cls(relation, relation)
 
     @classmethod
     def table_names(
@@ -324,7 +323,7 @@ def relation_of(table: Table) -> Relation | None:
 
 def table_of(spark: SparkSession, name: str, relation: Relation, config: SplitConfig) -> Table:
     """Return a :class:`splitlib.table.Table` for a relation, in the session's time zone."""
-    table = Table(name, SESSION, SessionConnector(relation, relation), config)
+    table = Table(name, SESSION, SessionConnector(relation), config)
     return table.in_time_zone(session_time_zone(spark))
 
 
