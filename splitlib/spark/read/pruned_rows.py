@@ -53,7 +53,7 @@ from splitlib.spark.predicates.row_filters import (
     undecided_columns,
 )
 from splitlib.spark.scan import FileGroup, scan_files, verified
-from splitlib.spark.session import hadoop_settings_of
+from splitlib.spark.session import hadoop_settings_of, refuse_other_names
 from splitlib.spark.session_catalog.connector import relation_of, session_connector
 from splitlib.statistics.orc_types import of_same_type
 from splitlib.table import Table
@@ -238,6 +238,7 @@ def pruned_scan(
             and :func:`scan_selected`.
     """
     # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.
+    refuse_other_names(spark)
     zone = session_time_zone(spark)
     filters = [data.in_time_zone(zone) for data in filters]
     enumerator = DynamicFileEnumerator(table, config, static=static, filters=filters)

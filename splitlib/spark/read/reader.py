@@ -49,7 +49,6 @@ from splitlib.spark.read.pruned_rows import (
 )
 from splitlib.spark.session import (
     SessionState,
-    refuse_other_names,
     refuse_other_than_session,
     remember,
     settings_of,
@@ -202,7 +201,6 @@ class TableReader:
             raise
 
     def _load(self, name: str) -> DataFrame:
-        refuse_other_names(self.spark)
         state = SessionState.of(self.spark, self._texts())
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
