@@ -131,7 +131,9 @@ class FilesConnector(Connector):
         if data is None and _merges(form, options):
             data = schema_of_files(storage, layout.all_files(), form, settings)
         elif data is None:
-            declaring = (layout.summary_file() if form == "parquet" else None) or first
+            # Spark applies path_glob to the summary file, too.
+            is_summarized = form == "parquet" and options.get("path_glob") is None
+            declaring = (layout.summary_file() if is_summarized else None) or first
             data = schema_of_file(
                 storage, None if declaring is None else f"{root}/{declaring}", form, settings
             )

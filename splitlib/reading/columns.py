@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import UnsupportedTable
-from splitlib.model import FIELD_ID, INITIAL_DEFAULT
+from splitlib.hive.partition_values import is_char
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
@@ -288,3 +289,11 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
     return [kind.field(i) for i in range(kind.num_fields)]
+
+
+def padded(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Pad values of CHAR columns with spaces, as Spark does when it reads them."""
+    if not is_char(field):
+        return values
+    width = int(field.metadata[LOGICAL_TYPE].removeprefix(b"char(").removesuffix(b")"))
+    return pc.utf8_rpad(values, width, " ")

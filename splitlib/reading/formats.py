@@ -72,13 +72,15 @@ class RowGroupFilter:
             fit: Function that converts bounds to the table's type.
             find: Function that finds the table's columns in the file.
         """
+        if not groups:  # a split may lie inside of a row group that belongs to another split
+            return []
         found = find(stored, list(self.columns))
         known = {
             name: _statistics(metadata, groups, stored.field(column), kind, fit)
             for name, column in found.items()
             if not pa.types.is_nested(kind := self.columns.field(name).type)
         }
-        if not known or not groups:
+        if not known:
             return list(groups)
         mask = self._predicate.match_bounds(known)
         return [group for group, keep in zip(groups, mask.to_pylist(), strict=True) if keep]

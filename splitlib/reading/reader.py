@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.errors import (
     AccessDenied,
@@ -21,9 +20,8 @@ from splitlib.errors import (
     SplitlibError,
     UnsupportedTable,
 )
-from splitlib.hive.partition_values import is_char
-from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE, FileSplit, ReadFormat
-from splitlib.reading.columns import NATIVE, Find, by_name
+from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
+from splitlib.reading.columns import NATIVE, Find, by_name, padded
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
@@ -102,22 +100,14 @@ def _batch(
     """Return a batch of the file's columns and the constant columns. Missing columns are null."""
     fields = [field.remove_metadata() for field in schema]
     arrays = [
-        _padded(columns[field.name], field)
+        padded(columns[field.name], field)
         if field.name in columns
-        else _padded(constant[field.name][:rows], field)
+        else padded(constant[field.name][:rows], field)
         if field.name in constant
         else pa.nulls(rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _padded(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Pad values of CHAR columns with spaces, as Spark does when it reads them."""
-    if not is_char(field):
-        return values
-    width = int(field.metadata[LOGICAL_TYPE].removeprefix(b"char(").removesuffix(b")"))
-    return pc.utf8_rpad(values, width, " ")
 
 
 def refuse_unreadable(form: ReadFormat, *, by_id: bool = False) -> None:

@@ -289,8 +289,7 @@ def _comparable(column: pa.Field) -> pc.Expression:
     """Return an expression that normalizes a column's values as ``comparable`` normalizes keys."""
     field = pc.field(column.name)
     if pa.types.is_floating(column.type):
-        # The sum turns -0.0 into 0.0. It also keeps Arrow from skipping row groups by the column's
-        # bounds, which do not include NaN.
+        # The sum turns -0.0 into 0.0.
         return pc.add(field, pa.scalar(0.0, column.type))
     return pc.utf8_rtrim(field, characters=" ") if is_char(column) else field
 

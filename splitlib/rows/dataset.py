@@ -21,9 +21,9 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.splitting import SelectedFiles, SplitsOfFile
 from splitlib.errors import ConfigError, ConnectorNotInstalled, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.partition_values import parse_exactly, table_fields
+from splitlib.hive.partition_values import is_char, parse_exactly, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
-from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit
+from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit, padded
 from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
 from splitlib.reading.reader import naming, open_file, refuse_missing, refuse_unreadable
 from splitlib.remote.calls import BoundedCalls
@@ -186,6 +186,13 @@ class DatasetMaker:
         by_name = table.metadata.read_format.columns == "name"
         columns = table.metadata.data_schema if by_name else table.metadata.schema
         self._row_groups = RowGroupFilter(columns, filters)
+        # Arrow does not pad CHAR, and skips row groups by bounds of floats, which leave out NaN.
+        tested = {name.lower() for data in filters for name in data.fields}
+        self._converted_columns = {
+            field.name
+            for field in self._schema
+            if is_char(field) or (pa.types.is_floating(field.type) and field.name.lower() in tested)
+        }
         self._format = ds.ParquetFileFormat()
 
     def make(self) -> ds.Dataset:
@@ -291,7 +298,8 @@ class DatasetMaker:
         groups = self._kept(metadata, stored, find)
         if not groups:
             return []
-        if file.deleted is not None or not _arrow_reads(self._schema, stored, found, metadata):
+        is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
+        if not is_exact or not _arrow_reads(self._schema, stored, found, metadata):
             return self._converted(file, constants, files)
         path, guarantee = files.add(whole), _expression(constants)
         return [self._format.make_fragment(path, files.filesystem, guarantee, row_groups=groups)]
@@ -344,7 +352,7 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
                 f"Partition value {text!r} of {source.name!r} is ambiguous as {source.type}.",
                 hint=NATIVE,
             )
-        found[source.name] = typed.values.cast(source.type)
+        found[source.name] = padded(typed.values.cast(source.type), source)
     return found
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
+from splitlib.remote.calls import run_bounded
 from splitlib.storage import StoredFile
 from splitlib.table import Table
 
@@ -38,7 +39,9 @@ def of_same_type(
     ends = pc.sort_indices(files["modified"]).take(pa.array([0, len(files) - 1]))
     some = files.select(StoredFile._fields).take(ends).to_pylist()
     try:
-        stored = [_schema(table, StoredFile(**file), config) for file in some]
+        stored = run_bounded(
+            lambda: [_schema(table, StoredFile(**file), config) for file in some], config
+        )
     except (SplitlibError, OSError, pa.ArrowException):
         return pa.schema([])
     kinds = [{field.name.lower(): _kind(field.type) for field in schema} for schema in stored]
