@@ -213,6 +213,10 @@ def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
         near = pc.less(pc.abs(pc.fill_null(micros, 0)), 1 << 62)
         moved = pc.add(micros, -_MILLISECOND if lower else _MILLISECOND)
         return pc.if_else(near, moved, None).cast(kind)
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        # delta-rs writes these bounds as 64-bit integers, and larger values as the largest one.
+        fits = pc.less(pc.abs(bound.cast(pa.float64())), 2.0**63)
+        return pc.if_else(fits, bound, None)
     if pa.types.is_string(kind) and not lower:
         may_be_short = pc.greater_equal(pc.utf8_length(bound), _WHOLE_TEXT)
         # Old versions of Delta cut strings after 32 units of UTF-16 and append U+FFFD, which is

@@ -23,10 +23,11 @@ _LENGTH = 2**18
 
 def of_same_type(
     table: Table, files: pa.Table | pa.RecordBatch, columns: pa.Schema, config: SplitConfig
-) -> pa.Schema:
+) -> tuple[pa.Schema, int]:
     """Return the columns that have types of the table's kind in the oldest and the newest file.
 
     Columns that a file does not have are included. If a file cannot be read, no column is returned.
+    The second result is the number of files read.
 
     Args:
         table: Table that the files belong to.
@@ -35,23 +36,22 @@ def of_same_type(
         config: Settings, such as the allowed locations.
     """
     if not len(files) or not columns.names:
-        return columns
-    ends = pc.sort_indices(files["modified"]).take(pa.array([0, len(files) - 1]))
+        return columns, 0
+    ends = pc.unique(pc.sort_indices(files["modified"]).take(pa.array([0, len(files) - 1])))
     some = files.select(StoredFile._fields).take(ends).to_pylist()
     try:
         stored = run_bounded(
             lambda: [_schema(table, StoredFile(**file), config) for file in some], config
         )
     except (SplitlibError, OSError, pa.ArrowException):
-        return pa.schema([])
+        return pa.schema([]), len(some)
     kinds = [{field.name.lower(): _kind(field.type) for field in schema} for schema in stored]
-    return pa.schema(
-        [
-            column
-            for column in columns
-            if {known.get(column.name.lower()) for known in kinds} <= {None, _kind(column.type)}
-        ]
-    )
+    same = [
+        column
+        for column in columns
+        if {known.get(column.name.lower()) for known in kinds} <= {None, _kind(column.type)}
+    ]
+    return pa.schema(same), len(some)
 
 
 def _schema(table: Table, file: StoredFile, config: SplitConfig) -> pa.Schema:

@@ -84,6 +84,8 @@ class _Files:
     """Spark's file index, with the list of files."""
     nbytes: int
     """Size of the files, in bytes."""
+    other_types: frozenset[str] = frozenset()
+    """Names of columns whose type differs in some ORC files."""
 
     @property
     def form(self) -> str:
@@ -111,9 +113,9 @@ class _Files:
         return self.scan.names[comparison.column]
 
     def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
-        """Return the schema of the columns that ``data`` tests, with the table's types."""
-        columns = self.scan.table.metadata.data_schema
-        return pa.schema([column for column in columns if column.name in data.fields])
+        """Return the schema of the columns that ``data`` can test, with the table's types."""
+        names = frozenset(data.fields) - self.other_types
+        return pa.schema([c for c in self.scan.table.metadata.data_schema if c.name in names])
 
 
 def scans_read_once(
@@ -154,8 +156,7 @@ def with_data_keys(
     """
     if query.is_command or not query.deterministic:
         return list(outcomes)
-    keys = _DataKeys(query, plan, scans_read_once(query, outcomes, copied), executor)
-    found = keys.applied()
+    found = _DataKeys(query, plan, scans_read_once(query, outcomes, copied), executor).applied()
     return [found.get(outcome.scan, outcome) for outcome in outcomes]
 
 
@@ -207,9 +208,8 @@ class _DataKeys:
             node = outcome.instead or self._query.replaced_leaves.get(scan.paths[0])
             nbytes = outcome.report.nbytes.matched
             form = scan.table.metadata.read_format
-            if node is None or form.name not in ("parquet", "orc"):
-                continue
-            if is_by_position(self._query.catalyst.spark, form):
+            is_known = form.name in ("parquet", "orc")
+            if node is None or not is_known or is_by_position(self._query.catalyst.spark, form):
                 continue
             if nbytes is None:
                 nbytes = self._query.catalyst.plans.size_of(node)
@@ -253,7 +253,7 @@ class _DataKeys:
             {f"k{i}": files.column(c) for i, c in enumerate(join_filter.comparisons)}
             for join_filter in filters
         ]
-        found = self._sample(files, {name for names in tested for name in names.values()})
+        files, found = self._sample(files, {name for names in tested for name in names.values()})
         requests = files.outcome.report.storage_requests + found.footers_read
         report = replace(files.outcome.report, storage_requests=requests)
         submitted = []
@@ -308,19 +308,15 @@ class _DataKeys:
     ) -> tuple[FilterUse, list[Column]]:
         """Return the report entry for collected keys, and their conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
-        if not files.has_footers:
-            some = some_files_of(self._query.catalyst.scala, files.index, SAMPLED_FILES)
-            columns = of_same_type(files.scan.table, some, columns, self._query.config)
         most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
         conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
         predicate, count = Predicate(columns, [data]), Count()
         is_used = bool(predicate.keys if files.has_footers else conditions)
         unused = None if is_used else predicate.filters[0].unused_because
         if not (is_used or unused):
-            kinds = ", ".join(str(column.type) for column in files.columns_of(data))
+            kinds = ", ".join(str(column.type) for column in columns)
             unused = f"the {files.form.upper()} reader skips nothing by keys of type {kinds}."
-            if not columns.names:
-                unused = f"some files of {files.form.upper()} have other types of the columns."
+            unused = unused if kinds else "some ORC files have other types of the columns."
         if files.has_footers:
             matched = groups.match(predicate)
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))
@@ -355,15 +351,20 @@ class _DataKeys:
             return notes
         return (f"the {files.form.upper()} reader gets the keys of {fields}",)
 
-    def _sample(self, files: _Files, names: Collection[str]) -> Sample:
-        """Read column statistics from the footers of a few files, spread over the whole scan."""
+    def _sample(self, files: _Files, names: Collection[str]) -> tuple[_Files, Sample]:
+        """Read statistics, or only types of ORC files, from footers spread over the whole scan."""
         catalyst, config, table = self._query.catalyst, self._query.config, files.scan.table
         possible = learnable_columns(table.metadata, config)
+        possible = possible if files.has_footers else table.metadata.data_schema
         columns = pa.schema([column for column in possible if column.name in names])
         if not columns.names:
-            return Sample(KnownStatistics(table, config), FileGroups({}), 0)
+            return files, Sample(KnownStatistics(table, config), FileGroups({}), 0)
         some = some_files_of(catalyst.scala, files.index, SAMPLED_FILES)
-        return sample(table, columns, some, config)
+        if files.has_footers:
+            return files, sample(table, columns, some, config)
+        same, read = of_same_type(table, some, columns, config)
+        files = replace(files, other_types=frozenset(names).difference(same.names))
+        return files, Sample(KnownStatistics(table, config), FileGroups({}), read)
 
     def _without_other_files(
         self,

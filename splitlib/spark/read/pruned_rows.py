@@ -268,14 +268,13 @@ def pruned_scan(
     if config.verify_files:
         rows = verified(rows, _read(selected), own_storage(table), config.spark_scan)
         notes += (_VERIFIED,)
-    handed_on, more = _handed_on(table, selected, columns, filters, config)
-    rows, of_settings = _conditioned(spark, table.metadata, rows, handed_on, filters)
-    notes += more + of_settings
+    report = enumerator.explain()
+    handed_on, report = _handed_on(table, selected, columns, filters, config, report)
+    rows, more = _conditioned(spark, table.metadata, rows, handed_on, filters)
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
-    report = enumerator.explain()
-    return rows, replace(report, notes=(*report.notes, *notes))
+    return rows, replace(report, notes=(*report.notes, *notes, *more))
 
 
 def _handed_on(
@@ -284,19 +283,20 @@ def _handed_on(
     columns: pa.Schema,
     filters: Sequence[DynamicFilteringData],
     config: SplitConfig,
-) -> tuple[pa.Schema, tuple[str, ...]]:
-    """Return the columns with keys for the files' reader, and notes on the other columns."""
+    report: Report,
+) -> tuple[pa.Schema, Report]:
+    """Return the columns with keys for the files' reader, and the report with notes on others."""
     names = {name.lower() for name in _tested(filters, ())}
     tested = pa.schema([column for column in columns if column.name.lower() in names])
     if table.metadata.read_format.name != "orc":
-        return tested, ()
+        return tested, report
     files = pa.Table.from_batches([one.files.files for one in selected], FILE_SCHEMA)
-    found = of_same_type(table, files, tested, config)
-    others = [name for name in tested.names if name not in found.names]
-    note = (
-        f"the ORC reader gets no keys of {', '.join(others)}, which have other types in some files"
-    )
-    return found, (note,) if others else ()
+    found, requests = of_same_type(table, files, tested, config)
+    report = replace(report, storage_requests=report.storage_requests + requests)
+    if others := ", ".join(name for name in tested.names if name not in found.names):
+        note = f"the ORC reader gets no keys of {others}, which have other types in some files"
+        report = replace(report, notes=(*report.notes, note))
+    return found, report
 
 
 def _conditioned(

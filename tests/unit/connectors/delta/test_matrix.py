@@ -36,6 +36,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.bool_(): st.booleans(),
     pa.decimal128(38, 18): st.decimals(-(10**19), 10**19, places=18),
     pa.decimal128(10, 2): st.decimals(-(10**7), 10**7, places=2),
+    pa.decimal128(30, 0): st.decimals(-(10**25), 10**25, places=0),
     pa.timestamp("us", "UTC"): _moments.map(lambda moment: moment.replace(tzinfo=UTC)),
     pa.timestamp("us"): _moments,
     pa.float64(): st.floats(allow_nan=False) | st.just(math.nan),
@@ -46,6 +47,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 KEYS = {kind: values for kind, values in VALUES.items() if not pa.types.is_floating(kind)} | {
     pa.decimal128(38, 18): st.decimals(1, 10**19, places=18),
     pa.decimal128(10, 2): st.decimals(1, 10**7, places=2),
+    pa.decimal128(30, 0): st.decimals(1, 10**25, places=0),
 }
 _numbers = itertools.count()
 

@@ -46,6 +46,10 @@ def test_bounds_are_as_wide_as_writers_shorten_them(root: Path) -> None:
         ("a" * 31 + "\U0001f600!", "a" * 31 + "?"),
     ):
         assert kept(root, "string", "a", f"{cut}\ufffd", value)
+    # delta-rs writes bounds of decimals without fraction as 64-bit integers.
+    for most in (2**63 - 1, -(2**63)):
+        assert kept(root, "decimal(38,0)", most, most, Decimal(most * 3))
+    assert not kept(root, "decimal(38,0)", -5, 7, Decimal(9))
     moment = datetime(2024, 1, 1, 12, 0, 0, 999_999)
     assert kept(root, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-01T12:00:00.999", moment)
     assert not kept(
