@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ def read_split(
         if field.name.lower() in keys
     }
     data = [field for field in schema if field.name not in constant]
-    with naming(split), _open(split, storage or Storage(), verify) as file:
+    with naming(split), open_file(split, storage or Storage(), verify=verify) as file:
         if split.read_format.name == "orc":
             found = _orc(file, split, data, batch_rows, deleted)
         else:
@@ -171,27 +172,42 @@ def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa
     Raises:
         SplitlibError: if the file cannot be opened, or has changed; see :func:`read_split`.
     """
+    return open_with_time(split, storage, verify=verify)[0]
+
+
+def open_with_time(
+    split: FileSplit, storage: Storage, *, verify: bool
+) -> tuple[pa.NativeFile, FileSplit]:
+    """Open a file as :func:`open_file` does, and return also the split with its present time.
+
+    The time is 0, which means unknown, if looking it up would take another request.
+    """
     with naming(split):
-        return _open(split, storage, verify)
+        file, now = _open(split, storage, verify)
+        return file, replace(split, modified=now)
 
 
-def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
+def _open(split: FileSplit, storage: Storage, verify: bool) -> tuple[pa.NativeFile, int]:
     fs, path = storage.filesystem(split.path)
-    # A time of 0 in the listing means unknown.
-    if verify and split.modified:
-        found = modified(fs.info(path))
-        if not _is_same_time(split.modified, found):
-            raise _changed("modification time", _time(split.modified), _time(found))
+    verify = verify and bool(split.modified)  # a time of 0 in the listing means unknown
     if path == local_path(split.path) and path.startswith("/"):
+        now = modified(fs.info(path))
         file = pa.OSFile(path)
     else:
         # No cache, because pyarrow reads exactly the required bytes and a cache would read more.
-        file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
-    if file.size() != split.file_size:
-        found = file.size()
+        opened = fs.open(path, "rb", cache_type="none")
+        details = getattr(opened, "details", None)  # fsspec asks for the size when it opens a file
+        now = modified(details) if isinstance(details, Mapping) else 0
+        now = modified(fs.info(path)) if verify and not now else now
+        file = pa.PythonFile(opened, mode="r")
+    size = file.size()
+    if size != split.file_size:
         file.close()
-        raise _changed("size", f"{split.file_size} bytes", f"{found} bytes")
-    return file
+        raise _changed("size", f"{split.file_size} bytes", f"{size} bytes")
+    if verify and not _is_same_time(split.modified, now):
+        file.close()
+        raise _changed("modification time", _time(split.modified), _time(now))
+    return file, now
 
 
 def _changed(what: str, listed: str, found: str) -> FileChanged:

@@ -81,15 +81,13 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         storage: Storage client that opens the files.
         checked: Function that returns a context manager. In its block, only allowed locations can
             be opened, and errors name the table.
-        verify: Whether to compare the modification time of a file with the listing.
     """
 
     def __init__(
-        self, storage: Storage, checked: Callable[[], AbstractContextManager[None]], *, verify: bool
+        self, storage: Storage, checked: Callable[[], AbstractContextManager[None]]
     ) -> None:
         self._storage = storage
         self._checked = checked
-        self._verify = verify
         self._plain: dict[str, FileSplit] = {}
         self._converted: dict[str, Converted] = {}
         self._lock = threading.Lock()
@@ -111,7 +109,10 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         return made
 
     def add(self, split: FileSplit) -> str:
-        """Register a file that Arrow reads unchanged, and return its path in this filesystem."""
+        """Register a file that Arrow reads unchanged, and return its path in this filesystem.
+
+        The file must keep the size and the modification time of the split.
+        """
         self._plain[split.path] = split
         return split.path
 
@@ -126,7 +127,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         with self._checked():
             part = self._converted.get(path)
             if part is None:
-                return open_file(self._plain[path], self._storage, verify=self._verify)
+                return open_file(self._plain[path], self._storage, verify=True)
             with self._lock:
                 buffer = self._kept.pop(path, None)
             if buffer is None:
@@ -178,7 +179,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 part.schema,
                 self._storage,
                 row_groups=part.row_groups,
-                verify=self._verify,
+                verify=True,
                 find=part.find,
                 deleted=deleted,
                 pre_buffer=False,  # Required, because Arrow's I/O threads call this function.

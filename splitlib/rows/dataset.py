@@ -25,7 +25,12 @@ from splitlib.hive.partition_values import is_char, parse_exactly, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
 from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit, padded
 from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
-from splitlib.reading.reader import naming, open_file, refuse_missing, refuse_unreadable
+from splitlib.reading.reader import (
+    naming,
+    open_with_time,
+    refuse_missing,
+    refuse_unreadable,
+)
 from splitlib.remote.calls import BoundedCalls
 from splitlib.remote.retry import source_call
 from splitlib.rows.converted import Converted, ConvertedFiles, Deleted, condition_of
@@ -205,7 +210,7 @@ class DatasetMaker:
         with enumerator.progress():
             found = list(self._files(enumerator))
         storage = _storage(self._table, found)
-        files = ConvertedFiles(storage, self._checked, verify=self._config.verify_files)
+        files = ConvertedFiles(storage, self._checked)
         filesystem = files.filesystem  # all fragments get this one
         with BoundedCalls(self._config, Future()) as calls:
             tasks = [
@@ -248,7 +253,8 @@ class DatasetMaker:
         for of_file, row in zip(found, rows, strict=True):
             values = {name: column[row] for name, column in constants.items()}
             splits = tuple(of_file.splits)
-            yield _File(splits, values, self._deleted(of_file.path, splits[0].deletes))
+            if splits:  # a file without rows has none
+                yield _File(splits, values, self._deleted(of_file.path, splits[0].deletes))
 
     def _deleted(self, path: str, deletes: Sequence[DeleteFile]) -> Deleted | None:
         if not deletes:
@@ -275,7 +281,8 @@ class DatasetMaker:
         """Return a file's dataset fragments, or an empty list if no row group can match."""
         with naming(file.whole):
             if file.whole.read_format.name != "parquet":
-                return self._converted(file, file.constants, files)
+                modified = file.whole.modified if self._config.verify_files else 0
+                return self._converted(file, file.constants, files, modified)
             return self._fragments_of_parquet(file, storage, files)
 
     def _fragments_of_parquet(
@@ -284,7 +291,9 @@ class DatasetMaker:
         whole, constants = file.whole, file.constants
         columns = whole.read_format.columns
         find = _find(columns)
-        with open_file(whole, storage, verify=self._config.verify_files) as opened:
+        verify = self._config.verify_files
+        opened, whole = open_with_time(whole, storage, verify=verify)
+        with opened:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
         if columns != "name":
@@ -300,22 +309,29 @@ class DatasetMaker:
             return []
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
         if not is_exact or not _arrow_reads(self._schema, stored, found, metadata):
-            return self._converted(file, constants, files)
+            return self._converted(file, constants, files, whole.modified)
         path, guarantee = files.add(whole), _expression(constants)
         return [self._format.make_fragment(path, files.filesystem, guarantee, row_groups=groups)]
 
     def _converted(
-        self, file: _File, constants: Mapping[str, pa.Scalar], files: ConvertedFiles
+        self,
+        file: _File,
+        constants: Mapping[str, pa.Scalar],
+        files: ConvertedFiles,
+        modified: int,
     ) -> list[ds.FileFragment]:
-        """Return one fragment per split, for a file that :mod:`splitlib.reading` reads."""
+        """Return one fragment per split, for a file that :mod:`splitlib.reading` reads.
+
+        The file must have the modification time ``modified`` when it is read; 0 means any time.
+        """
         data = pa.schema([f for f in self._schema if f.name not in constants])
         find = _find(file.whole.read_format.columns)
         guarantee, ipc = _expression(constants), ds.IpcFileFormat()
         parts = [
-            Converted(
-                replace(split, partition_values={}), data, find, self._row_groups, file.deleted
+            Converted(split, data, find, self._row_groups, file.deleted)
+            for split in (
+                replace(each, partition_values={}, modified=modified) for each in file.splits
             )
-            for split in file.splits
         ]
         paths = [files.add_converted(part) for part in parts]
         return [ipc.make_fragment(path, files.filesystem, guarantee) for path in paths]

@@ -236,6 +236,21 @@ def test_files_that_changed_since_they_were_listed(tmp_path, names):
         dataset.to_table()
 
 
+@pytest.mark.parametrize("names", [["a", "s"], ["A", "S"]])
+def test_files_that_were_replaced_by_others_of_the_same_size(tmp_path, names):
+    """Row groups were chosen by the footer of another file."""
+    options = {"row_group_size": 5, "compression": "none", "use_dictionary": False}
+    rows = pa.table([[i // 5 for i in range(20)], ["x"] * 20], names=names)
+    path = written(tmp_path / "t", rows, **options)
+    dataset = opened(tmp_path / "t").to_arrow_dataset(values({"a": [3]}))
+    before = path.stat()
+    written(tmp_path / "t", rows.take(list(range(19, -1, -1))), **options)
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(0, before.st_mtime_ns + 10**9))
+    with pytest.raises(FileChanged, match="its modification time was"):
+        dataset.to_table()
+
+
 def test_locations_are_checked_when_a_file_is_opened(tmp_path):
     path = written(tmp_path / "t", ROWS)
     other = written(tmp_path / "other", ROWS)
@@ -338,3 +353,11 @@ def test_local_times_and_instants_are_compared_in_the_zone_of_the_table(tmp_path
         assert here.to_arrow_dataset(data).to_table()["t"].to_pylist() == [moment]
     with pytest.raises(InvalidFilter, match="cannot be compared"):
         table.in_time_zone("America/New_York").to_arrow_dataset(data)
+
+
+def test_a_file_without_rows_or_dictionaries(tmp_path):
+    """Its row group has no bytes, so none of the file's splits reads it."""
+    for name, rows in (("1.parquet", ROWS.slice(0, 0)), ("2.parquet", ROWS)):
+        written(tmp_path / "t", rows, name, use_dictionary=False)
+    found = opened(tmp_path / "t").to_arrow_dataset(values({"a": [5]})).to_table()
+    assert found["a"].to_pylist() == [5]
