@@ -402,6 +402,7 @@ def same_order(one: pa.DataType, other: pa.DataType) -> bool:
     return bool(
         one == other
         or (pa.types.is_integer(one) and pa.types.is_integer(other))
+        or (pa.types.is_decimal(one) and pa.types.is_decimal(other))
         or (is_instant(one) and is_instant(other))
     )
 

@@ -190,6 +190,24 @@ def test_ranges_with_gaps_and_open_ends(tmp_path):
     assert table.to_arrow_dataset(low, high).count_rows() == 0
 
 
+def test_ranges_of_decimals(tmp_path):
+    """The ends of a range may have another precision and scale than the column."""
+    found = pa.array([Decimal(i) / 4 for i in range(40)], pa.decimal128(9, 2))
+    for part in (0, 1):
+        rows = pa.table({"d": found.slice(part * 20, 20)})
+        written(tmp_path / "t", rows, f"{part}.parquet")
+    table = opened(tmp_path / "t", schema=rows.schema)
+    some = between({"d": (Decimal("1.3"), Decimal(2))})
+    assert table.to_arrow_dataset(some).to_table()["d"].to_pylist() == [
+        Decimal("1.50"), Decimal("1.75"), Decimal("2.00")
+    ]  # fmt: skip
+    assert len(table.files(some)) == 1
+    finer = between({"d": (Decimal("7.125"), None)})  # for files, an end that does not fit is open
+    assert len(table.files(finer)) == 2
+    with pytest.raises(InvalidFilter, match="is not a value of"):
+        table.to_arrow_dataset(finer)
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
