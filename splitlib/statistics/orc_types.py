@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
+from splitlib.redaction import get_logger
 from splitlib.remote.calls import run_bounded
 from splitlib.storage import StoredFile
 from splitlib.table import Table
 
+_log = get_logger(__name__)
 # Number of bytes to read from the end of a file, for its footer.
 _LENGTH = 2**18
 
@@ -44,6 +46,7 @@ def of_same_type(
             lambda: [_schema(table, StoredFile(**file), config) for file in some], config
         )
     except (SplitlibError, OSError, pa.ArrowException):
+        _log.debug("The types of ORC files could not be read.", exc_info=True)
         return pa.schema([]), len(some)
     kinds = [{field.name.lower(): _kind(field.type) for field in schema} for schema in stored]
     same = [

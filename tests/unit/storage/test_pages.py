@@ -20,6 +20,7 @@ from splitlib import (
     SourceUnavailable,
     SplitConfig,
 )
+from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.model import ReadFormat
 from splitlib.storage import S3Settings, Storage, is_data, pages
@@ -228,6 +229,34 @@ def test_files_below_partitions_of_a_hive_table(monkeypatch, form, below, names)
     (batch,) = partitions.list_files(pa.array(refs, REF))
     assert (batch.partitions_listed, batch.requests.storage) == (2, 1)
     assert batch.files["path"].to_pylist() == [f"s3://lake/t/{name}" for name in names]
+
+
+def files_in(monkeypatch, names, form, *, is_partitioned):
+    store(monkeypatch, {f"t/{name}": b"x" for name in names})
+    files = PartitionFiles(Storage(OPTIONS), "s3://lake/t", is_partitioned=is_partitioned)
+    refs = pa.array([files.ref("s3://lake/t", ReadFormat.of(form))], REF)
+    (batch,) = files.list_files(refs)
+    return batch.files["path"].to_pylist()
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "json"])
+def test_directories_that_may_be_partitions(monkeypatch, form):
+    """Spark adds partition columns to a table without any if a directory is named like one."""
+    with pytest.raises(UnsupportedTable, match=r"'s3://lake/t/x/k=1/b' lies in a subdirectory"):
+        files_in(monkeypatch, ["a", "x/k=1/b"], form, is_partitioned=False)
+    assert files_in(monkeypatch, ["a", "x/k/b=1"], form, is_partitioned=False) == ["s3://lake/t/a"]
+    assert files_in(monkeypatch, ["a", "x/k=1/b"], form, is_partitioned=True) == ["s3://lake/t/a"]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_files_that_hive_hides(monkeypatch, is_partitioned):
+    names = ["_a=b", "_c", ".d", "e_=f"]
+    found = files_in(monkeypatch, names, "hive-text", is_partitioned=is_partitioned)
+    assert found == ["s3://lake/t/e_=f"]
+    found = files_in(monkeypatch, names, "text", is_partitioned=is_partitioned)
+    assert found == ["s3://lake/t/_a=b", "s3://lake/t/e_=f"]
+    with pytest.raises(UnsupportedTable, match="lies in a directory below its partition"):
+        files_in(monkeypatch, ["x/y"], "hive-csv", is_partitioned=is_partitioned)
 
 
 def test_what_lies_in_a_directory_of_a_directory_is_passed_over(monkeypatch):
