@@ -399,12 +399,8 @@ def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Tab
 
 def same_order(one: pa.DataType, other: pa.DataType) -> bool:
     """Return whether Arrow compares values of the two types exactly as Spark does."""
-    return bool(
-        one == other
-        or (pa.types.is_integer(one) and pa.types.is_integer(other))
-        or (pa.types.is_decimal(one) and pa.types.is_decimal(other))
-        or (is_instant(one) and is_instant(other))
-    )
+    kinds = (pa.types.is_integer, pa.types.is_decimal, is_instant)
+    return one == other or any(is_kind(one) and is_kind(other) for is_kind in kinds)
 
 
 def _keep_undecided(matcher: Matcher, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:

@@ -19,8 +19,8 @@ from splitlib.storage import StoredFile
 from splitlib.table import Table
 
 _log = get_logger(__name__)
-# Number of bytes to read from the end of a file, for its footer.
-_LENGTH = 2**18
+# Number of bytes to read from the end of a file, for its footer. A longer footer is not read.
+FOOTER_LENGTH = 2**18
 
 
 def of_same_type(
@@ -60,7 +60,7 @@ def of_same_type(
 def _schema(table: Table, file: StoredFile, config: SplitConfig) -> pa.Schema:
     from pyarrow import orc  # slow to import
 
-    end = table.read_end(file, min(file.size, _LENGTH), config)
+    end = table.read_end(file, min(file.size, FOOTER_LENGTH), config)
     return orc.ORCFile(pa.PythonFile(_End(end, file.size), mode="r")).schema
 
 

@@ -18,8 +18,8 @@ from splitlib.spark.planner.truncated import Truncation, truncation_of
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# Types with only one representation of each value, besides decimals. The JSON of a plan does not
-# show the collation of a string.
+# Types with only one representation of each value, besides decimals and strings without collation.
+# The JSON of a plan does not show collations.
 _IDENTICAL_IF_EQUAL = {*_WIDTHS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
 # on the time zone, and some zones have skipped a day.
@@ -248,13 +248,11 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
             return _named(below[0], node.expressions("projectList"))
         case "Aggregate":
             keys = node.expressions("groupingExpressions")
-            columns = [(key, {key.attribute_id}) for key in keys]
-            grouped = _grouped(below[0], columns)
+            grouped = _grouped(below[0], [(key, set(_ids([key]) or ())) for key in keys])
             return _named(grouped, node.expressions("aggregateExpressions"))
         case "Window" | "WindowGroupLimit":
             keys = node.expressions("partitionSpec")
-            columns = [(key, _equal_to(key.attribute_id, node.children[0])) for key in keys]
-            return _grouped(below[0], columns)
+            return _grouped(below[0], [(key, _equal_to(key, node.children[0])) for key in keys])
         case "Union":
             return _of_union(node, below)
         case "Join":
@@ -272,37 +270,38 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
 
 
 def _grouped(
-    below: Mapping[int, tuple[Lineage, ...]],
-    columns: Iterable[tuple[Expression, set[int | None]]],
+    below: Mapping[int, tuple[Lineage, ...]], columns: Iterable[tuple[Expression, set[int]]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of columns that are equal in all rows of a group.
-
-    Args:
-        below: Lineages of the input of the operator that groups its rows.
-        columns: The keys of the groups, each with the ids of the columns that equal it.
-    """
+    """Return the lineages of the keys of groups, and of the columns that equal them."""
     found = {}
     for key, ids in columns:
         if key.kind != "AttributeReference":
             continue
         kind = str(key.fields["dataType"])
-        merges = kind not in _IDENTICAL_IF_EQUAL and not kind.startswith("decimal")
-        for i, lineages in below.items():
-            if i in ids:
-                found[i] = tuple(
-                    replace(x, stands_for_equal=x.stands_for_equal or merges) for x in lineages
-                )
+        is_identical = kind in _IDENTICAL_IF_EQUAL or kind.startswith("decimal")
+        for i in ids & below.keys():
+            found[i] = tuple(
+                x if is_identical or _is_stored_text(x, kind) else replace(x, stands_for_equal=True)
+                for x in below[i]
+            )
     return found
 
 
-def _equal_to(key: int | None, node: Node) -> set[int | None]:
-    """Return ``key`` and the columns of a node that equal the column ``key`` in every row."""
+def _is_stored_text(lineage: Lineage, kind: str) -> bool:
+    """Return whether an expression is a text column in names of partitions, without collation."""
+    return kind == "string" and lineage.column is not None and lineage.leaf.kind in RELATIONS
+
+
+def _equal_to(column: Expression, node: Node) -> set[int]:
+    """Return the ids of a column, and of the node's columns that equal it in every row."""
+    key = column.attribute_id
     node = node.below("Filter", "Sort", "Window", "WindowGroupLimit")
     outputs = {e.attribute_id: e for e in node.expressions("projectList")}
     if node.kind != "Project" or key not in outputs:
-        return {key}
+        return set() if key is None else {key}
     value = _unnamed(outputs[key])
-    return {key, *(i for i, other in outputs.items() if _is_same(_unnamed(other), value))}
+    equal = {i for i, other in outputs.items() if _is_same(_unnamed(other), value)}
+    return {i for i in (key, *equal) if i is not None}
 
 
 def _unnamed(expression: Expression) -> Expression:

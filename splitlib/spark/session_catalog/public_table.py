@@ -324,7 +324,9 @@ def _read_format(
         form = source_format(provider, own.serde_properties, is_partitioned=is_partitioned)
     else:
         other = None if partition is None else _storage_entry(partition, "partition_parameters")
-        types = [json.dumps(column["type"]) for column in described.get("columns", ())]
+        keys = described.get("partition_columns") or ()
+        columns = [c for c in described.get("columns", ()) if c["name"] not in keys]
+        types = [json.dumps(column["type"]) for column in columns]
         form = serde_format(own, other, is_partitioned=is_partitioned, types=types)
     if hidden := [name for name, value in form.options if value == _REDACTED]:
         raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")

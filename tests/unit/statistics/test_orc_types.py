@@ -68,7 +68,7 @@ def test_one_file_and_none(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read_decide_nothing(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(orc_types, "_LENGTH", 10)  # shorter than any footer
+    monkeypatch.setattr(orc_types, "FOOTER_LENGTH", 10)  # shorter than any footer
     assert same(tmp_path, {"s": pa.string()}) == ([], 1)
     (tmp_path / "9.orc").write_bytes(b"not ORC, but long enough")
     monkeypatch.undo()
