@@ -196,7 +196,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> tuple[pa.NativeFi
     else:
         # No cache, because pyarrow reads exactly the required bytes and a cache would read more.
         opened = fs.open(path, "rb", cache_type="none")
-        details = getattr(opened, "details", None)  # fsspec asks for the size when it opens a file
+        details = getattr(opened, "details", None)  # fsspec requests them when it opens a file
         now = modified(details) if isinstance(details, Mapping) else 0
         now = modified(fs.info(path)) if verify and not now else now
         file = pa.PythonFile(opened, mode="r")

@@ -327,7 +327,7 @@ def test_causes_that_refuse_to_be_changed():
         raise splitlib.SourceError("no answer") from cause
     told = "".join(traceback.format_exception(raised.value))
     assert "not there" in told
-    assert "planted" not in told
+    assert "planted@" not in told  # the checkout may lie in a directory of the name
 
 
 def test_how_to_sign_is_no_secret():

@@ -85,7 +85,7 @@ class _Files:
     nbytes: int
     """Size of the files, in bytes."""
     other_types: frozenset[str] = frozenset()
-    """Names of columns whose type differs in some ORC files."""
+    """Names of columns with another type in some ORC files."""
 
     @property
     def form(self) -> str:
