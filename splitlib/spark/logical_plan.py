@@ -127,9 +127,9 @@ class Node:
         return _walk(self, lambda part: (*part.children, *part.subqueries))
 
     def below(self, *kinds: str) -> Node:
-        """Return the first node, from this one down, whose kind is not in ``kinds``.
+        """Return the first node of another kind, from this one down.
 
-        The kinds are those of operators with one child.
+        All operators of these kinds have one child.
         """
         node = self
         while node.kind in kinds and node.children:

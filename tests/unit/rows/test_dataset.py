@@ -374,7 +374,7 @@ def test_local_times_and_instants_are_compared_in_the_zone_of_the_table(tmp_path
 
 
 def test_a_file_without_rows_or_dictionaries(tmp_path):
-    """Its row group has no bytes, so none of the file's splits reads it."""
+    """Its row group has no bytes, so no split contains any of it."""
     for name, rows in (("1.parquet", ROWS.slice(0, 0)), ("2.parquet", ROWS)):
         written(tmp_path / "t", rows, name, use_dictionary=False)
     found = opened(tmp_path / "t").to_arrow_dataset(values({"a": [5]})).to_table()

@@ -1,4 +1,4 @@
-"""Columns of ORC tables whose oldest and newest files have the table's types."""
+"""The types of columns in the oldest and the newest ORC file, compared with the table's."""
 
 from __future__ import annotations
 
