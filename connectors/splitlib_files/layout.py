@@ -81,7 +81,7 @@ class Layout:
         Dask and PyArrow write such files. Spark reads the columns of a directory from it.
         """
         names = ("_common_metadata", "_metadata")
-        return next((name for name in names if name in self._top.hidden), None)
+        return next((name for name in names if name in self._top.hidden_files), None)
 
     def all_files(self) -> list[str]:
         """Return the paths of all data files that are not empty, by listing all directories.

@@ -113,11 +113,13 @@ class PartitionFiles:
                 hint="move it up, or query the table with splitlib.sql in a session that sets "
                 "mapreduce.input.fileinputformat.input.dir.recursive.",
             )
-        for path in below.to_pylist():  # the table has no partition columns, and one location
-            if any("=" in name for name in path.split("/")[depths[0].as_py() : -1]):
-                raise UnsupportedTable(
-                    f"File {path!r} lies in a subdirectory that may be a partition, and the table "
-                    "has no partition columns. Spark would add some.",
-                    hint="use connector='files' with the table's directory.",
-                )
+        # The table has no partition columns, and so one location.
+        like_key = rf"^(?:[^/]*/){{{depths[0].as_py()}}}(?:[^/]*/)*[^/]*=[^/]*/"
+        keys = below.filter(pc.match_substring_regex(below, like_key))
+        if len(keys):
+            raise UnsupportedTable(
+                f"File {keys[0].as_py()!r} lies in a subdirectory that may be a partition, and the "
+                "table has no partition columns. Spark would add some.",
+                hint="use connector='files' with the table's directory.",
+            )
         return files.filter(is_inside)

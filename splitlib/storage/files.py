@@ -39,7 +39,9 @@ class Level(NamedTuple):
     requests: int
     """Number of list requests (pages) that were sent."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored files and subdirectories. Some identify a table format (``_delta_log``)."""
+    """Names of ignored subdirectories. Some identify a table format, such as ``_delta_log``."""
+    hidden_files: frozenset[str] = frozenset()
+    """Names of ignored files, such as ``_common_metadata``."""
 
 
 def is_data(name: str) -> bool:

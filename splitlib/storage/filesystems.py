@@ -181,7 +181,10 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if info["name"].rstrip("/") != itself
     ]
     _refuse_undecoded((name for name, _ in children), location)
-    hidden = frozenset(name for name, _ in children if not is_data(name))
+    hidden, hidden_files = (
+        frozenset(name for name, info in children if info["type"] == kind and not is_data(name))
+        for kind in ("directory", "file")
+    )
     # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
     children = sorted(once.values(), key=itemgetter(0))
@@ -192,7 +195,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     ]
     # adlfs returns a directory twice if it has a marker object.
     directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
-    return Level(files, list(directories), 1, hidden)
+    return Level(files, list(directories), 1, hidden, hidden_files)
 
 
 def _refuse_undecoded(names: Iterable[str], location: str) -> None:

@@ -222,9 +222,11 @@ class Storage:
                 ]
                 names = [file.path.rpartition("/")[2] for file in found]
                 files = [file for file, name in zip(found, names, strict=True) if is_data(name)]
-                hidden = frozenset(name for name in (*names, *directories) if not is_data(name))
                 requests = max(1, -(-entries // listing.kind.names_per_request))
-                return Level(files, sorted(filter(is_data, directories)), requests, hidden)
+                shown = sorted(filter(is_data, directories))
+                hidden = frozenset(directories).difference(shown)
+                hidden_files = frozenset(name for name in names if not is_data(name))
+                return Level(files, shown, requests, hidden, hidden_files)
         return level_of(*self.filesystem(location), location)
 
     def read_end(self, file: StoredFile, length: int) -> bytes:

@@ -149,6 +149,9 @@ def test_columns_of_a_summary_file(spark, tmp_path, name):
     loaded = splitlib.read(spark).table(root, connector="files").load()
     assert loaded.schema == expected.schema
     assert rows_of(loaded) == rows_of(expected)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()  # only a file is a summary
+    assert splitlib.read(spark).table(root, connector="files").load().columns == ["v", "k"]
 
 
 def test_the_data_source(spark, tmp_path):
