@@ -26,6 +26,14 @@ LITERALS = {
 }
 """SQL literals by kind of column. A comment in ``star_tables`` explains the kinds."""
 
+_LONG_LISTS = {
+    "n": ", ".join(map(str, range(2, 15))),
+    "s": ", ".join(f"'g{i}'" for i in range(2, 15)),
+    "c": ", ".join(f"'G{i}'" for i in range(1, 14)),
+    "d": ", ".join(f"DATE'2020-02-{day}'" for day in range(10, 28)),
+}
+"""SQL lists of literals, by kind of column, that are longer than the lists Spark writes out."""
+
 COLLATIONS = ("UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UNICODE_CI_RTRIM")
 
 # SQL conversions of a column by its kind, with the kind of the result. Most lose information.
@@ -33,6 +41,9 @@ _CASTS = {
     "n": (
         ("CAST({} AS string)", "q"), ("CAST({} AS double)", "f"), ("{} % 3", "n"),
         ("CAST({} AS decimal(10, 1))", "m"), ("CAST({} AS tinyint)", "n"), ("-{}", "n"),
+        # Spark's own JSON of a plan leaves long lists of literals out.
+        ("if({} IN (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22), 1, 2)", "n"),
+        ("if({} IN (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23), 1, 2)", "n"),
     ),
     "m": (
         ("CAST({} AS int)", "n"), ("try_cast({} AS int)", "n"), ("CAST({} AS double)", "f"),
@@ -41,7 +52,7 @@ _CASTS = {
     "f": (
         ("CAST({} AS int)", "n"), ("try_cast({} AS int)", "n"), ("CAST({} AS float)", "f"),
         ("try_cast({} AS decimal(4, 0))", "m"), ("CAST({} AS string)", "q"), ("-{}", "f"),
-        ("nanvl({}, 1.0D)", "f"),
+        ("nanvl({}, 1.0D)", "f"), ("atan2({}, -1.0D)", "f"),
     ),
     "s": (("try_cast(substr({}, 2) AS int)", "n"), ("upper({})", "c"), ("{} || ' '", "c")),
     "c": (("lower({})", "s"), ("trim({})", "c"), ("substr({}, 1, 2)", "c")),
@@ -81,6 +92,7 @@ EVERY_EXPRESSION = frozenset(
         "a cast on one side",
         "<=>",
         "BETWEEN columns",
+        "a long list",
     ]
 )
 """Names of everything that this module can put into a query, as counted in ``ingredients``."""
@@ -176,6 +188,11 @@ class Expressions:
         self._ingredients["a cast on both sides" if both else "a cast on one side"] += 1
         return self._compared(one[0], other[0], one[1])
 
+    def function_of(self, column: str, kind: str) -> tuple[str, str]:
+        """Return a conversion of a column as SQL text, and its kind."""
+        text, kind = self._random.choice(_CASTS[kind])
+        return text.format(column), kind
+
     def _converted(self, scope: Scope) -> list[tuple[str, str, str]]:
         """Return each column as it is and with each conversion: SQL text, kind, conversion."""
         found = []
@@ -214,6 +231,9 @@ class Expressions:
         if kind in "sc" and self._random.random() < 0.2:
             collated = f"({column} COLLATE {self._random.choice(COLLATIONS)})"
             column = without_collations(collated)
+        if kind in _LONG_LISTS and self._random.random() < 0.1:
+            self._ingredients["a long list"] += 1
+            return f"{column} {self._random.choice(('IN', 'NOT IN'))} ({_LONG_LISTS[kind]})"
         literals = LITERALS[kind]
         one, other = self._random.choice(literals), self._random.choice(literals)
         return self._random.choice(

@@ -91,6 +91,8 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     *("a view in a union with itself", "a named catalog", "union", "subquery"),
     *(f"a catalog of connector {connector}" for connector in CATALOGS.values()),
     "union of dimensions",
+    "a function of a group's key",
+    *("UNION", "UNION ALL", "EXCEPT", "INTERSECT"),
     "a broadcast",
     "the greatest or least key",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),

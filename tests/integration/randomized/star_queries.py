@@ -137,11 +137,17 @@ class StarQueries:
             key = self._random.choice(self._keys(table))
             aggregate = "min(v)" if "v" in columns else "count(*)"
             by, kind = self._grouped(key, columns[key])
-            text = f"(SELECT {by} AS {key}, {aggregate} AS v FROM {name} GROUP BY {by})"
+            value = by
+            if self._random.random() < 0.3:
+                self._ingredients["a function of a group's key"] += 1
+                value, kind = self._expressions.function_of(by, kind)
+            text = f"(SELECT {value} AS {key}, {aggregate} AS v FROM {name} GROUP BY {by})"
             columns = {key: kind, "v": "n"}
         elif shape < 0.42 and fact:
             text, columns = self._union()
-        elif shape < 0.47:
+        elif shape < 0.5:
+            text, columns = self._set_operation(table)
+        elif shape < 0.55:
             key = self._random.choice(self._keys(table))
             by = self._random.choice(list(columns))
             text = f"(SELECT {key}, count(*) OVER (PARTITION BY {by}) AS v FROM {name})"
@@ -171,6 +177,39 @@ class StarQueries:
             f"UNION ALL SELECT 'g2', {other_value}, {other_key}{more} FROM {other})"
         )
         return text, {"tag": "s", "v": "n", "k": kind}
+
+    def _set_operation(self, table: str) -> tuple[str, dict[str, str]]:
+        """Return a set operation as SQL text, and the kind of its column.
+
+        One side has the keys of a table, often of few of its partitions, the other side those of a
+        table with keys of the same kind.
+        """
+        key = self._keys(table)[-1]
+        kind = self._columns[table][key]
+        others = {t: self._keys(t)[-1] for t in (*self._facts, *DIMENSIONS)}
+        other = self._random.choice(
+            [t for t, k in others.items() if self._columns[t].get(k) == kind] or [table]
+        )
+        sign = self._random.choice(("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT"))
+        self._ingredients[sign] += 1
+        one = f"SELECT {key} AS k FROM {self._in_from(table)}"
+        if self._random.random() < 0.6:
+            dimension = self._random.choice(DIMENSIONS)
+            inner, outer = Scope(dict(COLUMNS[dimension])), Scope({key: kind})
+            if pairs := inner.of(kind):
+                one += (
+                    f" WHERE {key} IN (SELECT {self._random.choice(pairs)} FROM {dimension}"
+                    f" WHERE {self._condition(inner)})"
+                )
+            else:
+                one += f" WHERE {self._condition(outer)}"
+        sides = [one, f"SELECT {others[other]} FROM {self._in_from(other)}"]
+        if sign != "EXCEPT" and self._random.random() < 0.3:
+            sides.reverse()
+        first, second = sides
+        if not first.startswith(f"SELECT {key} AS k "):
+            first = first.replace(f"SELECT {others[other]} ", f"SELECT {others[other]} AS k ", 1)
+        return f"({first} {sign} {second})", {"k": kind}
 
     def _union_of_dimensions(self, scope: Scope) -> str:
         """Return a union of dimensions as SQL text.

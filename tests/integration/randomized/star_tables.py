@@ -69,6 +69,9 @@ STATEMENTS = (
     """CREATE TABLE r_glob (v bigint, a bigint, k int) USING parquet PARTITIONED BY (k)
        OPTIONS (pathGlobFilter 'nothing*', modifiedBefore '2001-01-01T00:00:00')""",
     "INSERT INTO r_glob SELECT id, id % 3, CAST(id % 6 AS int) FROM range(0, 24, 1, 1)",
+    """CREATE TABLE r_wide USING parquet PARTITIONED BY (k) AS
+       SELECT id AS v, id % 3 AS a, CAST(id % 5 AS double) AS f, CAST(id % 4 AS int) AS k
+       FROM range(0, 24, 1, 1)""",
     f"""CREATE TABLE r_dim USING parquet AS
        SELECT CAST(id % 12 AS int) AS id, CAST(id % 4 AS int) AS grp, concat('g', id % 5) AS s,
               date_add(DATE'2020-02-24', CAST(id AS int)) AS d, {_FLOAT.format("id")} AS f,
@@ -88,7 +91,18 @@ DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
 # Names of views over sources whose files splitlib does not list: a JDBC table, and a directory that
 # a Spark V2 source reads.
 DATABASE, _FILES = "r_jdbc", "r_v2"
-VIEWS = frozenset({DIRECTORY, DATABASE, _FILES})
+_WITH_OTHER_SETTINGS = {
+    "r_seen": (
+        {"spark.sql.session.timeZone": "Asia/Kolkata"},
+        "SELECT v, a, CAST(t AS timestamp_ntz) AS z, t, CAST(t AS date) AS d FROM r_time",
+    ),
+    "r_lax": (
+        {"spark.sql.ansi.enabled": "false"},
+        "SELECT v, a, m, CAST(q AS int) AS k FROM r_num",
+    ),
+}
+"""Settings of the session while a view is created, and its query. The view keeps the settings."""
+VIEWS = frozenset({DIRECTORY, DATABASE, _FILES, *_WITH_OTHER_SETTINGS})
 _DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m,
        date_add(DATE'2020-02-26', CAST(id % 7 AS int)) AS d,
        CAST(nullif(id % 9, 8) AS int) AS k FROM range(0, 40, 1, 1)"""
@@ -114,6 +128,9 @@ COLUMNS = {
     "r_num": {"v": "n", "a": "n", "m": "m", "q": "q"},
     "r_root": {"v": "n", "a": "n", "k": "n"},
     "r_glob": {"v": "n", "a": "n", "k": "n"},
+    "r_wide": {"v": "n", "a": "n", "f": "f", "k": "n"},
+    "r_seen": {"v": "n", "a": "n", "z": "z", "t": "t", "d": "d"},
+    "r_lax": {"v": "n", "a": "n", "m": "m", "k": "n"},
     "r_dim": {
         "id": "n", "grp": "n", "s": "s", "d": "d", "f": "f", "c": "c", "t": "t", "z": "z",
         "m": "m", "q": "q",
@@ -139,10 +156,14 @@ def create(spark: SparkSession) -> None:
     for file in (root / "k=2").glob("*.parquet"):
         file.rename(root / file.name)
     spark.sql(f"ALTER TABLE r_root PARTITION (k = 2) SET LOCATION 'file:{root}'")
+    # Files of narrower types than the table's, as another writer may add them.
+    narrow = spark.range(5).selectExpr("id AS v", "int(id % 3) AS a", "float(id) AS f")
+    narrow.write.parquet(str(location(spark, "r_wide") / "k=7"))
+    spark.sql("ALTER TABLE r_wide ADD PARTITION (k = 7)")
 
 
 def create_views(spark: SparkSession, one: Path, other: Path) -> None:
-    """Create the views over a JDBC table and over directories of tables.
+    """Create the views: over a JDBC table, directories of tables, and with other settings.
 
     Args:
         spark: Session in which the temporary views are created.
@@ -154,6 +175,9 @@ def create_views(spark: SparkSession, one: Path, other: Path) -> None:
     spark.read.parquet(str(one)).createOrReplaceTempView(DIRECTORY)
     with changed(spark, {"spark.sql.sources.useV1SourceList": ""}):
         spark.read.parquet(str(other)).createOrReplaceTempView(_FILES)
+    for name, (settings, query) in _WITH_OTHER_SETTINGS.items():
+        with changed(spark, settings):
+            spark.sql(f"CREATE TEMPORARY VIEW {name} AS {query}")
 
 
 def drop(spark: SparkSession) -> None:
