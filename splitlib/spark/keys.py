@@ -10,12 +10,13 @@ import contextlib
 import io
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
@@ -72,7 +73,12 @@ _VOLATILE = re.compile(
 # Operators that run Python functions. The plan text does not show whether these functions are
 # deterministic.
 _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
-_printing = threading.Lock()
+_explaining = threading.Lock()
+# Settings with which Spark shortens no list of columns and no plan.
+_IN_FULL: Final = {
+    "spark.sql.debug.maxToStringFields": "2147483647",
+    "spark.sql.maxPlanStringLength": "2147483632",
+}
 # Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
 # Up to this many rows are fetched with their duplicates, to avoid the shuffle for DISTINCT. For a
@@ -121,15 +127,34 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
 
 
 def explained(df: DataFrame) -> str:
-    """Return the text that ``df.explain`` prints, in classic Spark or Spark Connect."""
+    """Return the whole text that ``df.explain`` prints, in classic Spark or Spark Connect.
+
+    By default, Spark shows only the first 25 columns of each operator.
+    """
     session: object = df.sparkSession
-    if not isinstance(session, SparkSession):
-        text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
-        return text
-    # explain() prints to stdout, which the whole process shares.
-    with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:
-        df.explain(extended=True)
+    with _explaining, _in_full(df.sparkSession.conf):
+        if not isinstance(session, SparkSession):
+            text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
+            return text
+        # explain() prints to stdout, which the whole process shares.
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            df.explain(extended=True)
     return printed.getvalue()
+
+
+@contextlib.contextmanager
+def _in_full(conf: RuntimeConfig) -> Iterator[None]:
+    """Change the settings of :data:`_IN_FULL` in the block."""
+    before: dict[str, str | None] = {name: conf.get(name) for name in _IN_FULL}
+    try:
+        for name, value in _IN_FULL.items():
+            conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            conf.unset(name)
+            if old is not None and conf.get(name) != old:
+                conf.set(name, old)
 
 
 class KeyColumn(NamedTuple):

@@ -129,8 +129,10 @@ OVER_CONNECT = """
     by_name = reader.filtered_by(nested, {"a": "ST.id", "s": "s.x"}).load()
     assert [tuple(row) for row in by_name.select("a", "s").collect()] == [(30, "01")]
 
+    wide = dimension.select("*", *(F.lit(i).alias(f"c{i}") for i in range(40)), F.rand().alias("r"))
     for volatile in (
         dimension.where(F.rand() < 2),
+        wide.where("r < 2"),  # by default, Spark shows only the first 25 columns
         dimension.limit(1),
         dimension.where("current_date() > d"),
         dimension.groupBy().agg(F.first("d").alias("d"), F.first("s").alias("s")),
@@ -143,6 +145,7 @@ OVER_CONNECT = """
             raise AssertionError("a volatile dimension was taken")
         frozen = splitlib.freeze(volatile)
         assert reader.filtered_by(frozen, ["d", "s"]).load().count() == 2
+    assert spark.conf.get("spark.sql.debug.maxToStringFields") == "25"
     try:
         reader.config(spark_scan="pinned").load()
     except splitlib.ConfigError as error:
