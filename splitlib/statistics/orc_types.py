@@ -7,29 +7,51 @@ type in a file, such as INT in place of STRING, the query fails.
 from __future__ import annotations
 
 import io
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
-from splitlib.remote.calls import run_bounded
+from splitlib.remote.calls import BoundedCalls
 from splitlib.storage import StoredFile
 from splitlib.table import Table
 
 _log = get_logger(__name__)
 # Number of bytes to read from the end of a file, for its footer. A longer footer is not read.
 FOOTER_LENGTH = 2**18
+MOST_FILES: Final = 1000
+"""Maximum number of files whose types are compared."""
+_MOST_KNOWN: Final = 50_000
+
+_Kinds = frozenset[tuple[str, str]]
+# Columns of files: pairs of a name in lower case and a kind of type. Equal sets are kept once.
+_known: dict[StoredFile, _Kinds] = {}
+_distinct: dict[_Kinds, _Kinds] = {}
+
+
+class SameTypes(NamedTuple):
+    """Columns that have types of the table's kind in all files."""
+
+    columns: pa.Schema
+    """The columns. Columns that a file does not have are included."""
+    files_read: int
+    """Number of footers read. The types of files from earlier calls are known."""
+    reason: str | None
+    """Why the other columns are missing, as a part of a sentence; None if none is missing."""
 
 
 def of_same_type(
     table: Table, files: pa.Table | pa.RecordBatch, columns: pa.Schema, config: SplitConfig
-) -> tuple[pa.Schema, int]:
-    """Return the columns that have types of the table's kind in the oldest and the newest file.
+) -> SameTypes:
+    """Return the columns that have types of the table's kind in all files.
 
-    Columns that a file does not have are included. If a file cannot be read, no column is returned.
-    The second result is the number of files read.
+    If there are more than :data:`MOST_FILES` files, or a file cannot be read, no column is
+    returned.
 
     Args:
         table: Table that the files belong to.
@@ -38,30 +60,47 @@ def of_same_type(
         config: Settings, such as the allowed locations.
     """
     if not len(files) or not columns.names:
-        return columns, 0
-    ends = pc.unique(pc.sort_indices(files["modified"]).take(pa.array([0, len(files) - 1])))
-    some = files.select(StoredFile._fields).take(ends).to_pylist()
+        return SameTypes(columns, 0, None)
+    if len(files) > MOST_FILES:
+        many = f"may differ in type in one of more than {MOST_FILES:,} files"
+        return SameTypes(pa.schema([]), 0, many)
+    every = [StoredFile(**file) for file in files.select(StoredFile._fields).to_pylist()]
+    unread = [file for file in dict.fromkeys(every) if file not in _known]
+    endless = replace(config, enumeration_deadline_seconds=0)
     try:
-        stored = run_bounded(
-            lambda: [_schema(table, StoredFile(**file), config) for file in some], config
-        )
+        with BoundedCalls(endless, Future()) as calls:
+            tasks = [calls.submit(partial(_kinds_in, table, file, config)) for file in unread]
+            found = {file: calls.result(task) for file, task in zip(unread, tasks, strict=True)}
     except (SplitlibError, OSError, pa.ArrowException):
         _log.debug("The types of ORC files could not be read.", exc_info=True)
-        return pa.schema([]), len(some)
-    kinds = [{field.name.lower(): _kind(field.type) for field in schema} for schema in stored]
+        return SameTypes(
+            pa.schema([]), len(unread), "have types that could not be read from all files"
+        )
+    found = {file: _known.get(file) or found[file] for file in every}
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+        _distinct.clear()
+    _known.update(
+        (file, _distinct.setdefault(kinds, kinds))
+        for file, kinds in found.items()
+        if file.modified  # With an unknown time, a changed file could not be noticed.
+    )
+    stored = set().union(*set(found.values()))
     same = [
         column
         for column in columns
-        if {known.get(column.name.lower()) for known in kinds} <= {None, _kind(column.type)}
+        if {kind for name, kind in stored if name == column.name.lower()} <= {_kind(column.type)}
     ]
-    return pa.schema(same), len(some)
+    others = "have other types in some files" if len(same) < len(columns) else None
+    return SameTypes(pa.schema(same), len(unread), others)
 
 
-def _schema(table: Table, file: StoredFile, config: SplitConfig) -> pa.Schema:
+def _kinds_in(table: Table, file: StoredFile, config: SplitConfig) -> _Kinds:
     from pyarrow import orc  # slow to import
 
     end = table.read_end(file, min(file.size, FOOTER_LENGTH), config)
-    return orc.ORCFile(pa.PythonFile(_End(end, file.size), mode="r")).schema
+    schema = orc.ORCFile(pa.PythonFile(_End(end, file.size), mode="r")).schema
+    return frozenset((field.name.lower(), _kind(field.type)) for field in schema)
 
 
 def _kind(kind: pa.DataType) -> str:

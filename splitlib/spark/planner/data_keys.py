@@ -56,11 +56,10 @@ from splitlib.spark.session import is_by_position
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
 from splitlib.statistics.known import KnownStatistics
-from splitlib.statistics.orc_types import of_same_type
+from splitlib.statistics.orc_types import MOST_FILES, of_same_type
 from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overlap
 
 _log = get_logger(__name__)
-
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
@@ -85,7 +84,8 @@ class _Files:
     nbytes: int
     """Size of the files, in bytes."""
     other_types: frozenset[str] = frozenset()
-    """Names of columns with another type in some ORC files."""
+    """Names of columns that may have another type in some ORC files."""
+    other_types_because: str | None = None
 
     @property
     def form(self) -> str:
@@ -313,10 +313,11 @@ class _DataKeys:
         predicate, count = Predicate(columns, [data]), Count()
         is_used = bool(predicate.keys if files.has_footers else conditions)
         unused = None if is_used else predicate.filters[0].unused_because
-        if not (is_used or unused):
+        if not columns:
+            unused = f"its columns {files.other_types_because}."
+        elif not (is_used or unused):
             kinds = ", ".join(str(column.type) for column in columns)
             unused = f"the {files.form.upper()} reader skips nothing by keys of type {kinds}."
-            unused = unused if kinds else "some ORC files have other types of the columns."
         if files.has_footers:
             matched = groups.match(predicate)
             count = Count(int(matched.matched.sum()), int(matched.total.sum()))
@@ -327,8 +328,7 @@ class _DataKeys:
                     count = Count()
                 else:
                     unused = "most row groups have such values."
-        fields = () if unused else data.fields
-        about = data.describe(), data.nbytes, seconds
+        fields, about = () if unused else data.fields, (data.describe(), data.nbytes, seconds)
         why = with_remedy(unused) if unused else None
         return FilterUse(data.fields, *about, fields, why, row_groups=count), conditions
 
@@ -347,24 +347,25 @@ class _DataKeys:
         notes = settings_in_the_way(self._query.catalyst.spark, files.form, columns)
         if files.has_footers and not use.row_groups.total:
             notes = (*notes, f"the Parquet reader looks up keys of {fields} in Bloom filters")
-        if notes or files.has_footers:
-            return notes
-        return (f"the {files.form.upper()} reader gets the keys of {fields}",)
+        gets = (f"the {files.form.upper()} reader gets the keys of {fields}",)
+        return notes if notes or files.has_footers else gets
 
     def _sample(self, files: _Files, names: Collection[str]) -> tuple[_Files, Sample]:
-        """Read statistics, or only types of ORC files, from footers spread over the whole scan."""
-        catalyst, config, table = self._query.catalyst, self._query.config, files.scan.table
-        possible = learnable_columns(table.metadata, config)
-        possible = possible if files.has_footers else table.metadata.data_schema
+        """Read statistics from some Parquet footers, or types of columns from ORC footers."""
+        config, table = self._query.config, files.scan.table
+        possible, most = learnable_columns(table.metadata, config), SAMPLED_FILES
+        if not files.has_footers:
+            possible, most = table.metadata.data_schema, MOST_FILES + 1
         columns = pa.schema([column for column in possible if column.name in names])
         if not columns.names:
             return files, Sample(KnownStatistics(table, config), FileGroups({}), 0)
-        some = some_files_of(catalyst.scala, files.index, SAMPLED_FILES)
+        some = some_files_of(self._query.catalyst.scala, files.index, most)
         if files.has_footers:
             return files, sample(table, columns, some, config)
-        same, read = of_same_type(table, some, columns, config)
-        files = replace(files, other_types=frozenset(names).difference(same.names))
-        return files, Sample(KnownStatistics(table, config), FileGroups({}), read)
+        same = of_same_type(table, some, columns, config)
+        others = frozenset(names).difference(same.columns.names)
+        files = replace(files, other_types=others, other_types_because=same.reason)
+        return files, Sample(KnownStatistics(table, config), FileGroups({}), same.files_read)
 
     def _without_other_files(
         self,

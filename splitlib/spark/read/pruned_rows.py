@@ -291,12 +291,12 @@ def _handed_on(
     if table.metadata.read_format.name != "orc":
         return tested, report
     files = pa.Table.from_batches([one.files.files for one in selected], FILE_SCHEMA)
-    found, requests = of_same_type(table, files, tested, config)
-    report = replace(report, storage_requests=report.storage_requests + requests)
-    if others := ", ".join(name for name in tested.names if name not in found.names):
-        note = f"the ORC reader gets no keys of {others}, which have other types in some files"
+    same = of_same_type(table, files, tested, config)
+    report = replace(report, storage_requests=report.storage_requests + same.files_read)
+    if others := ", ".join(name for name in tested.names if name not in same.columns.names):
+        note = f"the ORC reader gets no keys of {others}, which {same.reason}"
         report = replace(report, notes=(*report.notes, note))
-    return found, report
+    return same.columns, report
 
 
 def _conditioned(

@@ -1,4 +1,4 @@
-"""The types of columns in the oldest and the newest ORC file, compared with the table's."""
+"""The types of columns in all ORC files, compared with the table's."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ def listed(table: Any) -> pa.Table:
 
 
 def same(root: Path, *files: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Write files of one row, oldest first, with these types of columns, and compare them."""
+    """Write files of one row with these types of columns, and compare them."""
     for number, types in enumerate(files):
-        path = root / f"{9 - number}.orc"  # the names are not in the order of the times
         columns = {name: pa.array([None], kind) for name, kind in types.items()}
-        orc.write_table(pa.table(columns), path)
-        os.utime(path, (number + 1, number + 1))
+        orc.write_table(pa.table(columns), root / f"{number}.orc")
     with splitlib.load_table(str(root), "files", format="orc", schema=TABLE) as table:
-        found, read = of_same_type(table, listed(table), TABLE, CONFIG)
-    return found.names, read
+        found = of_same_type(table, listed(table), TABLE, CONFIG)
+    assert (found.reason is None) == (found.columns == TABLE)
+    return found.columns.names, found.files_read
 
 
 def test_types_that_a_condition_can_be_compared_with(tmp_path: Path) -> None:
@@ -53,24 +52,43 @@ def test_types_that_a_condition_can_be_compared_with(tmp_path: Path) -> None:
     assert same(tmp_path, own, narrow) == (TABLE.names, 2)
 
 
-@pytest.mark.parametrize("position", [0, 1])
-def test_types_of_the_oldest_and_of_the_newest_file(tmp_path: Path, position: int) -> None:
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_types_of_every_file(tmp_path: Path, position: int) -> None:
     other = {"i": pa.string(), "f": pa.int32(), "s": pa.int32(), "day": pa.timestamp("ns")}
     files: list[dict[str, Any]] = [{"i": pa.int64()}] * 2
-    files.insert(2 * position, other)
-    assert same(tmp_path, *files) == (["d", "t"], 2)
+    files.insert(position, other)
+    assert same(tmp_path, *files) == (["d", "t"], 3)
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    for number in range(3):
+        orc.write_table(pa.table({"i": pa.array([number])}), tmp_path / f"{number}.orc")
+    with splitlib.load_table(str(tmp_path), "files", format="orc", schema=TABLE) as table:
+        assert of_same_type(table, listed(table), TABLE, CONFIG) == (TABLE, 3, None)
+        assert of_same_type(table, listed(table), TABLE, CONFIG) == (TABLE, 0, None)
+        orc.write_table(pa.table({"i": ["a"]}), tmp_path / "1.orc")
+        os.utime(tmp_path / "1.orc", (1, 1))
+        found = of_same_type(table, listed(table), TABLE, CONFIG)
+        assert (found.columns.names, found.files_read) == (["f", "d", "s", "t", "day"], 1)
+
+
+def test_too_many_files_are_not_read(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(orc_types, "MOST_FILES", 1)
+    assert same(tmp_path, {"i": pa.int64()}, {"i": pa.int64()}) == ([], 0)
 
 
 def test_one_file_and_none(tmp_path: Path) -> None:
     assert same(tmp_path, {"s": pa.date32()}) == (["i", "f", "d", "t", "day"], 1)
     with splitlib.load_table(str(tmp_path), "files", format="orc", schema=TABLE) as table:
-        assert of_same_type(table, listed(table).slice(0, 0), TABLE, CONFIG) == (TABLE, 0)
+        assert of_same_type(table, listed(table).slice(0, 0), TABLE, CONFIG) == (TABLE, 0, None)
 
 
 def test_files_that_cannot_be_read_decide_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(orc_types, "FOOTER_LENGTH", 10)  # shorter than any footer
     assert same(tmp_path, {"s": pa.string()}) == ([], 1)
-    (tmp_path / "9.orc").write_bytes(b"not ORC, but long enough")
+    (tmp_path / "0.orc").write_bytes(b"not ORC, but long enough")
     monkeypatch.undo()
     with splitlib.load_table(str(tmp_path), "files", format="orc", schema=TABLE) as table:
-        assert of_same_type(table, listed(table), TABLE, CONFIG) == (pa.schema([]), 1)
+        found = of_same_type(table, listed(table), TABLE, CONFIG)
+    assert (found.columns.names, found.files_read) == ([], 1)
+    assert found.reason == "have types that could not be read from all files"
