@@ -7,6 +7,7 @@ cost a third of a millisecond each. This module itself does not call the JVM.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,11 +19,49 @@ Path = tuple[int, ...]
 """Path from a plan's root to a node, with one number per level. Number i stands for the i-th child,
 and -1 - i for the plan of the i-th subquery in the node's expressions."""
 
+# Maximum number of decimal digits of each integer type, narrowest type first.
+_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+INTEGERS: Final = tuple(_DIGITS)
+"""Names of the integer types in the JSON of a plan, narrowest type first."""
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
+# More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
+# on the time zone, and some zones have skipped a day.
+_OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 _MATCHES_NOTHING: Final = "MatchesNothing"
 
 
 class UnknownPlan(ValueError):
     """Raised if Spark's JSON of a plan does not have the expected format."""
+
+
+def is_lossless(source: object, target: object) -> bool:
+    """Return whether a cast keeps all values distinct and in order, with and without ANSI mode.
+
+    A cast between strings is never treated as lossless, because the JSON of a plan does not contain
+    collations.
+
+    Args:
+        source: Type before the cast, as in the JSON of a plan, such as ``decimal(10,2)``.
+        target: Type after the cast, in the same form.
+    """
+    if not isinstance(source, str) or not isinstance(target, str):
+        return False  # one of the types is nested
+    if (source, target) in _OTHERS:
+        return True
+    if source in INTEGERS and target in INTEGERS:
+        return INTEGERS.index(source) <= INTEGERS.index(target)
+    own, others = _digits(source), _digits(target)
+    if own is None or others is None or target in _DIGITS:
+        return False
+    return own[0] <= others[0] and own[1] <= others[1]
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Return a type's digits before and after the decimal point, or None for inexact types."""
+    if kind in _DIGITS:
+        return _DIGITS[kind], 0
+    found = _DECIMAL.fullmatch(kind)
+    return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +101,16 @@ class Expression:
         """Hashable value by which expressions are compared.
 
         Equal attributes and equal casts have equal shapes. Every other expression has a unique
-        shape, and so does a cast to a type with strings.
+        shape, and so does a cast to a type with strings. Casts of different modes also have equal
+        shapes, since a plan's JSON does not show the mode: ``try_cast`` is NULL for some values
+        that ``CAST`` converts or refuses.
         """
         match self.kind:
             case "AttributeReference":
                 return self.attribute_id
             case "Cast" if not _has_strings(self.fields["dataType"]):
                 # A view keeps the time zone of the session that created it.
-                names = ("dataType", "evalMode", "timeZoneId")
+                names = ("dataType", "timeZoneId")
                 how = tuple(str(self.fields.get(name)) for name in names)
                 return ("Cast", how, self.children[0].shape)
         return self.place

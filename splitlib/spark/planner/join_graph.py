@@ -326,6 +326,8 @@ def _with_implied(edges: list[_Edge]) -> list[_Edge]:
         if edge.operator == "=":
             equal_to[edge.source, edge.source_side.shape].append(edge)
     for first in closed:  # the loop appends to this list
+        if first.operator == "<=>" and first.target_side.kind != "AttributeReference":
+            continue  # A NULL of ``try_cast`` implies nothing about ``CAST``.
         for edge in equal_to[first.target, first.target_side.shape]:
             ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
             if edge.target != first.source and ends not in known:

@@ -297,5 +297,8 @@ def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:
     """Return the bounds that each row of the dimension sets, one item per target expression."""
     by_target: dict[object, list[tuple[str, str]]] = defaultdict(list)
     for i, comparison in enumerate(comparisons):
-        by_target[comparison.target.shape].append((comparison.operator, f"k{i}"))
+        target = comparison.target
+        # A NULL of ``try_cast`` implies nothing about ``CAST``, which has the same shape.
+        is_known = comparison.operator != "<=>" or target.kind == "AttributeReference"
+        by_target[target.shape if is_known else target.place].append((comparison.operator, f"k{i}"))
     return tuple(Bounds(tuple(demands)) for demands in by_target.values())

@@ -6,24 +6,24 @@ different values different, and keeps their order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_object
+from splitlib.spark.logical_plan import (
+    INTEGERS,
+    Expression,
+    Node,
+    Path,
+    Place,
+    catalyst_object,
+    is_lossless,
+)
 from splitlib.spark.planner.truncated import Truncation, truncation_of
 
-# Maximum number of decimal digits of each integer type, narrowest type first.
-_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_WIDTHS: Final = tuple(_DIGITS)
-_DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
 # Types with only one representation of each value, besides decimals and strings without collation.
 # The JSON of a plan does not show collations.
-_IDENTICAL_IF_EQUAL = {*_WIDTHS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
-# More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
-# on the time zone, and some zones have skipped a day.
-_OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
+_IDENTICAL_IF_EQUAL = {*INTEGERS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
 # Leaves that read a DataSource V2 table, in an analyzed plan and in an optimized plan.
@@ -66,15 +66,16 @@ _NOT_A_FUNCTION = frozenset(
 )
 # Expressions that have the same value as their child.
 _SAME_VALUE = frozenset({"Alias", "KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
-# Expressions that are equal if their JSON and their children are equal. The JSON of others, such as
-# a long IN list, lacks some of their arguments.
+# Expressions that are equal if their JSON and their children are equal. The JSON of others lacks
+# some arguments: the literals of a long IN list, or the mode of arithmetic, which decides whether
+# an overflow wraps around, is NULL or raises an error.
 _KNOWN_BY_JSON: Final = frozenset(
     {
-        *("Add", "AddMonths", "Cast", "DateAdd", "DateSub", "DayOfMonth", "Divide", "Hour"),
-        *("IntegralDivide", "Literal", "Month", "Multiply", "Pmod", "Quarter", "Remainder"),
-        *("Subtract", "TruncDate", "TruncTimestamp", "UnaryMinus", "Year"),
+        *("AddMonths", "DateAdd", "DateSub", "DayOfMonth", "Hour", "Literal", "Month", "Quarter"),
+        *("TruncDate", "TruncTimestamp", "Year"),
     }
 )
+_TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 # Operators that add columns to their input, and the argument that lists the new columns.
 _ADDED = {
     "ArrowEvalPython": "resultAttrs",
@@ -82,36 +83,6 @@ _ADDED = {
     "Generate": "generatorOutput",
     "Window": "windowExpressions",
 }
-
-
-def is_lossless(source: object, target: object) -> bool:
-    """Return whether a cast keeps all values distinct and in order, with and without ANSI mode.
-
-    A cast between strings is never treated as lossless, because the JSON of a plan does not contain
-    collations.
-
-    Args:
-        source: Type before the cast, as in the JSON of a plan, such as ``decimal(10,2)``.
-        target: Type after the cast, in the same form.
-    """
-    if not isinstance(source, str) or not isinstance(target, str):
-        return False  # one of the types is nested
-    if (source, target) in _OTHERS:
-        return True
-    if source in _WIDTHS and target in _WIDTHS:
-        return _WIDTHS.index(source) <= _WIDTHS.index(target)
-    own, others = _digits(source), _digits(target)
-    if own is None or others is None or target in _DIGITS:
-        return False
-    return own[0] <= others[0] and own[1] <= others[1]
-
-
-def _digits(kind: str) -> tuple[int, int] | None:
-    """Return a type's digits before and after the decimal point, or None for inexact types."""
-    if kind in _DIGITS:
-        return _DIGITS[kind], 0
-    found = _DECIMAL.fullmatch(kind)
-    return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +283,22 @@ def _is_same(one: Expression, other: Expression) -> bool:
     """Return whether two expressions have the same value in every row."""
     if one.kind == "AttributeReference":
         return one.kind == other.kind and one.attribute_id == other.attribute_id
-    if one.fields.get("dataType") == "string" or one.kind not in _KNOWN_BY_JSON:
+    if one.fields.get("dataType") == "string":
         return False  # the JSON of a plan does not show the collation
+    if not (one.kind in _KNOWN_BY_JSON or _is_same_in_all_modes(one)):
+        return False
     if one.kind != other.kind or one.fields != other.fields:
         return False
     return all(map(_is_same, one.children, other.children))
+
+
+def _is_same_in_all_modes(expression: Expression) -> bool:
+    """Return whether an expression is a cast that neither wraps around nor is NULL in any mode."""
+    if expression.kind != "Cast":
+        return False
+    source = expression.children[0].fields.get("dataType")
+    target = expression.fields["dataType"]
+    return is_lossless(source, target) or {source, target} <= _TIMES
 
 
 def _of_expand(

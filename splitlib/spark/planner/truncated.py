@@ -82,7 +82,9 @@ def truncation_of(expression: Expression) -> Truncation | None:
         case _:
             return None
     source = inner.fields.get("dataType") if inner.kind == "AttributeReference" else None
-    is_known = unit in _FIXED or unit in _MONTHS or unit == "WEEK"
+    # ``trunc`` of a date is NULL for units shorter than a week.
+    is_known = unit in _MONTHS or unit == "WEEK"
+    is_known = is_known or (unit in _FIXED and expression.kind != "TruncDate")
     if source not in _SOURCES or not is_known:
         return None
     needs_zone = not is_date or source == "timestamp"

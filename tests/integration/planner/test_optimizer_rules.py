@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.spark.compat import VARIANT
+from splitlib.spark.planner.scan_sites import prunable
 from tests.integration.planner.tables import explained, pruned, rows_of
 
 pytestmark = pytest.mark.spark
@@ -84,8 +86,8 @@ ROW_BY_ROW = {
       FROM or_facts GROUP BY p""",
     "renamed window": """SELECT q AS p, sum(v) OVER (PARTITION BY q) AS t
       FROM (SELECT p AS q, v FROM or_facts)""",
-    "computed window": """SELECT q AS p, t FROM (SELECT p + 1 AS q,
-      sum(v) OVER (PARTITION BY p + 1) AS t FROM or_facts)""",
+    "computed window": """SELECT date_add(DATE'2020-01-01', p) AS d, p,
+      sum(v) OVER (PARTITION BY date_add(DATE'2020-01-01', p), p) AS t FROM or_facts""",
 }
 """Queries with an operator through which keys for ``p`` reach the scan."""
 BLOCKED = {
@@ -115,6 +117,44 @@ def test_the_report_names_the_blocking_operator(spark: SparkSession, name: str) 
     assert pruned(planned) == []
     assert all(name in reason for reason in scan.reasons)
     assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+@pytest.mark.parametrize(
+    ("group", "key", "day"),
+    [("CAST(p AS int)", "try_cast(p AS int)", 1), ("p * 2", "try_multiply(p, 2)", 2)],
+)
+def test_groups_whose_key_wraps_around(spark: SparkSession, group: str, key: str, day: int) -> None:
+    """Without ANSI mode, ``group`` has the same value in three partitions, and ``key`` NULL."""
+    sql = f"""SELECT n FROM (
+        SELECT b, count(*) OVER (PARTITION BY a) AS n
+        FROM (SELECT {group} AS a, {key} AS b FROM or_wide)
+      ) JOIN or_days ON b = k WHERE k = {day}"""
+    wide = "element_at(array(1, 2, 1 + (1L << 32), 1 + (1L << 63)), CAST(id % 4 + 1 AS int))"
+    with changed(spark, {"spark.sql.ansi.enabled": "false"}):
+        spark.sql(
+            f"""CREATE TABLE or_wide USING parquet PARTITIONED BY (p) AS
+              SELECT id AS v, {wide} AS p FROM range(8)"""
+        )
+        try:
+            assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
+        finally:
+            spark.sql("DROP TABLE or_wide")
+
+
+def test_units_that_dates_are_not_truncated_to(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``trunc`` of a date is NULL for a unit such as DAY, so a NULL key matches every row."""
+    monkeypatch.setattr(prunable, "LEAST_BYTES", 0)
+    dates = "SELECT date_add(DATE'2020-01-01', k) AS d, k FROM or_days"
+    for rows, name in ((dates, "or_dates"), ("SELECT CAST(NULL AS date) AS x, 1 AS y", "or_null")):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS {rows}")
+    try:
+        sql = "SELECT k FROM or_dates JOIN or_null ON trunc(d, 'DAY') <=> x WHERE y = 1"
+        assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
+    finally:
+        for name in ("or_dates", "or_null"):
+            spark.sql(f"DROP TABLE {name}")
 
 
 def test_a_sample_has_the_rows_of_its_seed(spark: SparkSession) -> None:

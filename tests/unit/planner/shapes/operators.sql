@@ -189,8 +189,7 @@ SELECT a.day, a.t FROM (SELECT day, sum(v) OVER (PARTITION BY day % 3) AS t FROM
 --> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
 -- below a window partitioned by a computed key
 SELECT a.key, a.t FROM (SELECT day + 1 AS key, sum(v) OVER (PARTITION BY day + 1) AS t FROM sales) a JOIN days d ON a.key = d.id WHERE d.week = 1;
---> key of sales = days.id
---> run once: days for id, week
+--> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
 -- LIMIT below the value of a subquery
 SELECT a.v FROM (SELECT * FROM sales LIMIT 100) a WHERE a.day = (SELECT max(id) FROM days WHERE week = 1);
 --> sales: keys are not applied below LIMIT, which is above this table.
