@@ -118,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     The code is 0 for success, 1 if a checking command finds a problem, 2 for an error or invalid
     arguments, 130 after an interrupt, and 141 if the program that reads the output has ended.
     """
+    if sys.stderr is None:  # Standard error is closed, as for some daemons.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # open until the process ends
     args = command_line().parse_args(argv)
     try:
         code = int(args.run(args))

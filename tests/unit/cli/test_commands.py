@@ -292,6 +292,13 @@ def test_output_that_cannot_be_written(table: Path) -> None:
     assert closed.returncode == 0
 
 
+def test_closed_standard_error(table: Path) -> None:
+    for name, code in ((str(table), 0), (f"{table}/none", 2)):
+        closed = start("partitions", name, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+        written = closed.communicate()[0]
+        assert (closed.returncode, bool(written)) == (code, code == 0)
+
+
 def interrupted(process: subprocess.Popen[str]) -> int:
     """Send Ctrl-C until the process ends, and return its exit code.
 
