@@ -1,4 +1,4 @@
-"""Convert tables of other libraries to Arrow tables."""
+"""Convert tables of other libraries to Arrow tables, and measure tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from splitlib.errors import InvalidFilter
 
@@ -46,3 +47,24 @@ def table_of(value: Any) -> pa.Table | None:
             hint="keys are an Arrow table, or a table of pandas or Polars with named columns.",
         ) from error
     return table.select([name for name in table.column_names if not _ROW_LABELS.fullmatch(name)])
+
+
+def values_nbytes(rows: pa.Table) -> int:
+    """Return the size of the values in bytes. A string counts as 4 bytes plus its length.
+
+    The result depends only on the values, not on how Arrow stores them in memory.
+    """
+    total = 0
+    for column in rows.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            text = pc.sum(pc.binary_length(column)).as_py() or 0
+            total += 4 * len(column) + text
+        elif pa.types.is_boolean(kind):
+            total += len(column)
+        else:
+            try:
+                total += len(column) * (kind.bit_width // 8)
+            except ValueError:  # nested types have no fixed width, so use Arrow's own size
+                total += column.nbytes
+    return total

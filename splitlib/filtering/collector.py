@@ -7,6 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.tables import values_nbytes
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData, passed_limit
 from splitlib.filtering.domains import (
@@ -20,7 +21,6 @@ from splitlib.filtering.domains import (
     plain_schema,
     rows_of,
     unique,
-    values_nbytes,
 )
 
 # Batches are merged only when their total size exceeds this value, and also the size of the kept

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.tables import table_of
+from splitlib.arrow import ipc
+from splitlib.arrow.tables import table_of, values_nbytes
 from splitlib.arrow.values import (
     cast_views,
     have_same_ordinals,
@@ -31,27 +32,6 @@ from splitlib.errors import InvalidFilter
 _UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
 BRACKETS: Final = ("[]", "[)", "(]", "()")
 """Kinds of ranges. ``[`` and ``]`` include the lower and upper end, ``(`` and ``)`` exclude it."""
-
-
-def values_nbytes(rows: pa.Table) -> int:
-    """Return the size of the values in bytes. A string counts as 4 bytes plus its length.
-
-    The result depends only on the values, not on how Arrow stores them in memory.
-    """
-    total = 0
-    for column in rows.columns:
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            text = pc.sum(pc.binary_length(column)).as_py() or 0
-            total += 4 * len(column) + text
-        elif pa.types.is_boolean(kind):
-            total += len(column)
-        else:
-            try:
-                total += len(column) * (kind.bit_width // 8)
-            except ValueError:  # nested types have no fixed width, so use Arrow's own size
-                total += column.nbytes
-    return total
 
 
 def distinct(rows: pa.Table) -> pa.Table:
@@ -120,10 +100,11 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Replace dictionary, view, large and half types by plain types, and drop fields' metadata.
+    """Replace encoded, view, large and half types by plain types, and drop fields' metadata.
 
     Raises:
-        InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
+        InvalidFilter: for an empty schema, a repeated field name, an unknown time zone, or a type
+            that :mod:`splitlib.arrow.ipc` cannot write, such as a union.
     """
     plain = []
     if isinstance(fields, Mapping) or not isinstance(fields, Iterable):
@@ -132,7 +113,9 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
         if not isinstance(field, pa.Field):
             raise InvalidFilter(f"A schema has fields of Arrow, not {field!r}.")
         _refuse_unknown_zone(field.name, field.type)
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = field.type
+        while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
             kind = pa.string()
         elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
@@ -144,14 +127,22 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
         raise InvalidFilter("A filter needs at least one field.")
     if len({field.name for field in plain}) < len(plain):
         raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
-    return pa.schema(plain)
+    schema = pa.schema(plain)
+    try:
+        ipc.check_types(schema)
+    except ipc.Unreadable as error:
+        hint = "convert the keys to the type of the table's column."
+        raise InvalidFilter(
+            f"A filter cannot have keys of this type: {error}.", hint=hint
+        ) from None
+    return schema
 
 
 def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
     """Reject a type that contains, at any depth, a time zone that Arrow does not support."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    if pa.types.is_dictionary(kind):
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
     if is_instant(kind) and not is_known(kind.tz):
         raise InvalidFilter(
@@ -185,7 +176,11 @@ class ValueDomain:
         mask: Any = None
         for name in self.fields:
             kind = row[name].type  # differs from the type of the rows only if all keys are null
-            hit = pc.is_in(self.rows[name].cast(kind), value_set=pa.array([row[name]], kind))
+            values = self.rows[name].cast(kind)
+            if pa.types.is_nested(kind):  # Arrow does not look up such values.
+                hit = pa.array([value.equals(row[name]) for value in values])
+            else:
+                hit = pc.is_in(values, value_set=pa.array([row[name]], kind))
             mask = hit if mask is None else pc.and_(mask, hit)
         return bool(pc.any(mask, min_count=0).as_py())
 

@@ -68,3 +68,27 @@ def test_keys_in_every_form_of_text(kind: pa.DataType) -> None:
     plain = pa.table({"text": ["b", None, "a"], "category": ["b", None, "a"]})
     found = DynamicFilteringData.from_arrow(keys)
     assert found == DynamicFilteringData.from_arrow(plain)
+
+
+def test_run_end_encoded_keys() -> None:
+    keys = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    data = DynamicFilteringData.from_arrow(pa.table({"k": keys}))
+    assert data == DynamicFilteringData.from_arrow(pa.table({"k": ["a", "b"]}))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_view(pa.int64()), pa.struct([("a", pa.run_end_encoded(pa.int32(), pa.int8()))])],
+)
+def test_keys_that_cannot_be_serialized_are_refused(kind: pa.DataType) -> None:
+    """Otherwise, a checkpoint with these keys could not be restored."""
+    with pytest.raises(InvalidFilter, match="has unsupported type"):
+        DynamicFilteringData.exceeded(pa.schema({"k": kind}))
+
+
+@pytest.mark.parametrize(("key", "other"), [([1], [2]), ({"a": "x"}, {"a": "y"})])
+def test_nested_keys_are_found(key: object, other: object) -> None:
+    data = DynamicFilteringData.from_arrow(pa.table({"k": pa.array([key, None])}))
+    assert data.contains({"k": key})
+    assert data.contains({"k": None})
+    assert not data.contains({"k": other})
