@@ -37,7 +37,9 @@ _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
 # Matches plan operators that read files which ``DataFrame.inputFiles`` does not list.
-_OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
+_OUT_OF_SIGHT: Final = re.compile(
+    r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b|\.\.\. \d+ more fields"
+)
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
 # Matches SELECT or VALUES after any white space, comments and opening parentheses. The pattern does

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.conf import RuntimeConfig
@@ -68,8 +69,6 @@ _VOLATILE = re.compile(
     r"|localtimestamp|now|reflect|try_reflect|java_method)\(",
     re.IGNORECASE,
 )
-
-
 # Operators that run Python functions. The plan text does not show whether these functions are
 # deterministic.
 _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
@@ -79,6 +78,7 @@ _IN_FULL: Final = {
     "spark.sql.debug.maxToStringFields": "2147483647",
     "spark.sql.maxPlanStringLength": "2147483632",
 }
+_SHORTENED: Final = re.compile(r"\.\.\. \d+ more fields")
 # Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
 # Up to this many rows are fetched with their duplicates, to avoid the shuffle for DISTINCT. For a
@@ -108,6 +108,8 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
         calls = _ORDERED.search(aggregates)
     else:
         everything = explained(df)
+        if _SHORTENED.search(everything):
+            return "Spark shows only a part of its plan"
         if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
             return "it calls Python, whose functions may not be deterministic"
         text = everything.partition("== Analyzed Logical Plan ==")[2]
@@ -129,7 +131,8 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
 def explained(df: DataFrame) -> str:
     """Return the whole text that ``df.explain`` prints, in classic Spark or Spark Connect.
 
-    By default, Spark shows only the first 25 columns of each operator.
+    By default, Spark shows only the first 25 columns of each operator. The text stays shortened if
+    the server does not let clients change this setting.
     """
     session: object = df.sparkSession
     with _explaining, _in_full(df.sparkSession.conf):
@@ -144,17 +147,20 @@ def explained(df: DataFrame) -> str:
 
 @contextlib.contextmanager
 def _in_full(conf: RuntimeConfig) -> Iterator[None]:
-    """Change the settings of :data:`_IN_FULL` in the block."""
-    before: dict[str, str | None] = {name: conf.get(name) for name in _IN_FULL}
+    """Change the settings of :data:`_IN_FULL` in the block, if the server allows it."""
+    before: dict[str, str | None] = {}
     try:
-        for name, value in _IN_FULL.items():
-            conf.set(name, value)
+        with contextlib.suppress(PySparkException):
+            for name, value in _IN_FULL.items():
+                old = conf.get(name)
+                conf.set(name, value)
+                before[name] = old
         yield
     finally:
-        for name, old in before.items():
+        for name, given in before.items():
             conf.unset(name)
-            if old is not None and conf.get(name) != old:
-                conf.set(name, old)
+            if given is not None and conf.get(name) != given:
+                conf.set(name, given)
 
 
 class KeyColumn(NamedTuple):
