@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
 
+from splitlib.errors import UnsupportedTable
 from splitlib.report import Report
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
@@ -150,9 +151,14 @@ def scan_of_sites(
     reasons = tuple(dict.fromkeys(found))
     used = tuple(dict.fromkeys(use for s in sites for use in s.used))
     report = Report(scan.name, used, reasons=reasons)
-    outcome = (
-        scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
-    )
+    try:
+        outcome = (
+            scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
+        )
+    except UnsupportedTable as error:
+        if scan.is_placeholder:  # Spark cannot read the table.
+            raise
+        outcome = scan.left_alone(report.because(str(error)))
     filters = [found for one in sites for found in pruning_filters(one)]
     of_scan = outcome.report.reasons[len(reasons) :]
     if not (filters and of_scan):

@@ -57,6 +57,24 @@ def test_same_scan_read_whole_elsewhere(spark: SparkSession) -> None:
     assert rows_of(optimized) == rows_of(both)
 
 
+def test_a_table_that_cannot_be_pruned_beside_another(spark: SparkSession) -> None:
+    """Spark parses its timestamps in the time zone of its option, which splitlib does not."""
+    spark.sql(
+        """CREATE TABLE p_zoned USING json OPTIONS (timeZone 'Asia/Tokyo') PARTITIONED BY (t) AS
+          SELECT id AS v, TIMESTAMP'2024-01-01' + make_dt_interval(0, CAST(id % 4 AS int)) AS t
+          FROM range(20)"""
+    )
+    try:
+        sql = """SELECT s.v, z.t FROM p_sales s JOIN p_days d ON s.day = d.id
+          JOIN p_zoned z ON z.v = s.v AND z.t = TIMESTAMP'2024-01-01' + make_dt_interval(0, d.week)
+          WHERE d.week = 1"""
+        optimized = splitlib.sql(spark, sql)
+        assert [table for table, _ in pruned(optimized)] == ["p_sales"]
+        assert rows_of(optimized) == rows_of(spark.sql(sql))
+    finally:
+        spark.sql("DROP TABLE p_zoned")
+
+
 DEAD = """
     WITH traded AS (
       SELECT 's' AS kind, v, day FROM p_sales UNION ALL SELECT 'r', v, day FROM p_returns)

@@ -12,7 +12,9 @@ import pyarrow as pa
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.tally import PartitionRanges
+from splitlib.errors import UnsupportedTable
 from splitlib.filtering.predicate import AnyOf, Predicate
+from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -32,6 +34,8 @@ from splitlib.spark.planner.scan_sites.pruned_site import Listed, ListedScan, Ne
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.session_catalog.connector import relation_of, relation_of_leaf, table_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
+
+_log = get_logger(__name__)
 
 NO_PARTITION_KEYS: Final = "no join compares the table's partition columns."
 """Reason why a scan is not pruned if no join could prune its partitions."""
@@ -300,7 +304,11 @@ def _scan(
     if has_keys or (is_table and _is_large(catalyst, leaf)):
         relation = relation_of_leaf(catalyst, leaf, config.listing_threads, partitions)
         if relation is not None:
-            table = table_of(catalyst.spark, relation.name, relation, config)
+            try:
+                table = table_of(catalyst.spark, relation.name, relation, config)
+            except UnsupportedTable:  # Spark reads the table, and other scans can be pruned.
+                _log.debug("%s cannot be pruned.", relation.name, exc_info=True)
+                return None
             kind = SessionScan if has_keys else WholeScan
             return kind(**own, config=config, table=table, relation=relation)
     source = catalyst.relations.source_of(leaf)
