@@ -23,7 +23,7 @@ from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, e
 from splitlib.coordination.prefetch import SplitPrefetcher
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
-from splitlib.filtering.data import DynamicFilteringEvent
+from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileSplit
 from splitlib.remote.calls import UnforkedCondition
@@ -173,12 +173,16 @@ class DynamicFileSplitEnumerator:
         """
         self.enumerator.announce_dynamic_filter(producer, fields)
 
-    def handle_source_event(self, event: DynamicFilteringEvent) -> None:
+    def handle_source_event(self, event: DynamicFilteringEvent | DynamicFilteringData) -> None:
         """Add a filter at any time. Later requests do not return splits that the filter excludes.
+
+        Filtering data without an event is that of an unknown producer.
 
         Raises:
             InvalidFilter: if the same producer (not None) delivered a different filter before.
         """
+        if not isinstance(event, DynamicFilteringEvent):
+            event = DynamicFilteringEvent(DynamicFilteringData.of(event))
         self.enumerator.set_dynamic_filtering_data(event.data, event.producer)
 
     def register_reader(

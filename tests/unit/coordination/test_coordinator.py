@@ -278,6 +278,14 @@ def test_only_an_enumerator_can_be_coordinated(wrong):
         DynamicFileSplitEnumerator(wrong)
 
 
+def test_filtering_data_is_an_event_of_an_unknown_producer():
+    with coordinator_of(MemoryConnector(3, 1)) as coordinator:
+        coordinator.handle_source_event(DynamicFilteringData.from_values({"p": [1]}))
+        assert [e.producer for e in coordinator.enumerator.received_filters()] == [None]
+        with pytest.raises(InvalidFilter, match="A int is not filtering data"):
+            coordinator.handle_source_event(5)
+
+
 def test_large_files_are_split_as_by_the_enumerator():
     with coordinator_of(MemoryConnector(2, 1, size=1000), target_split_bytes=100) as coordinator:
         coordinator.register_reader("r")
