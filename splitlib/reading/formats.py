@@ -5,13 +5,14 @@ Row groups of Parquet files whose statistics exclude all join keys are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow import parquet as pq
 
@@ -31,12 +32,20 @@ class RowGroupFilter:
     """Skips row groups that contain none of the join keys. Can be pickled.
 
     Args:
-        schema: The data columns of the table.
+        schema: Columns of the table.
         filters: Filters on the table; fields that are not in ``schema`` are ignored.
+        constants: Values by column name, for the columns that have one value in each file. Columns
+            of these names in the files are ignored.
     """
 
-    def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        filters: Iterable[DynamicFilteringData],
+        constants: Mapping[str, pa.Scalar] | None = None,
+    ) -> None:
         self._filters = tuple(filters)
+        self._constants = dict(constants or {})
         named = {name.lower() for data in self._filters for name in data.fields}
         self.columns: Final[pa.Schema] = pa.schema(
             [f for f in schema if f.name.lower() in named and not is_char(f)]
@@ -47,11 +56,17 @@ class RowGroupFilter:
         return len(self.columns) > 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RowGroupFilter, (self.columns, self._filters)
+        return RowGroupFilter, (self.columns, self._filters, self._constants)
 
     @cached_property
     def _predicate(self) -> Predicate:
         return Predicate(self.columns, self._filters)
+
+    def within(self, constants: Mapping[str, pa.Scalar]) -> RowGroupFilter:
+        """Return this filter for files of one partition, whose columns ``constants`` are known."""
+        made = RowGroupFilter(self.columns, self._filters, constants)
+        made._predicate = self._predicate  # The keys are prepared only once.
+        return made
 
     def keeps(
         self,
@@ -74,7 +89,7 @@ class RowGroupFilter:
         """
         if not groups:  # a split may lie inside of a row group that belongs to another split
             return []
-        found = find(stored, list(self.columns))
+        found = find(stored, [field for field in self.columns if field.name not in self._constants])
         known = {
             name: _statistics(metadata, groups, stored.field(column), kind, fit)
             for name, column in found.items()
@@ -82,6 +97,8 @@ class RowGroupFilter:
         }
         if not known:
             return list(groups)
+        for name in set(self.columns.names) & self._constants.keys():
+            known[name] = _of_constant(self._constants[name], len(groups))
         mask = self._predicate.match_bounds(known)
         return [group for group, keep in zip(groups, mask.to_pylist(), strict=True) if keep]
 
@@ -109,6 +126,14 @@ def _statistics(
         pa.array(has_null, pa.bool_()),
         pa.nulls(len(groups), pa.bool_()),
         pa.array(has_value, pa.bool_()),
+    )
+
+
+def _of_constant(value: pa.Scalar, rows: int) -> ColumnStatistics:
+    values = pa.repeat(value, rows)
+    has_value = pa.repeat(value.is_valid, rows)
+    return ColumnStatistics(
+        values, values, pc.invert(has_value), pa.nulls(rows, pa.bool_()), has_value
     )
 
 

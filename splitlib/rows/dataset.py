@@ -187,10 +187,7 @@ class DatasetMaker:
             _refuse_same_names(self._schema)
             self._condition = condition_of(filters, table.metadata)
         self._filters = filters
-        # Partition columns in the files are read only if columns are matched by field id.
-        by_name = table.metadata.read_format.columns == "name"
-        columns = table.metadata.data_schema if by_name else table.metadata.schema
-        self._row_groups = RowGroupFilter(columns, filters)
+        self._row_groups = RowGroupFilter(self._schema, filters)
         # Arrow does not pad CHAR, and skips row groups by bounds of floats, which leave out NaN.
         tested = {name.lower() for data in filters for name in data.fields}
         self._converted_columns = {
@@ -289,26 +286,21 @@ class DatasetMaker:
         self, file: _File, storage: Storage, files: ConvertedFiles
     ) -> list[ds.FileFragment]:
         whole, constants = file.whole, file.constants
-        columns = whole.read_format.columns
-        find = _find(columns)
+        find = _find(whole.read_format.columns)
         verify = self._config.verify_files
         opened, whole = open_with_time(whole, storage, verify=verify)
         with opened:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
-        if columns != "name":
-            # Partition columns are read from the file, if the file has them. Files in a migrated
-            # table may not have them.
-            own = find(stored, list(self._schema))
-            constants = {n: value for n, value in constants.items() if n not in own}
+        # As in Spark, partition values hold even if the file has a column of the same name.
         data = [field for field in self._schema if field.name not in constants]
         found = find(stored, data)
         refuse_missing(field for field in data if field.name not in found)
-        groups = self._kept(metadata, stored, find)
+        groups = self._kept(metadata, stored, find, constants)
         if not groups:
             return []
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
-        if not is_exact or not _arrow_reads(self._schema, stored, found, metadata):
+        if not is_exact or not _arrow_reads(pa.schema(data), stored, found, metadata):
             return self._converted(file, constants, files, whole.modified)
         path, guarantee = files.add(whole), _expression(constants)
         return [self._format.make_fragment(path, files.filesystem, guarantee, row_groups=groups)]
@@ -326,9 +318,10 @@ class DatasetMaker:
         """
         data = pa.schema([f for f in self._schema if f.name not in constants])
         find = _find(file.whole.read_format.columns)
+        row_groups = self._row_groups.within(constants)
         guarantee, ipc = _expression(constants), ds.IpcFileFormat()
         parts = [
-            Converted(split, data, find, self._row_groups, file.deleted)
+            Converted(split, data, find, row_groups, file.deleted)
             for split in (
                 replace(each, partition_values={}, modified=modified) for each in file.splits
             )
@@ -336,12 +329,19 @@ class DatasetMaker:
         paths = [files.add_converted(part) for part in parts]
         return [ipc.make_fragment(path, files.filesystem, guarantee) for path in paths]
 
-    def _kept(self, metadata: pq.FileMetaData, stored: pa.Schema, find: Find) -> list[int]:
+    def _kept(
+        self,
+        metadata: pq.FileMetaData,
+        stored: pa.Schema,
+        find: Find,
+        constants: Mapping[str, pa.Scalar],
+    ) -> list[int]:
         groups = list(range(metadata.num_row_groups))
         if not self._row_groups:
             return groups
         to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
-        return self._row_groups.keeps(metadata, stored, groups, to_table, find)
+        row_groups = self._row_groups.within(constants)
+        return row_groups.keeps(metadata, stored, groups, to_table, find)
 
 
 def _find(columns: Any) -> Find:
@@ -386,7 +386,8 @@ def _arrow_reads(
 ) -> bool:
     """Return whether Arrow's own reader returns the same values as :mod:`splitlib.reading`.
 
-    Arrow finds each of the dataset's columns by name, and casts it to the dataset's type.
+    Arrow finds each column of ``schema`` by name, and casts it to its type there. It takes constant
+    columns from the fragment's partition expression, even if the file has columns of these names.
     """
     if has_hybrid_calendar(metadata):
         return False

@@ -1,11 +1,13 @@
-"""Row groups of Parquet files with incomplete statistics."""
+"""Row groups of Parquet files with incomplete statistics, or in partitions."""
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from splitlib import DynamicFilteringData
@@ -24,3 +26,20 @@ def test_a_null_count_that_is_unknown_is_not_none(known):
     null = DynamicFilteringData.from_arrow(pa.table({"k": pa.nulls(1, pa.int64())}))
     kept = RowGroupFilter(schema, [null]).keeps(footer, schema, [0], lambda values, _: values)
     assert kept == ([] if known else [0])
+
+
+@pytest.mark.parametrize("constant", [5, None])
+@pytest.mark.parametrize("stored", ["p", "other"])
+def test_a_constant_is_used_in_place_of_a_column_of_the_file(constant, stored):
+    """A row group is skipped if its bounds and the constant do not fit the same tuple of keys."""
+    file = pa.BufferOutputStream()
+    rows = pa.table({"id": [1, 2, 3, 4], stored: pa.array([6, 6, 6, 6], pa.int32())})
+    pq.write_table(rows, file, row_group_size=2)
+    metadata = pq.read_metadata(pa.BufferReader(file.getvalue()))
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int32())])
+    keys = pa.table({"id": [1, 4], "p": [6, constant]}, schema)
+    constants = {"p": pa.scalar(constant, pa.int32())}
+    kept = RowGroupFilter(schema, [DynamicFilteringData.from_arrow(keys)]).within(constants)
+    for each in (kept, pickle.loads(pickle.dumps(kept))):
+        found = each.keeps(metadata, rows.schema, [0, 1], lambda values, _: values)
+        assert found == [1]

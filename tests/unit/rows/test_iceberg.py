@@ -176,6 +176,20 @@ def test_partition_column_that_the_file_lacks(lake):
     assert len(found) == 4
 
 
+def test_identity_partition_value_that_differs_from_the_file(lake):
+    """Spark returns the partition value, and pruning also takes it for the value of the rows."""
+    table = lake.create(SCHEMA, PartitionSpec(BY_PART.fields[0]))
+    stored = pa.array(["b", None], pa.string())
+    rows = table_of(ints("id", 1, [1, 2])).append_column(
+        pa.field("part", pa.string(), metadata={"PARQUET:field_id": "3"}), stored
+    )
+    append_files(table, data_file(table, rows, ["a"]))
+    expected = [{"id": i, "name": None, "part": "a"} for i in (1, 2)]
+    assert rows_of(lake, table) == expected
+    assert rows_of(lake, table, DynamicFilteringData.from_values({"part": ["a"]})) == expected
+    assert rows_of(lake, table, DynamicFilteringData.from_values({"part": ["b"]})) == []
+
+
 def test_files_without_field_ids(lake):
     table = lake.create(SCHEMA)
     append_files(table, data_file(table, pa.table({"id": pa.array([1], pa.int32())})))

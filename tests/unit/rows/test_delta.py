@@ -1,0 +1,126 @@
+"""Rows of Delta tables: partition values of the log, and files that other writers wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib import DynamicFilteringData
+from tests.support.delta_log import add, commit, field, inline_vector, metadata, protocol
+
+MODES = ["plain", "key first", "vectors", "deleted rows", "name", "id"]
+values = DynamicFilteringData.from_values
+
+
+def made(root, mode: str, *files: pa.Table, key: str | None = None, **columns: str) -> None:
+    """Commit ``files`` to a new table with a partition column ``p`` if ``key`` is given.
+
+    Args:
+        root: Directory of the table.
+        mode: How the table's columns are found.
+        files: The files' rows. In the mode ``deleted rows``, the first row of each is deleted.
+        key: The partition value in the log, and its type: ``int:5``. The value may be empty.
+        columns: Types of the other columns.
+    """
+    kind, _, value = (key or "").partition(":")
+    kinds = {**columns, "p": kind} if key else columns
+    mapping = {"delta.columnMapping.mode": mode} if mode in ("name", "id") else {}
+    ids = {name: i for i, name in enumerate(kinds, start=1)}
+    fields = [
+        field(
+            name,
+            kind,
+            **({"delta.columnMapping.id": i, "delta.columnMapping.physicalName": name})
+            if mapping
+            else {},
+        )
+        for (name, kind), i in zip(kinds.items(), ids.values(), strict=True)
+    ]
+    if mode == "key first":
+        fields = fields[::-1]
+    features = [
+        *(["deletionVectors"] if mode in ("vectors", "deleted rows") else []),
+        *(["columnMapping"] if mapping else []),
+    ]
+    entries = [protocol(*features), metadata(fields, ["p"] if key else [], **mapping)]
+    root.mkdir()
+    for number, rows in enumerate(files):
+        with_ids = [
+            f.with_metadata({"PARQUET:field_id": str(ids.get(f.name, 99))}) for f in rows.schema
+        ]
+        path = root / f"{number}.parquet"
+        pq.write_table(rows.cast(pa.schema(with_ids)), path, row_group_size=2)
+        more: dict[str, Any] = {"partitionValues": {"p": value or None} if key else {}}
+        if mode == "deleted rows":
+            more["deletionVector"] = inline_vector([0])
+        entries.append(add(path.name, size=path.stat().st_size, **more))
+    commit(root, entries)
+
+
+def rows_of(root, *filters: DynamicFilteringData) -> list[dict[str, Any]]:
+    """Return the rows, after a comparison of the readers with each other."""
+    with splitlib.load_table(str(root), "delta") as table:
+        dataset = table.to_arrow_dataset(*filters)
+        found: list[dict[str, Any]] = dataset.to_table().to_pylist()
+        assert dataset.count_rows() == len(found)
+        for name in table.schema.names:
+            column = dataset.to_table(columns=[name])[name].to_pylist()
+            assert column == [row[name] for row in found]
+        assert table.to_polars(*filters).collect().to_dicts() == found
+        names = table.to_duckdb(*filters).columns
+        rows = table.to_duckdb(*filters).fetchall()
+        assert [dict(zip(names, row, strict=True)) for row in rows] == found
+    return found
+
+
+def formats(root) -> list[str]:
+    with splitlib.load_table(str(root), "delta") as table:
+        return [f.format.default_extname for f in table.to_arrow_dataset().get_fragments()]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "stored",
+    [pa.array([7, 7, None, 5], pa.int32()), pa.array(["5", "x", None, "7"]), None],
+    ids=["int32", "string", "missing"],
+)
+def test_partition_values_are_those_of_the_log(tmp_path, mode, stored):
+    """Also if files have the partition column, as those of a converted table or of Delta 4.4."""
+    rows = pa.table({"id": [1, 2, 3, 4]})
+    if stored is not None:
+        rows = rows.append_column("p", stored)
+    made(tmp_path / "t", mode, rows, key="integer:5", id="long")
+    every = [{"id": i, "p": 5} for i in ([2, 3, 4] if mode == "deleted rows" else [1, 2, 3, 4])]
+    found = rows_of(tmp_path / "t")
+    assert found == every
+    assert formats(tmp_path / "t") == ["arrow" if mode == "deleted rows" else "parquet"]
+    for keys, expected in (
+        ({"p": [5]}, every),
+        ({"p": [7]}, []),
+        ({"p": [None]}, []),
+        ({"p": [5, 7], "id": [2, 3]}, [{"id": 2, "p": 5}]),
+    ):
+        assert rows_of(tmp_path / "t", values(keys)) == expected
+    with splitlib.load_table(str(tmp_path / "t"), "delta") as table:
+        dataset = table.to_arrow_dataset()
+        for condition in (ds.field("p") == 5, ds.field("p") < 6, ds.field("p").is_valid()):
+            assert dataset.count_rows(filter=condition) == len(every)
+            assert dataset.to_table(filter=condition).to_pylist() == every
+        for condition in (ds.field("p") == 7, ds.field("p").is_null()):
+            assert dataset.count_rows(filter=condition) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_null_in_the_log(tmp_path, mode):
+    """Delta writes the text ``__HIVE_DEFAULT_PARTITION__`` as null."""
+    texts = pa.array(["__HIVE_DEFAULT_PARTITION__"] * 3)
+    made(tmp_path / "t", mode, pa.table({"id": [1, 2, 3], "p": texts}), key="string:", id="long")
+    every = [{"id": i, "p": None} for i in ([2, 3] if mode == "deleted rows" else [1, 2, 3])]
+    assert rows_of(tmp_path / "t") == every
+    assert rows_of(tmp_path / "t", values({"p": pa.array([None], pa.string())})) == every
+    assert rows_of(tmp_path / "t", values({"p": texts})) == []
