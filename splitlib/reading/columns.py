@@ -215,8 +215,8 @@ class ByFieldId:
     """Finds columns by field id. An instance is a :data:`splitlib.reading.columns.Find` function.
 
     Args:
-        names: Column names in the file, by field id, for files without field ids; None if the file
-            has field ids.
+        names: Column names, by field id, for files without field ids; None if the file has field
+            ids. If the file does not have exactly this name, case is ignored, as Spark does.
     """
 
     def __init__(self, names: Mapping[int, str] | None = None) -> None:
@@ -253,10 +253,19 @@ class ByFieldId:
         if self._names is None:
             same = [other for other in stored if _id(other) == identifier]
         else:
-            same = [other for other in stored if other.name == self._names.get(identifier)]
+            stored = list(stored)
+            name = self._name(identifier, [other.name for other in stored])
+            same = [other for other in stored if other.name == name]
         if len(same) > 1:
             raise UnsupportedTable(f"The file has field id {identifier} twice.", hint=NATIVE)
         return same[0] if same else None
+
+    def _name(self, identifier: int, stored: Sequence[str]) -> str | None:
+        """Return which of the names in the file belongs to a field id, or None if none does."""
+        name = (self._names or {}).get(identifier)
+        if name is None or name in stored:
+            return name
+        return found_columns(stored, [name]).get(name)
 
     def _refuse_renamed(self, stored: pa.Field, field: pa.Field) -> None:
         """Reject a column if matching its nested fields by name would read wrong values."""
@@ -271,7 +280,7 @@ class ByFieldId:
             if found is None:
                 renamed = child.name.lower() in names or INITIAL_DEFAULT in (child.metadata or {})
             else:
-                renamed = found.name != child.name
+                renamed = found.name.lower() != child.name.lower()
                 self._refuse_renamed(found, child)
             if renamed:
                 raise UnsupportedTable(

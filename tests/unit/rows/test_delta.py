@@ -11,13 +11,14 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib.errors import UnsupportedTable
 from tests.support.delta_log import add, commit, field, inline_vector, metadata, protocol
 
 MODES = ["plain", "key first", "vectors", "deleted rows", "name", "id"]
 values = DynamicFilteringData.from_values
 
 
-def made(root, mode: str, *files: pa.Table, key: str | None = None, **columns: str) -> None:
+def made(root, mode: str, *files: pa.Table, key: str | None = None, **columns: Any) -> None:
     """Commit ``files`` to a new table with a partition column ``p`` if ``key`` is given.
 
     Args:
@@ -29,18 +30,9 @@ def made(root, mode: str, *files: pa.Table, key: str | None = None, **columns: s
     """
     kind, _, value = (key or "").partition(":")
     kinds = {**columns, "p": kind} if key else columns
-    mapping = {"delta.columnMapping.mode": mode} if mode in ("name", "id") else {}
     ids = {name: i for i, name in enumerate(kinds, start=1)}
-    fields = [
-        field(
-            name,
-            kind,
-            **({"delta.columnMapping.id": i, "delta.columnMapping.physicalName": name})
-            if mapping
-            else {},
-        )
-        for (name, kind), i in zip(kinds.items(), ids.values(), strict=True)
-    ]
+    fields = [_mapped(name, kinds[name], i, mode) for name, i in ids.items()]
+    mapping = {"delta.columnMapping.mode": mode} if mode in ("name", "id") else {}
     if mode == "key first":
         fields = fields[::-1]
     features = [
@@ -60,6 +52,12 @@ def made(root, mode: str, *files: pa.Table, key: str | None = None, **columns: s
             more["deletionVector"] = inline_vector([0])
         entries.append(add(path.name, size=path.stat().st_size, **more))
     commit(root, entries)
+
+
+def _mapped(name: str, kind: Any, number: int, mode: str) -> dict[str, Any]:
+    names = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
+    is_mapped = mode in ("name", "id")
+    return field(name, kind, **dict(zip(names, (number, name), strict=True)) if is_mapped else {})
 
 
 def rows_of(root, *filters: DynamicFilteringData) -> list[dict[str, Any]]:
@@ -124,3 +122,27 @@ def test_null_in_the_log(tmp_path, mode):
     assert rows_of(tmp_path / "t") == every
     assert rows_of(tmp_path / "t", values({"p": pa.array([None], pa.string())})) == every
     assert rows_of(tmp_path / "t", values({"p": texts})) == []
+
+
+@pytest.mark.parametrize("mode", ["plain", "key first", "vectors", "deleted rows", "name"])
+def test_names_of_columns_in_another_case(tmp_path, mode):
+    """Spark ignores case in all tables whose columns have names in files."""
+    structs = pa.array([{"A": i} for i in range(4)], pa.struct([("A", pa.int32())]))
+    rows = pa.table({"ID": [1, 2, 3, 4], "S": structs})
+    inner = {"type": "struct", "fields": [_mapped("a", "integer", 9, mode)]}
+    made(tmp_path / "t", mode, rows, key="integer:5", id="long", s=inner)
+    every = [{"id": i, "s": {"a": i - 1}, "p": 5} for i in (1, 2, 3, 4)]
+    assert rows_of(tmp_path / "t") == every[mode == "deleted rows" :]
+    for i in (3, 4, 5):
+        expected = [row for row in every if row["id"] == i]
+        assert rows_of(tmp_path / "t", values({"id": [i]})) == expected
+
+
+@pytest.mark.parametrize("mode", ["key first", "vectors", "name"])
+def test_two_names_in_a_file_that_differ_only_in_case(tmp_path, mode):
+    rows = pa.table({"ID": [1, 2], "id": [3, 4]})
+    made(tmp_path / "exact", mode, rows, key="integer:5", id="long")
+    assert [row["id"] for row in rows_of(tmp_path / "exact")] == [3, 4]
+    made(tmp_path / "none", mode, rows, key="integer:5", Id="long")
+    with pytest.raises(UnsupportedTable, match="The file has column 'Id' more than once"):
+        rows_of(tmp_path / "none")

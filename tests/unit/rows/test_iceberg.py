@@ -7,6 +7,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
@@ -188,6 +189,20 @@ def test_identity_partition_value_that_differs_from_the_file(lake):
     assert rows_of(lake, table) == expected
     assert rows_of(lake, table, DynamicFilteringData.from_values({"part": ["a"]})) == expected
     assert rows_of(lake, table, DynamicFilteringData.from_values({"part": ["b"]})) == []
+
+
+@pytest.mark.parametrize("names", [["name", "NAME"], ["NAME", "name"], ["NAME", "Name"]])
+def test_the_name_mapping_is_exact(lake, names):
+    mapping = create_mapping_from_schema(SCHEMA).model_dump_json()
+    table = lake.create(SCHEMA, properties={"schema.name-mapping.default": mapping})
+    columns = {"id": pa.array([1, 2], pa.int32()), **{name: [name, "x"] for name in names}}
+    append_files(table, data_file(table, pa.table(columns)))
+    name, other = ("name", "x") if "name" in names else (None, None)
+    expected = [
+        {"id": 1, "name": name, "part": None},
+        {"id": 2, "name": other, "part": None},
+    ]
+    assert rows_of(lake, table) == expected
 
 
 def test_files_without_field_ids(lake):
