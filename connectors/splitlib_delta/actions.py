@@ -119,7 +119,7 @@ def file_columns(
         source: Number of the log file, or None for removed files.
     """
     values = child(files, "partitionValues")
-    if keys and source is not None and (values is None or values.null_count):
+    if keys and source is not None and len(files) and (values is None or values.null_count):
         raise ValueError("A file has no partition values.")
     columns = {
         "path": absolute(child(files, "path", pa.string()), root),
@@ -131,7 +131,9 @@ def file_columns(
     }
     for number, key in enumerate(keys):
         columns[str(number)] = (
-            pa.nulls(len(files), pa.string()) if source is None else _texts(values, key)
+            pa.nulls(len(files), pa.string())
+            if source is None or values is None
+            else _texts(values, key)
         )
     return pa.table(columns)
 

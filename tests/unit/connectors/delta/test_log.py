@@ -285,9 +285,10 @@ def test_a_commit_that_was_read_in_part_is_an_error(
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
-def test_checkpoints_with_sidecars(root: Path, kind: str) -> None:
-    files = [f"f{i}" for i in range(4)]
-    simple(root, *map(add, files), kind="long")
+@pytest.mark.parametrize("keys", [(), ("p",)])
+def test_checkpoints_with_sidecars(root: Path, kind: str, keys: tuple[str, ...]) -> None:
+    values = dict.fromkeys(keys, "x")
+    simple(root, *(add(f"f{i}", partitionValues=values) for i in range(4)), keys=keys)
     log = root / "_delta_log"
     (log / "_sidecars").mkdir()
     deltalake.DeltaTable(str(root)).create_checkpoint()
@@ -303,7 +304,7 @@ def test_checkpoints_with_sidecars(root: Path, kind: str) -> None:
     ]
     entries = [
         protocol("v2Checkpoint"),
-        metadata([field("c", "long")]),
+        metadata([field("c", "long"), *(field(key, "string") for key in keys)], keys),
         {"checkpointMetadata": {"version": 1}},
         *({"sidecar": s} for s in sidecars),
     ]
@@ -318,7 +319,9 @@ def test_checkpoints_with_sidecars(root: Path, kind: str) -> None:
         pq.write_table(pa.Table.from_pylist([kinds | entry for entry in entries]), name)
     commit_two = {"remove": {"path": "f1", "dataChange": True}}
     (log / f"{2:020}.json").write_text(json.dumps(commit_two) + "\n")
-    assert names(splits(root)) == ["f0", "f2", "f3"]
+    found = splits(root)
+    assert names(found) == ["f0", "f2", "f3"]
+    assert all(split.partition_values == values for split in found)
 
 
 @pytest.mark.parametrize("storage", ["i", "u", "p"])
