@@ -28,6 +28,7 @@ _DAY = (
 )
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
+_UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 # Maximum number of casts for texts that a regular expression cannot check, such as 29 February.
 ATTEMPTS = 20_000
@@ -415,6 +416,17 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
     late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
     known = pc.and_(pc.equal(early, late), pc.invert(has_unknown_clock(local, kind.tz)))
     return pc.if_else(known, early, pa.scalar(None, early.type))
+
+
+def parse_instants(texts: pa.StringArray, kind: pa.TimestampType) -> pa.Array:
+    """Parse times in UTC that end in ``Z``, and wall-clock times in the time zone ``kind.tz``."""
+    local = local_to_instant(try_cast(texts, pa.timestamp(kind.unit)), kind)
+    if not contains_any(texts, b"Z"):
+        return local
+    is_utc = pc.match_substring_regex(texts, _UTC)
+    plain = pc.if_else(is_utc, pc.utf8_slice_codeunits(texts, 0, -1), pa.scalar(None, pa.string()))
+    in_utc = pc.assume_timezone(try_cast(plain, pa.timestamp(kind.unit)), "UTC")
+    return pc.if_else(is_utc, in_utc.cast(kind), local)
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:

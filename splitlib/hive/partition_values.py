@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from splitlib.arrow import values as texts
 from splitlib.arrow.values import (
     is_instant,
-    local_to_instant,
     normal_floats,
+    parse_instants,
     python_value,
     try_cast,
 )
@@ -368,8 +368,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
     if is_instant(key.type):
-        local = try_cast(column, pa.timestamp(key.type.unit))
-        values = local_to_instant(local, key.type)
+        values = parse_instants(column, key.type)
     else:
         values = _without_misread(column, try_cast(column, key.type))
     undecided = pc.and_(pc.is_null(values), pc.is_valid(column))

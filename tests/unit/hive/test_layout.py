@@ -170,6 +170,25 @@ def test_a_time_that_does_not_exist_is_undecided():
     assert values[1].as_py().hour == 3
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_times_in_utc_beside_times_in_the_zone(zone):
+    kind = pa.timestamp("us", zone)
+    in_utc = ["2050-07-01T12:00:00Z", "2020-07-01T00:00:00.000001Z", "0001-01-01T00:00:00.5Z"]
+    undecided = ["2024-02-30T12:00:00Z", "2020-07-01T24:00:00Z", "2020-07-01T1:2:3Z", "Z", "x"]
+    found = typed([*in_utc, "2020-07-01 00:00:00", None, *undecided], kind)
+    assert found.values.type == kind
+    local = dt.datetime(2020, 7, 1, 0 if zone == "UTC" else 4)
+    moments = found.values.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).to_pylist()
+    assert moments == [
+        dt.datetime(2050, 7, 1, 12),
+        dt.datetime(2020, 7, 1, 0, 0, 0, 1),
+        dt.datetime(1, 1, 1, 0, 0, 0, 500_000),
+        local,
+        *[None] * 6,
+    ]
+    assert found.undecided.to_pylist() == [False] * 5 + [True] * 5
+
+
 def test_after_2037_a_time_in_a_zone_with_daylight_saving_is_undecided():
     """Arrow ignores daylight saving time after 2037, so its result for July would be wrong."""
     texts = ["2037-07-01 12:00:00", "2050-07-01 12:00:00"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -122,6 +123,36 @@ def test_null_in_the_log(tmp_path, mode):
     assert rows_of(tmp_path / "t") == every
     assert rows_of(tmp_path / "t", values({"p": pa.array([None], pa.string())})) == every
     assert rows_of(tmp_path / "t", values({"p": texts})) == []
+
+
+def test_timestamps_of_older_and_newer_writers(tmp_path):
+    """Newer writers write partition values in UTC, older ones in the time zone of the session."""
+    texts = ["2020-07-01 00:00:00", "2020-07-01T00:00:00.000000Z", "2020-07-01 00:00:00.5"]
+    for number in range(3):
+        pq.write_table(pa.table({"id": [number]}), tmp_path / str(number))
+    sizes = [(tmp_path / str(number)).stat().st_size for number in range(3)]
+    columns = [field("id", "long"), field("p", "timestamp")]
+    commit(tmp_path, [protocol(), metadata(columns, ["p"])])
+    commit(
+        tmp_path,
+        [
+            add(str(number), size=sizes[number], partitionValues={"p": text})
+            for number, text in enumerate(texts)
+        ],
+    )
+    moments = [datetime(2020, 7, 1, tzinfo=UTC), datetime(2020, 7, 1, 4, tzinfo=UTC)]
+    half = timedelta(milliseconds=500)
+    with splitlib.load_table(str(tmp_path), "delta") as table:
+        for zone, local in (("UTC", moments[0]), ("America/New_York", moments[1])):
+            here = table.in_time_zone(zone)
+            rows = here.to_arrow_dataset().to_table().sort_by("id")["p"].to_pylist()
+            assert rows == [local, moments[0], local + half]
+            for moment in moments:
+                expected = [number for number in (0, 1) if rows[number] == moment]
+                keys = values({"p": [moment]})
+                assert len(here.files(keys)) == len(expected)
+                found = here.to_arrow_dataset(keys).to_table()["id"].to_pylist()
+                assert sorted(found) == expected
 
 
 @pytest.mark.parametrize("mode", ["plain", "key first", "vectors", "deleted rows", "name"])

@@ -59,12 +59,14 @@ def test_a_file_without_partition_values_is_refused(root: Path) -> None:
         opened(root)
 
 
-def test_timestamps_without_a_time_zone_are_left_to_spark(root: Path) -> None:
+def test_timestamps_with_and_without_a_time_zone(root: Path) -> None:
     commit(root, [protocol(), metadata([field("c", "long"), field("p", "timestamp")], ["p"])])
     texts = ["2024-01-01 00:00:00", "2024-01-01T00:00:00.000001Z"]
     commit(root, [add(f"f{i}", partitionValues={"p": text}) for i, text in enumerate(texts)])
-    found = splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]})
-    assert names(found) == ["f1"]  # cannot be decided beside a time without a time zone
+    for number, moment in enumerate([datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 1)]):
+        found = splits(root, {"p": [moment.replace(tzinfo=UTC)]})
+        assert names(found) == [f"f{number}"]
+    assert splits(root, {"p": [datetime(2020, 1, 1, tzinfo=UTC)]}) == []
     commit(root, [remove("f0"), add("f2", partitionValues={"p": "2024-02-30T24:00:00Z"})])
     assert names(splits(root)) == ["f1", "f2"]  # opened, although f2 has no time
     commit(root, [remove("f2")])
