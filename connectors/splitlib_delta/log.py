@@ -202,7 +202,9 @@ class LogReader:
         data = self._read(name)
         with decoding(name):
             # Python reads the bytes, because a call that is blocked in Arrow cannot be abandoned.
-            return parquet.ParquetFile(pa.BufferReader(data)).read(list(columns), use_threads=False)
+            # Spark writes timestamps of statistics as INT96, some out of range for nanoseconds.
+            file = parquet.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+            return file.read(list(columns), use_threads=False)
 
     def _read(self, name: str) -> bytes:
         self._count()

@@ -187,6 +187,39 @@ def test_statistics_of_checkpoints_in_columns(root: Path, json_too: bool) -> Non
     assert names(splits(root, {"x": [1]})) == ["f", "g", "h"]
 
 
+def test_int96_in_statistics_of_checkpoints(root: Path) -> None:
+    """Spark writes timestamps as INT96. Not all of them fit in nanoseconds of 64 bits."""
+    years = {"f": (2020, 2021), "g": (2020, 9999), "h": (1, 1600)}
+    commit(root, [protocol(), metadata([field("c", "timestamp")]), *(add(name) for name in years)])
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    stored = pq.read_table(path)
+    kind = pa.struct([("c", pa.timestamp("us", "UTC"))])
+    counts = pa.struct([("c", pa.int64())])
+    known = pa.struct(
+        [
+            ("numRecords", pa.int64()),
+            ("minValues", kind),
+            ("maxValues", kind),
+            ("nullCount", counts),
+        ]
+    )
+    entries = stored["add"].to_pylist()
+    for entry in filter(None, entries):
+        lower, upper = ({"c": datetime(year, 1, 1, tzinfo=UTC)} for year in years[entry["path"]])
+        entry["stats"] = None
+        entry["stats_parsed"] = {
+            "numRecords": 3, "minValues": lower, "maxValues": upper, "nullCount": {"c": 0}
+        }  # fmt: skip
+    typed = pa.struct([*stored["add"].type, pa.field("stats_parsed", known)])
+    changed = stored.set_column(
+        stored.schema.get_field_index("add"), "add", pa.array(entries, typed)
+    )
+    pq.write_table(changed, path, use_deprecated_int96_timestamps=True)
+    for year, files in ((2020, "fg"), (2050, "g"), (9999, "g"), (1500, "h"), (1700, "")):
+        assert names(splits(root, {"c": [datetime(year, 1, 1, tzinfo=UTC)]})) == list(files)
+
+
 def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
     simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(20)))
     deltalake.DeltaTable(str(root)).create_checkpoint()
