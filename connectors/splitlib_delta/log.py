@@ -101,6 +101,11 @@ class Snapshot:
             self.files = live(recent, older)
         if self.files["size"].null_count or self.files["path"].null_count:
             raise CorruptMetadata("A file in the log of the table has no size.")
+        # The engine passes over files without bytes, so a wrong size would lose their rows.
+        empty = self.files.filter(pc.less_equal(self.files["size"], 0))
+        if len(empty):
+            path, size = empty["path"][0], empty["size"][0]
+            raise CorruptMetadata(f"File {path} in the log of the table has the size {size}.")
 
     def _columns(self, name: str, actions: Actions, keys: Sequence[str]) -> list[pa.Table]:
         source = len(self._names)

@@ -109,6 +109,16 @@ def test_unknown_type_changes_are_refused(root: Path) -> None:
         opened(root)
 
 
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_file_without_bytes_is_an_error(root: Path, size: int) -> None:
+    """Otherwise its rows would be lost."""
+    simple(root, add("a"), add("b", size=size))
+    with pytest.raises(splitlib.CorruptMetadata, match=rf"/b in the log .* the size {size}\."):
+        opened(root)
+    commit(root, [remove("b")])
+    assert names(splits(root)) == ["a"]
+
+
 ARRAY = {"type": "array", "containsNull": True}
 MAP = {"type": "map", "keyType": "long", "valueContainsNull": True}
 CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}

@@ -117,6 +117,23 @@ def test_a_manifest_of_data_with_a_delete_file(catalog):
         select(open_table(catalog, table))
 
 
+@pytest.mark.parametrize(
+    ("size", "rows", "is_right"), [(-1, 0, False), (0, 0, True), (0, 1, False), (1, 1, True)]
+)
+def test_a_manifest_with_a_file_without_bytes(catalog, size, rows, is_right):
+    """If such a file has rows, they would be lost."""
+    table = create(catalog, SIMPLE, BY_D)
+    given = {"file_size_in_bytes": size, "record_count": rows}
+    files = [data_file(table, [{"d": 1}]), data_file(table, [{"d": 1}], **given)]
+    append(table, files)
+    if is_right:
+        found = paths_of(files if rows else files[:1])
+        assert select(open_table(catalog, table))[0] == sorted(found)
+        return
+    with pytest.raises(splitlib.CorruptMetadata, match="invalid status or size"):
+        select(open_table(catalog, table))
+
+
 def test_a_manifest_cut_between_its_blocks(catalog):
     """A manifest that is cut after a block decodes without an error, but has fewer files."""
     table = create(catalog, SIMPLE, BY_D)
