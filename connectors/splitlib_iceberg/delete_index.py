@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 from pyiceberg.manifest import DataFileContent
@@ -129,6 +130,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
         if kind == "position" and data_file is None:
             first, last = _path_bound(lower[row]), _path_bound(upper[row])
             data_file = first if first == last else None
+            first, last = _local_bounds(first, last)
         yield Delete(
             DeleteFile(
                 kind,
@@ -145,8 +147,8 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
             if kind == "equality" and spec.is_unpartitioned
             else partition_key(spec, [column[row] for column in values]),
             None if data_file is None else local_path(data_file),
-            None if first is None else local_path(first),
-            None if last is None else local_path(last),
+            first,
+            last,
         )
 
 
@@ -180,3 +182,18 @@ def _path_bound(bounds: Any) -> str | None:
         return None if bound is None else bound.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _local_bounds(first: str | None, last: str | None) -> tuple[str | None, str | None]:
+    """Convert bounds of paths as ``local_path`` converts paths, or return (None, None).
+
+    Writers may truncate bounds. The conversion of paths between the bounds keeps their order only
+    if all of them begin with the same ``file:`` prefix, or if none of them is a ``file:`` URI.
+    """
+    if first is None or last is None:
+        return None, None
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    shared = "".join(letter for letter, _ in same)  # All paths between the bounds begin with it.
+    if "file:".startswith(shared.lower()) or not local_path(shared).strip("/"):
+        return None, None
+    return local_path(first), local_path(last)

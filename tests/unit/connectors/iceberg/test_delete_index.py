@@ -131,6 +131,45 @@ def test_position_deletes_that_name_their_file(catalog, table):
     assert [len(found[path]) for path in paths_of(files)] == expected
 
 
+@pytest.mark.parametrize("prefix", ["file:", "file://", "file://localhost", "FILE:"])
+def test_truncated_bounds_of_paths(catalog, table, prefix):
+    paths = [f"{prefix}/t/{name}.parquet" for name in "abc"]
+    append(table, [data_file(table, [{"d": 1}], file_path=path) for path in paths])
+    lengths = range(1, len(paths[0]))
+    deletes = []
+    for length in lengths:
+        upper = paths[1].encode()[:length]
+        upper = upper[:-1] + bytes([upper[-1] + 1])
+        bounds = {
+            "lower_bounds": {FILE_PATH: paths[0].encode()[:length]},
+            "upper_bounds": {FILE_PATH: upper},
+        }
+        deletes.append(delete_file(table, Record(1), POSITIONS, **bounds))
+    add_deletes(table, *deletes)
+    found, _ = deletes_by_path(open_table(catalog, table))
+    assert [len(found[f"/t/{name}.parquet"]) for name in "ab"] == [len(lengths)] * 2
+    assert len(found["/t/c.parquet"]) < len(lengths)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("file:///b", "file:/c"),  # The path file:/a/f lies between these bounds.
+        ("/b", "s3://b"),
+        (None, "file://0"),
+        ("file:///b", None),
+    ],
+    ids=str,
+)
+def test_bounds_of_paths_that_are_spelled_differently(catalog, table, first, last):
+    append(table, [data_file(table, [{"d": 1}], file_path="file:/a/f")])
+    lower, upper = ({} if b is None else {FILE_PATH: b.encode()} for b in (first, last))
+    deletes = delete_file(table, Record(1), POSITIONS, lower_bounds=lower, upper_bounds=upper)
+    add_deletes(table, deletes)
+    found, _ = deletes_by_path(open_table(catalog, table))
+    assert len(found["/a/f"]) == 1
+
+
 def test_a_vector_replaces_the_position_deletes_of_its_file(catalog, table):
     files = [data_file(table, [{"d": 1}]) for _ in range(2)]
     append(table, files)
