@@ -166,6 +166,42 @@ def refuse_missing(fields: Iterable[pa.Field]) -> None:
             )
 
 
+def refuse_missing_inside(
+    names: Iterable[str], schema: pa.Schema, stored: pa.Schema, find: Find
+) -> None:
+    """Reject a file without a struct field that is constant within the file's partition.
+
+    Iceberg would return the value of the partition, and this module would return null.
+
+    Args:
+        names: Full names of the struct fields, such as ``s.a``.
+        schema: The table's columns.
+        stored: The columns in the file.
+        find: Function that finds the columns in the file.
+
+    Raises:
+        UnsupportedTable: if the file lacks one of the fields.
+    """
+    for name in names:
+        if not _has(name, schema, stored, find):
+            raise UnsupportedTable(
+                f"The file lacks the field {name!r}, by which the table is partitioned.",
+                hint="rewrite the file with Iceberg's procedure rewrite_data_files, which adds "
+                "the field.",
+            )
+
+
+def _has(name: str, schema: pa.Schema, stored: pa.Schema, find: Find) -> bool:
+    for field in schema:
+        if name == field.name or name.startswith(f"{field.name}."):
+            column = find(stored, [field]).get(field.name)
+            if column is None or name == field.name:
+                return column is not None
+            inside = pa.schema(list(field.type)), pa.schema(list(stored.field(column).type))
+            return _has(name.removeprefix(f"{field.name}."), *inside, find)
+    return False
+
+
 def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa.NativeFile:
     """Open a split's file, and check that it has not changed since it was listed.
 

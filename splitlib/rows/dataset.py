@@ -29,6 +29,7 @@ from splitlib.reading.reader import (
     naming,
     open_with_time,
     refuse_missing,
+    refuse_missing_inside,
     refuse_unreadable,
 )
 from splitlib.remote.calls import BoundedCalls
@@ -152,6 +153,8 @@ class _File:
     """The file's splits. None of them is empty."""
     constants: Mapping[str, pa.Scalar]
     """Values by column name, for the columns that are constant within the partition."""
+    constant_fields: tuple[str, ...]
+    """Names of the struct fields that are constant within the partition, such as ``s.a``."""
     deleted: Deleted | None
 
     @property
@@ -247,11 +250,14 @@ class DatasetMaker:
         constants: Mapping[str, pa.Array],
     ) -> Iterator[_File]:
         rows = selected.files.files["partition"].to_pylist()
+        columns = {name.lower() for name in self._schema.names}
+        sources = [f.source for f in selected.partitions.fields if f.transform is None]
+        inside = tuple(source for source in sources if source.lower() not in columns)
         for of_file, row in zip(found, rows, strict=True):
             values = {name: column[row] for name, column in constants.items()}
             splits = tuple(of_file.splits)
             if splits:  # a file without rows has none
-                yield _File(splits, values, self._deleted(of_file.path, splits[0].deletes))
+                yield _File(splits, values, inside, self._deleted(of_file.path, splits[0].deletes))
 
     def _deleted(self, path: str, deletes: Sequence[DeleteFile]) -> Deleted | None:
         if not deletes:
@@ -293,6 +299,7 @@ class DatasetMaker:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
         # As in Spark, partition values hold even if the file has a column of the same name.
+        refuse_missing_inside(file.constant_fields, self._schema, stored, find)
         data = [field for field in self._schema if field.name not in constants]
         found = find(stored, data)
         refuse_missing(field for field in data if field.name not in found)

@@ -205,6 +205,35 @@ def test_the_name_mapping_is_exact(lake, names):
     assert rows_of(lake, table) == expected
 
 
+@pytest.mark.parametrize("stored", [["b"], ["a", "b"], []], ids=str)
+def test_partition_field_in_a_struct_that_the_file_lacks(lake, stored):
+    schema = Schema(
+        NestedField(1, "id", IntegerType()),
+        NestedField(
+            2,
+            "s",
+            StructType(NestedField(3, "a", IntegerType()), NestedField(4, "b", IntegerType())),
+        ),
+    )
+    spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "s.a"))
+    mapping = create_mapping_from_schema(schema).model_dump_json()
+    table = lake.create(schema, spec, {"schema.name-mapping.default": mapping})
+    rows = [{"id": 1, "s": dict.fromkeys(stored, 7)} if stored else {"id": 1}]
+    append_files(table, data_file(table, _narrow(rows), [7]))
+    if "a" in stored:
+        assert rows_of(lake, table) == rows
+    else:
+        with pytest.raises(UnsupportedTable, match=r"The file lacks the field 's\.a'"):
+            rows_of(lake, table)
+
+
+def _narrow(rows):
+    """Return the rows as an Arrow table without field ids, with all numbers in 32 bits."""
+    inside = pa.struct([(name, pa.int32()) for name in rows[0].get("s", ())])
+    kinds = {"id": pa.int32(), "s": inside}
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds[name]) for name in rows[0]]))
+
+
 def test_files_without_field_ids(lake):
     table = lake.create(SCHEMA)
     append_files(table, data_file(table, pa.table({"id": pa.array([1], pa.int32())})))
