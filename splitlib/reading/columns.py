@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,12 +54,12 @@ def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str
     return found
 
 
-def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) -> pa.Array:
-    """Convert ``array`` to type ``target``, with the same values that Spark's reader returns.
+def fit(array: pa.Array, column: pa.Field, *, hybrid_calendar: bool = False) -> pa.Array:
+    """Convert ``array`` to the type of ``column``, with the values that Spark's reader returns.
 
     Args:
         array: A column from a file.
-        target: The column's type in the table.
+        column: The column in the table.
         hybrid_calendar: Whether the writer may have used the Julian calendar for days before
             October 1582.
 
@@ -67,18 +68,18 @@ def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) 
     """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    kind = array.type
+    kind, target = array.type, column.type
     if pa.types.is_struct(target) and pa.types.is_struct(kind):
         return _struct(array, target, hybrid_calendar)
     if pa.types.is_map(target) and pa.types.is_map(kind):
         return _map(array, target, hybrid_calendar)
     if pa.types.is_list(target) and _is_list(kind):
-        values = fit(pc.list_flatten(array), target.value_type, hybrid_calendar=hybrid_calendar)
+        values = fit(pc.list_flatten(array), target.value_field, hybrid_calendar=hybrid_calendar)
         return pa.ListArray.from_arrays(_offsets(array), values, type=target)
     if pa.types.is_dictionary(kind):
         array = array.dictionary_decode()
     if array.type != target:
-        array = _cast(array, target)
+        array = _uuid_texts(array) if is_uuid(column) else _cast(array, target)
     if hybrid_calendar:
         _refuse_ancient(array)
     return array
@@ -95,6 +96,18 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise UnsupportedTable(
             f"Values of type {array.type} do not fit {target}: {error}", hint=NATIVE
         ) from error
+
+
+def is_uuid(field: pa.Field) -> bool:
+    """Return whether the column is a UUID, which is text in Spark but 16 bytes in files."""
+    return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
+
+
+def _uuid_texts(array: pa.Array) -> pa.StringArray:
+    if array.type not in (pa.binary(16), pa.null()):
+        raise UnsupportedTable(f"A column of type {array.type} is not a UUID.", hint=NATIVE)
+    texts = [None if value is None else str(UUID(bytes=value)) for value in array.to_pylist()]
+    return pa.array(texts, pa.string())
 
 
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
@@ -164,7 +177,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
             f"The file's {array.type} has none of the fields of {target}.", hint=NATIVE
         )
     children = [
-        fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
+        fit(stored[names[f.name]], f, hybrid_calendar=hybrid_calendar)
         if f.name in names
         else pa.nulls(len(array), f.type)
         for f in target
@@ -180,8 +193,8 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
     keys, items = array.keys[start:end], array.items[start:end]
     return pa.MapArray.from_arrays(
         pc.if_else(_is_null_offset(array), None, pc.subtract(offsets, offsets[0])),
-        fit(keys, target.key_type, hybrid_calendar=hybrid_calendar),
-        fit(items, target.item_type, hybrid_calendar=hybrid_calendar),
+        fit(keys, target.key_field, hybrid_calendar=hybrid_calendar),
+        fit(items, target.item_field, hybrid_calendar=hybrid_calendar),
         type=target,
     )
 

@@ -22,10 +22,10 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
-from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns
+from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns, is_uuid
 from splitlib.statistics.footers import place_in_file
 
-Fit = Callable[[pa.Array, pa.DataType], pa.Array]
+Fit = Callable[[pa.Array, pa.Field], pa.Array]
 
 
 class RowGroupFilter:
@@ -84,16 +84,16 @@ class RowGroupFilter:
             metadata: The footer of the file.
             stored: The columns in the file.
             groups: Indexes of the row groups to check.
-            fit: Function that converts bounds to the table's type.
+            fit: Function that converts bounds to the type of a table's column.
             find: Function that finds the table's columns in the file.
         """
         if not groups:  # a split may lie inside of a row group that belongs to another split
             return []
         found = find(stored, [field for field in self.columns if field.name not in self._constants])
         known = {
-            name: _statistics(metadata, groups, stored.field(column), kind, fit)
+            name: _statistics(metadata, groups, stored.field(column), field, fit)
             for name, column in found.items()
-            if not pa.types.is_nested(kind := self.columns.field(name).type)
+            if not pa.types.is_nested((field := self.columns.field(name)).type)
         }
         if not known:
             return list(groups)
@@ -113,16 +113,16 @@ def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
 
 
 def _statistics(
-    metadata: pq.FileMetaData, groups: Sequence[int], stored: pa.Field, kind: pa.DataType, fit: Fit
+    metadata: pq.FileMetaData, groups: Sequence[int], stored: pa.Field, field: pa.Field, fit: Fit
 ) -> ColumnStatistics:
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     # The path is ambiguous if a column is named "a.b" and a struct "a" has a field "b".
     index = paths.index(stored.name) if paths.count(stored.name) == 1 else None
-    rows = [_of_group(metadata, group, index, stored.type, kind, fit) for group in groups]
+    rows = [_of_group(metadata, group, index, stored.type, field, fit) for group in groups]
     lower, upper, has_null, has_value = zip(*rows, strict=True)
     return ColumnStatistics(
-        pa.array(lower, kind),
-        pa.array(upper, kind),
+        pa.array(lower, field.type),
+        pa.array(upper, field.type),
         pa.array(has_null, pa.bool_()),
         pa.nulls(len(groups), pa.bool_()),
         pa.array(has_value, pa.bool_()),
@@ -142,7 +142,7 @@ def _of_group(
     group: int,
     index: int | None,
     stored: pa.DataType,
-    kind: pa.DataType,
+    field: pa.Field,
     fit: Fit,
 ) -> tuple[Any, Any, bool | None, bool | None]:
     """Return a column's statistics in a row group: (lower, upper, has_null, has_value).
@@ -155,10 +155,10 @@ def _of_group(
         return None, None, None, None
     has_null = found.null_count > 0 if found.has_null_count else None
     has_value = found.null_count < row_group.num_rows if found.has_null_count else None
-    if not found.has_min_max:
+    if not found.has_min_max or is_uuid(field):  # Writers disagree on the order of UUIDs.
         return None, None, has_null, has_value
     try:
-        lower, upper = fit(pa.array([found.min, found.max], stored), kind)
+        lower, upper = fit(pa.array([found.min, found.max], stored), field)
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
         return None, None, has_null, has_value  # The bounds do not fit the table's type.
     return lower.as_py(), upper.as_py(), has_null, has_value
@@ -203,7 +203,7 @@ def read_parquet(
     if row_groups:
         groups = row_groups.keeps(metadata, stored, groups, to_table, find)
     found = find(stored, fields)
-    wanted = {field.name: field.type for field in fields if field.name in found}
+    wanted = {field.name: field for field in fields if field.name in found}
     _refuse_int96_without_zone(parquet, wanted, found)
     keeps = None if deleted is None else _not_deleted(metadata, groups, deleted)
     if not wanted:
@@ -218,7 +218,7 @@ def read_parquet(
             if keeps is not None:
                 batch = batch.filter(pa.array(keeps[start : start + stored_rows.num_rows]))
                 start += stored_rows.num_rows
-            columns = {n: to_table(batch.column(found[n]), kind) for n, kind in wanted.items()}
+            columns = {n: to_table(batch.column(found[n]), field) for n, field in wanted.items()}
             yield batch.num_rows, columns
 
 
@@ -255,7 +255,7 @@ def has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
 
 
 def _refuse_int96_without_zone(
-    parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
+    parquet: pq.ParquetFile, wanted: dict[str, pa.Field], found: dict[str, str]
 ) -> None:
     """Reject INT96 columns that the table declares as timestamps without time zone.
 
@@ -263,9 +263,11 @@ def _refuse_int96_without_zone(
     """
     columns = [parquet.schema.column(i) for i in range(len(parquet.schema))]
     instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
-    for name, kind in wanted.items():
-        if found[name] in instants and "timestamp[us]" in str(kind):
-            raise UnsupportedTable(f"INT96 column {name!r} cannot be read as {kind}.", hint=NATIVE)
+    for name, field in wanted.items():
+        if found[name] in instants and "timestamp[us]" in str(field.type):
+            raise UnsupportedTable(
+                f"INT96 column {name!r} cannot be read as {field.type}.", hint=NATIVE
+            )
 
 
 def read_orc(
@@ -288,9 +290,9 @@ def read_orc(
             "An old version of Hive wrote the ORC file without column names.", hint=NATIVE
         )
     found = found_columns(stored.names, [field.name for field in fields])
-    wanted = {field.name: field.type for field in fields if field.name in found}
-    for name, kind in wanted.items():
-        _refuse_inexact(name, stored.field(found[name]).type, kind)
+    wanted = {field.name: field for field in fields if field.name in found}
+    for name, field in wanted.items():
+        _refuse_inexact(name, stored.field(found[name]).type, field.type)
     for stripe in range(reader.nstripes):
         middle = (2 * stripe + 1) * split.file_size // (2 * reader.nstripes)
         if not split.start <= middle < split.start + split.length:
@@ -300,8 +302,8 @@ def read_orc(
         for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
             # pyarrow does not expose the writer's calendar, so assume the older, hybrid one.
             columns = {
-                name: fit(batch.column(found[name]), kind, hybrid_calendar=True)
-                for name, kind in wanted.items()
+                name: fit(batch.column(found[name]), field, hybrid_calendar=True)
+                for name, field in wanted.items()
             }
             yield batch.num_rows, columns
 

@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
 from splitlib.errors import UnsupportedTable
-from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, FileBatch, ReadFormat
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, FileBatch, ReadFormat
+from splitlib.reading.columns import is_uuid
 from splitlib.spark.compat import NULL_STRUCTS, setting_of
 from splitlib.spark.conversion import default_literal
 from splitlib.spark.file_scan import FileScan, own_storage
@@ -158,11 +159,6 @@ class MappedColumns:
 
     def _each(self, field: pa.Field) -> Callable[[Column], Column]:
         return lambda element: self._value(element, field)
-
-
-def is_uuid(field: pa.Field) -> bool:
-    """Return whether the column is a UUID, which is text in Spark but 16 bytes in files."""
-    return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
 
 
 def is_list(kind: pa.DataType) -> bool:

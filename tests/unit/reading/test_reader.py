@@ -200,7 +200,7 @@ def test_nested_columns_of_an_older_file(values, cut):
         for row in values
     ]
     array = pa.array(stored, STORED)[cut:]  # the offsets of a slice do not begin at 0
-    fitted = fit(array, NESTED)
+    fitted = fit(array, pa.field("a", NESTED))
     fitted.validate(full=True)
     expected = [None if row is None else [as_table(s) for s in row] for row in values[cut:]]
     assert fitted.to_pylist() == expected

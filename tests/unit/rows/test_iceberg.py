@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -9,7 +11,15 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    UUIDType,
+)
 
 import splitlib
 from splitlib import DynamicFilteringData
@@ -25,6 +35,7 @@ from tests.integration.iceberg.lake import (
     full_name,
     ints,
     table_of,
+    with_id,
 )
 from tests.unit.rows.drawn_tables import shown
 
@@ -232,6 +243,74 @@ def _narrow(rows):
     inside = pa.struct([(name, pa.int32()) for name in rows[0].get("s", ())])
     kinds = {"id": pa.int32(), "s": inside}
     return pa.Table.from_pylist(rows, pa.schema([(name, kinds[name]) for name in rows[0]]))
+
+
+def test_uuids(lake):
+    schema = Schema(
+        NestedField(1, "id", IntegerType()),
+        NestedField(2, "u", UUIDType()),
+        NestedField(3, "s", StructType(NestedField(5, "u", UUIDType()))),
+        NestedField(4, "l", ListType(6, UUIDType(), element_required=False)),
+    )
+    known = [UUID("F79C3E09-677C-4BBD-A479-3F349CB785E7"), None, UUID(int=0), UUID(int=2**128 - 1)]
+    stored = pa.array([None if value is None else value.bytes for value in known], pa.binary(16))
+    in_struct, in_list = with_id("u", stored.type, 5), with_id("element", stored.type, 6)
+    structs = pa.StructArray.from_arrays([stored], fields=[in_struct])
+    lists = pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), stored, pa.list_(in_list))
+    columns = [
+        ints("id", 1, range(4)),
+        (with_id("u", stored.type, 2), stored),
+        (with_id("s", structs.type, 3), structs),
+        (with_id("l", lists.type, 4), lists),
+    ]
+    table = lake.create(schema)
+    append_files(table, data_file(table, table_of(*columns), row_group_size=1))
+    texts = [None if value is None else str(value) for value in known]
+    rows = [{"id": i, "u": u, "s": {"u": u}, "l": [u]} for i, u in enumerate(texts)]
+    assert rows_of(lake, table) == rows
+    for i, text in enumerate(texts):
+        keys = DynamicFilteringData.from_values({"u": pa.array([text], pa.string())})
+        assert rows_of(lake, table, keys) == [rows[i]]
+    upper = DynamicFilteringData.from_values({"u": [str(texts[0]).upper()]})
+    assert rows_of(lake, table, upper) == []
+
+
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="PyIceberg writes UUIDs with newer pyarrow")
+def test_uuids_written_by_pyiceberg(lake):
+    table = lake.create(Schema(NestedField(1, "u", UUIDType())))
+    schema = table.schema().as_arrow()
+    value = UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+    values = pa.array([value.bytes, None], schema.field("u").type)
+    table.append(pa.Table.from_arrays([values], schema=schema))
+    assert rows_of(lake, table) == [{"u": str(value)}, {"u": None}]
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_uuid_as_partition_value(lake, in_file):
+    schema = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "u", UUIDType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "u"))
+    table = lake.create(schema, spec)
+    for i, value in enumerate([UUID(int=255), None]):
+        columns = [ints("id", 1, [i])]
+        if in_file:
+            stored = pa.array([None if value is None else value.bytes], pa.binary(16))
+            columns.append((with_id("u", pa.binary(16), 2), stored))
+        append_files(table, data_file(table, table_of(*columns), [value]))
+    rows = [{"id": 0, "u": "00000000-0000-0000-0000-0000000000ff"}, {"id": 1, "u": None}]
+    assert shown(rows_of(lake, table)) == shown(rows)
+    for row in rows:
+        keys = DynamicFilteringData.from_values({"u": pa.array([row["u"]], pa.string())})
+        assert rows_of(lake, table, keys) == [row]
+        with splitlib.load_table(full_name(table), "iceberg", **lake.options) as opened:
+            assert opened.files(keys).num_rows == 1
+
+
+def test_uuid_column_with_other_bytes_is_refused(lake):
+    table = lake.create(Schema(NestedField(1, "u", UUIDType())))
+    values = pa.array([b"0" * 16], pa.binary())
+    append_files(table, data_file(table, table_of((with_id("u", pa.binary(), 1), values))))
+    with pytest.raises(UnsupportedTable, match="A column of type binary is not a UUID"):
+        rows_of(lake, table)
 
 
 def test_files_without_field_ids(lake):
