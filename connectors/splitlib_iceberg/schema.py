@@ -30,6 +30,7 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    UnknownType,
     UUIDType,
 )
 
@@ -49,6 +50,7 @@ _PLAIN: dict[type[IcebergType], pa.DataType] = {
     UUIDType: pa.string(),
     FixedType: pa.binary(),
     BinaryType: pa.binary(),
+    UnknownType: pa.null(),
 }
 
 
@@ -193,5 +195,7 @@ def _primitives(
         name = prefix + field.name
         if isinstance(field.field_type, StructType):
             yield from _primitives(field.field_type.fields, f"{name}.")
+        elif isinstance(field.field_type, UnknownType):
+            continue  # All values are null.
         elif isinstance(field.field_type, PrimitiveType):
             yield name, field.field_id, field.field_type, field

@@ -48,9 +48,11 @@ class RowGroupFilter:
         self._constants = dict(constants or {})
         named = {name.lower() for data in self._filters for name in data.fields}
         self.columns: Final[pa.Schema] = pa.schema(
-            [f for f in schema if f.name.lower() in named and not is_char(f)]
+            field
+            for field in schema
+            if field.name.lower() in named and not (is_char(field) or pa.types.is_null(field.type))
         )
-        """The columns of ``schema`` that the filters use, except CHAR columns."""
+        """The columns of ``schema`` that the filters use, except CHAR and null columns."""
 
     def __bool__(self) -> bool:
         return len(self.columns) > 0

@@ -37,6 +37,7 @@ from tests.integration.iceberg.lake import (
     table_of,
     with_id,
 )
+from tests.unit.connectors.iceberg.simple_tables import VERSION_3, rewrite_metadata
 from tests.unit.rows.drawn_tables import shown
 
 SCHEMA = Schema(
@@ -311,6 +312,27 @@ def test_uuid_column_with_other_bytes_is_refused(lake):
     append_files(table, data_file(table, table_of((with_id("u", pa.binary(), 1), values))))
     with pytest.raises(UnsupportedTable, match="A column of type binary is not a UUID"):
         rows_of(lake, table)
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_column_without_a_type(lake, in_file):
+    table = lake.create(Schema(*SCHEMA.fields[:2], NestedField(3, "u", LongType())))
+    columns = [ints("id", 1, [1, 2])]
+    if in_file:
+        columns.append((with_id("u", pa.null(), 3), pa.nulls(2)))
+    append_files(table, data_file(table, table_of(*columns), row_group_size=1))
+
+    def retype(metadata):
+        metadata |= VERSION_3
+        metadata["schemas"][0]["fields"][2]["type"] = "unknown"
+
+    rewrite_metadata(lake.catalog.load_table(table.name()), retype)
+    rows = [{"id": i, "name": None, "u": None} for i in (1, 2)]
+    assert rows_of(lake, table, DynamicFilteringData.from_values({"id": [2]})) == rows[1:]
+    for keys in (pa.nulls(1), pa.array([7, None])):
+        data = DynamicFilteringData.from_values({"u": keys})
+        assert rows_of(lake, table, data) == rows
+    assert rows_of(lake, table, DynamicFilteringData.from_values({"u": [7]})) == []
 
 
 def test_files_without_field_ids(lake):

@@ -128,7 +128,7 @@ def test_partition_keys_are_the_columns_that_partitions_follow_from(catalog):
     assert opened.list_accepted_filter_fields() == ("t", "k", "v")
 
 
-@pytest.mark.parametrize("kind", ["time", "timestamp_ns", "timestamptz_ns", "unknown"])
+@pytest.mark.parametrize("kind", ["time", "timestamp_ns", "timestamptz_ns"])
 def test_a_type_that_spark_has_not_is_refused(catalog, kind):
     inner = StructType(NestedField(2, "x", LongType(), required=False))
     table = create(catalog, Schema(NestedField(1, "a", inner)))
@@ -140,6 +140,23 @@ def test_a_type_that_spark_has_not_is_refused(catalog, kind):
     rewrite_metadata(table, retype)
     with pytest.raises(splitlib.UnsupportedTable, match=rf"Column a\.x has type {kind}"):
         open_table(catalog, table)
+
+
+def test_columns_without_a_type(catalog):
+    """All values of a column of type unknown are null, so no filter uses it."""
+    inner = StructType(NestedField(2, "x", LongType(), required=False))
+    fields = NestedField(1, "a", inner), NestedField(3, "b", LongType())
+    table = create(catalog, Schema(*fields, NestedField(4, "c", LongType())))
+
+    def retype(metadata):
+        metadata |= VERSION_3
+        schema = metadata["schemas"][0]["fields"]
+        schema[0]["type"]["fields"][0]["type"] = schema[1]["type"] = "unknown"
+
+    rewrite_metadata(table, retype)
+    opened = open_table(catalog, table)
+    assert [str(field.type) for field in opened.schema] == ["struct<x: null>", "null", "int64"]
+    assert opened.list_accepted_filter_fields() == ("c",)
 
 
 def test_a_table_that_is_refused_closes_its_catalog(catalog, table, tmp_path, monkeypatch):
