@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +31,9 @@ _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
 """Function that finds columns in a file. It takes the file's schema and the wanted columns. It
-returns a dict from each wanted name that the file has to the column's name in the file."""
+returns a dict from each wanted name that the file has to the column's name in the file. The columns
+may also be the fields of a struct."""
+_FitInside = Callable[[pa.Array, pa.Field], pa.Array]
 
 
 def by_name(stored: pa.Schema, wanted: Sequence[pa.Field]) -> dict[str, str]:
@@ -54,12 +57,15 @@ def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str
     return found
 
 
-def fit(array: pa.Array, column: pa.Field, *, hybrid_calendar: bool = False) -> pa.Array:
+def fit(
+    array: pa.Array, column: pa.Field, *, find: Find = by_name, hybrid_calendar: bool = False
+) -> pa.Array:
     """Convert ``array`` to the type of ``column``, with the values that Spark's reader returns.
 
     Args:
         array: A column from a file.
         column: The column in the table.
+        find: Function that finds the fields of structs in the file.
         hybrid_calendar: Whether the writer may have used the Julian calendar for days before
             October 1582.
 
@@ -69,12 +75,13 @@ def fit(array: pa.Array, column: pa.Field, *, hybrid_calendar: bool = False) -> 
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     kind, target = array.type, column.type
+    fit_inside = partial(fit, find=find, hybrid_calendar=hybrid_calendar)
     if pa.types.is_struct(target) and pa.types.is_struct(kind):
-        return _struct(array, target, hybrid_calendar)
+        return _struct(array, target, find, fit_inside)
     if pa.types.is_map(target) and pa.types.is_map(kind):
-        return _map(array, target, hybrid_calendar)
+        return _map(array, target, fit_inside)
     if pa.types.is_list(target) and _is_list(kind):
-        values = fit(pc.list_flatten(array), target.value_field, hybrid_calendar=hybrid_calendar)
+        values = fit_inside(pc.list_flatten(array), target.value_field)
         return pa.ListArray.from_arrays(_offsets(array), values, type=target)
     if pa.types.is_dictionary(kind):
         array = array.dictionary_decode()
@@ -168,24 +175,30 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool) -> pa.Array:
+def _struct(
+    array: pa.StructArray, target: pa.StructType, find: Find, fit_inside: _FitInside
+) -> pa.Array:
     stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
-    names = found_columns([f.name for f in array.type], [f.name for f in target])
+    names = find(pa.schema(list(array.type)), list(target))
     if not names:
         # Some Spark versions return a null struct here, others a struct with null fields.
         raise UnsupportedTable(
             f"The file's {array.type} has none of the fields of {target}.", hint=NATIVE
         )
+    for field in target:
+        if field.name not in names and INITIAL_DEFAULT in (field.metadata or {}):
+            raise UnsupportedTable(
+                f"A struct in the file lacks field {field.name!r}, which has a default.",
+                hint=NATIVE,
+            )
     children = [
-        fit(stored[names[f.name]], f, hybrid_calendar=hybrid_calendar)
-        if f.name in names
-        else pa.nulls(len(array), f.type)
+        fit_inside(stored[names[f.name]], f) if f.name in names else pa.nulls(len(array), f.type)
         for f in target
     ]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
 
 
-def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Array:
+def _map(array: pa.MapArray, target: pa.MapType, fit_inside: _FitInside) -> pa.Array:
     if len(array) == 0:
         return pa.array([], target)
     offsets = array.offsets
@@ -193,8 +206,8 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
     keys, items = array.keys[start:end], array.items[start:end]
     return pa.MapArray.from_arrays(
         pc.if_else(_is_null_offset(array), None, pc.subtract(offsets, offsets[0])),
-        fit(keys, target.key_field, hybrid_calendar=hybrid_calendar),
-        fit(items, target.item_field, hybrid_calendar=hybrid_calendar),
+        fit_inside(keys, target.key_field),
+        fit_inside(items, target.item_field),
         type=target,
     )
 
@@ -241,8 +254,7 @@ class ByFieldId:
         Columns that the file does not have are left out.
 
         Raises:
-            UnsupportedTable: if the file has no field ids, or if fields inside a column have
-                different names in the file and the table.
+            UnsupportedTable: if the file has no field ids.
         """
         if self._names is None and len(stored) and all(_id(field) is None for field in stored):
             raise UnsupportedTable("The file has no field ids.", hint=NATIVE)
@@ -254,7 +266,6 @@ class ByFieldId:
                     raise UnsupportedTable(
                         f"The file has column {column.name!r} more than once.", hint=NATIVE
                     )
-                self._refuse_renamed(column, field)
                 found[field.name] = column.name
         return found
 
@@ -280,31 +291,24 @@ class ByFieldId:
             return name
         return found_columns(stored, [name]).get(name)
 
-    def _refuse_renamed(self, stored: pa.Field, field: pa.Field) -> None:
-        """Reject a column if matching its nested fields by name would read wrong values."""
-        inside, wanted = _children(stored.type), _children(field.type)
-        if not pa.types.is_struct(field.type):
-            for one, other in zip(inside, wanted, strict=False):
-                self._refuse_renamed(one, other)
-            return
-        names = {child.name.lower() for child in inside}
-        for child in wanted:
-            found = self._stored(inside, child)
-            if found is None:
-                renamed = child.name.lower() in names or INITIAL_DEFAULT in (child.metadata or {})
-            else:
-                renamed = found.name.lower() != child.name.lower()
-                self._refuse_renamed(found, child)
-            if renamed:
-                raise UnsupportedTable(
-                    f"Field {child.name!r} in column {field.name!r} is another one in the file.",
-                    hint=NATIVE,
-                )
-
 
 def _id(field: pa.Field) -> int | None:
     text = (field.metadata or {}).get(FIELD_ID)
     return None if text is None else int(text)
+
+
+def have_same_names(stored: pa.Field, column: pa.Field, find: Find) -> bool:
+    """Return whether the file has all fields inside of ``column``, under the names of the table."""
+    inside, wanted = _children(stored.type), _children(column.type)
+    if pa.types.is_struct(column.type):
+        names = find(pa.schema(inside), wanted)
+        if any(names.get(field.name) != field.name for field in wanted):
+            return False
+        own = {field.name: field for field in inside}
+        inside = [own[field.name] for field in wanted]
+    return all(
+        have_same_names(one, other, find) for one, other in zip(inside, wanted, strict=False)
+    )
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:

@@ -200,7 +200,7 @@ def read_parquet(
         file, metadata=metadata, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us"
     )
     stored = parquet.schema_arrow
-    to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
+    to_table = partial(fit, find=find, hybrid_calendar=has_hybrid_calendar(metadata))
     groups = [g for g in range(parquet.num_row_groups) if belongs(metadata, g, split)]
     if row_groups:
         groups = row_groups.keeps(metadata, stored, groups, to_table, find)

@@ -23,7 +23,7 @@ from splitlib.errors import ConfigError, ConnectorNotInstalled, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.partition_values import is_char, parse_exactly, table_fields
 from splitlib.model import DeleteFile, FileSplit, PartitionBatch
-from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit, padded
+from splitlib.reading.columns import NATIVE, ByFieldId, Find, by_name, fit, have_same_names, padded
 from splitlib.reading.formats import RowGroupFilter, has_hybrid_calendar
 from splitlib.reading.reader import (
     naming,
@@ -299,14 +299,18 @@ class DatasetMaker:
             metadata = parquet_footer.read_metadata(opened)
         stored = metadata.schema.to_arrow_schema()
         # As in Spark, partition values hold even if the file has a column of the same name.
-        refuse_missing_inside(file.constant_fields, self._schema, stored, find)
         data = [field for field in self._schema if field.name not in constants]
         found = find(stored, data)
         refuse_missing(field for field in data if field.name not in found)
+        refuse_missing_inside(file.constant_fields, self._schema, stored, find)
         groups = self._kept(metadata, stored, find, constants)
         if not groups:
             return []
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
+        is_exact = is_exact and all(
+            have_same_names(stored.field(name), self._schema.field(column), find)
+            for column, name in found.items()
+        )
         if not is_exact or not _arrow_reads(pa.schema(data), stored, found, metadata):
             return self._converted(file, constants, files, whole.modified)
         path, guarantee = files.add(whole), _expression(constants)

@@ -18,8 +18,8 @@ from pyarrow import orc
 from splitlib import DynamicFilteringData, FileSplit, ReadFormat
 from splitlib.enumeration.splitting import byte_ranges
 from splitlib.errors import FileChanged, MissingFile, SourceError, UnsupportedTable
-from splitlib.model import LOGICAL_TYPE, DeleteFile
-from splitlib.reading.columns import fit
+from splitlib.model import FIELD_ID, LOGICAL_TYPE, DeleteFile
+from splitlib.reading.columns import ByFieldId, fit
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split
 from splitlib.storage import Storage
@@ -204,6 +204,14 @@ def test_nested_columns_of_an_older_file(values, cut):
     fitted.validate(full=True)
     expected = [None if row is None else [as_table(s) for s in row] for row in values[cut:]]
     assert fitted.to_pylist() == expected
+
+
+def test_struct_field_in_another_case():
+    inner = pa.field("a", pa.int32(), metadata={FIELD_ID: b"1"})
+    column = pa.field("s", pa.struct([inner, pa.field("b", pa.int32(), metadata={FIELD_ID: b"2"})]))
+    array = pa.array([{"A": 1, "b": 2}], pa.struct({"A": pa.int32(), "b": pa.int32()}))
+    fitted = fit(array, column, find=ByFieldId({1: "a", 2: "b"}))
+    assert fitted.to_pylist() == [{"a": 1, "b": 2}]
 
 
 def test_a_file_on_another_filesystem():

@@ -15,6 +15,7 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
     StructType,
@@ -24,6 +25,7 @@ from pyiceberg.types import (
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.errors import UnsupportedTable
+from splitlib_iceberg.schema import arrow_schema
 from tests.integration.iceberg.lake import (
     Lake,
     append_files,
@@ -130,15 +132,93 @@ def test_columns_that_swapped_their_names(lake):
     ]
 
 
-def test_renamed_field_of_a_struct_is_refused(lake):
-    inner = StructType(NestedField(2, "x", IntegerType()))
-    table = lake.create(Schema(NestedField(1, "s", inner)))
-    append_rows(table, [{"s": {"x": 1}}])
-    assert rows_of(lake, table) == [{"s": {"x": 1}}]
-    with table.update_schema() as update:
-        update.rename_column("s.x", "y")
-    with pytest.raises(UnsupportedTable, match="Field 'y' in column 's' is another one"):
-        rows_of(lake, table)
+@pytest.fixture
+def nested(lake):
+    """Return a table with structs in a column, a list and a map."""
+    inner = [NestedField(i, name, IntegerType()) for i, name in ((7, "x"), (8, "y"))]
+    structs = StructType(*inner)
+    table = lake.create(
+        Schema(
+            NestedField(1, "s", structs),
+            NestedField(2, "l", ListType(5, structs, element_required=False)),
+            NestedField(3, "m", MapType(6, IntegerType(), 7, structs, value_required=False)),
+        )
+    )
+    values = [{"x": 1, "y": 2}, {"x": 3, "y": None}, None]
+    stored = pa.Table.from_pylist(_nested_rows(values), arrow_schema(table.schema()))
+    append_files(table, data_file(table, stored))
+    return table
+
+
+NESTED = ["s", "l.element", "m.value"]
+
+
+def _changed(table, change):
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        for name in NESTED:
+            change(update, name)
+
+
+def _nested_rows(structs):
+    return [{"s": each, "l": [each], "m": [(1, each)]} for each in structs]
+
+
+def test_renamed_fields_of_structs(lake, nested):
+    assert converts(lake, nested) == 0
+    for old, new in [("x", "z"), ("y", "x")]:
+        _changed(
+            nested, lambda update, at, old=old, new=new: update.rename_column(f"{at}.{old}", new)
+        )
+    expected = _nested_rows([{"z": 1, "x": 2}, {"z": 3, "x": None}, None])
+    assert rows_of(lake, nested) == of_pyiceberg(lake, nested) == expected
+
+
+def test_struct_fields_that_swapped_their_names(lake, nested):
+    """The struct has the same type as in the file, but its fields are others."""
+    for old, new in [("x", "z"), ("y", "x"), ("z", "y")]:
+        _changed(
+            nested, lambda update, at, old=old, new=new: update.rename_column(f"{at}.{old}", new)
+        )
+    _changed(nested, lambda update, at: update.move_first(f"{at}.x"))
+    expected = _nested_rows([{"x": 2, "y": 1}, {"x": None, "y": 3}, None])
+    assert rows_of(lake, nested) == of_pyiceberg(lake, nested) == expected
+
+
+def test_struct_field_with_the_name_of_a_dropped_one(lake, nested):
+    _changed(nested, lambda update, at: update.delete_column(f"{at}.x"))
+    _changed(nested, lambda update, at: update.add_column((*at.split("."), "x"), IntegerType()))
+    _changed(nested, lambda update, at: update.move_first(f"{at}.x"))
+    expected = _nested_rows([{"x": None, "y": 2}, {"x": None, "y": None}, None])
+    assert rows_of(lake, nested) == of_pyiceberg(lake, nested) == expected
+
+
+def test_struct_of_which_the_file_has_no_field_is_refused(lake, nested):
+    _changed(nested, lambda update, at: update.add_column((*at.split("."), "z"), IntegerType()))
+    for name in ("x", "y"):
+        _changed(nested, lambda update, at, name=name: update.delete_column(f"{at}.{name}"))
+    with pytest.raises(UnsupportedTable, match="none of the fields"):
+        rows_of(lake, nested)
+
+
+def test_struct_field_with_a_default_is_refused(lake, nested):
+    _changed(nested, lambda update, at: update.add_column((*at.split("."), "z"), IntegerType()))
+
+    def default(metadata):
+        metadata |= VERSION_3
+        fields = metadata["schemas"][-1]["fields"][0]["type"]["fields"]
+        fields[-1]["initial-default"] = 7
+
+    rewrite_metadata(lake.catalog.load_table(nested.name()), default)
+    with pytest.raises(UnsupportedTable, match="lacks field 'z', which has a default"):
+        rows_of(lake, nested)
+
+
+def test_names_that_files_store_in_another_spelling(lake):
+    inner = StructType(NestedField(3, "x y", IntegerType()), NestedField(4, "1st", IntegerType()))
+    table = lake.create(Schema(NestedField(1, "a b", IntegerType()), NestedField(2, "s", inner)))
+    rows = [{"a b": 1, "s": {"x y": 3, "1st": 4}}, {"a b": 2, "s": None}]
+    table.append(pa.Table.from_pylist(rows, table.schema().as_arrow()))
+    assert rows_of(lake, table) == of_pyiceberg(lake, table) == rows
 
 
 @pytest.mark.parametrize("group", [3, 100])
