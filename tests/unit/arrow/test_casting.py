@@ -165,6 +165,27 @@ def test_what_does_not_convert_costs_no_cast_each(monkeypatch, good, bad, kind):
     assert pc.is_valid(values).to_pylist() == [True] * 50 + [False] * 50
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([1, 300] * 50), pa.int8()),
+        (pa.array([1_000_000, 1] * 50, pa.timestamp("us")), pa.timestamp("s")),
+    ],
+    ids=["integers", "timestamps"],
+)
+def test_other_values_that_do_not_convert_cost_no_cast_each(monkeypatch, values, kind):
+    pieces: list[int] = []
+    joined = pa.concat_arrays
+
+    def counted(arrays):
+        pieces.append(len(arrays))
+        return joined(arrays)
+
+    monkeypatch.setattr(pa, "concat_arrays", counted)
+    assert pc.is_valid(try_cast(values, kind)).to_pylist() == [True, False] * 50
+    assert sum(pieces) <= 1
+
+
 def test_attempts_are_bounded_and_what_is_left_is_null(monkeypatch):
     monkeypatch.setattr(casting, "ATTEMPTS", 20)
     leaps = pa.array([f"{year}-02-29" for year in range(1000, 3000)])

@@ -186,6 +186,12 @@ def test_a_part_of_such_a_table_is_refused(tmp_path, log, inside):
         types_of(tmp_path / inside)
 
 
+def test_a_table_of_iceberg_is_known_beside_its_manifests(tmp_path):
+    write(tmp_path, "k=1/f", "metadata/v1.metadata.json", "metadata/snap-1.avro")
+    with pytest.raises(splitlib.UnsupportedTable, match="a table of Iceberg"):
+        types_of(tmp_path)
+
+
 def test_the_output_of_a_stream_is_refused(tmp_path):
     write(tmp_path, "k=1/f", "_spark_metadata/0")
     with pytest.raises(splitlib.UnsupportedTable, match="output of a Spark stream"):

@@ -263,6 +263,17 @@ def test_a_manifest_that_is_listed_twice(catalog, two_lists):
         select(open_table(catalog, table))
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"key_metadata": b"key"}, "encrypted"), ({"content": 2}, "unknown content")],
+)
+def test_a_manifest_that_cannot_be_read_is_refused(catalog, two_lists, changes, says):
+    table, _, newest = two_lists
+    of_list(newest, **changes)
+    with pytest.raises(splitlib.UnsupportedTable, match=rf"-m0.avro .*{says}"):
+        select(open_table(catalog, table))
+
+
 def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lists):
     """A manifest with file count 0 is read if its row count is not 0. Only bounds may prune it."""
     table, _, newest = two_lists
