@@ -25,7 +25,7 @@ from splitlib.storage import Storage
 from splitlib_delta.actions import Actions, child, decoding, entries, file_columns, live
 from splitlib_delta.versions import Log, LogFile, Version
 
-_MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
+MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
 _DETAILS: Final = ("metaData", "protocol")
 # Checkpoint columns that are read when the table is opened. Statistics are read later.
 _OF_FILES: Final = (
@@ -219,13 +219,13 @@ class LogReader:
                 # A limit that is much larger than the file would reserve memory for it.
                 size = stream.seek(0, os.SEEK_END)
                 stream.seek(0)
-                data: bytes = stream.read(min(size, _MOST_BYTES) + 1)
+                data: bytes = stream.read(min(size, MOST_BYTES) + 1)
         except FileNotFoundError as error:
             raise MissingFile(
                 f"{name} in the log of the table no longer exists.",
                 hint="the log was cleaned up meanwhile; open the table again.",
             ) from error
-        if len(data) > _MOST_BYTES:
+        if len(data) > MOST_BYTES:
             raise UnsupportedTable(f"{name} in the log of the table has more than 2 GiB.")
         return data
 

@@ -132,6 +132,7 @@ def test_a_filter_that_never_comes_is_waited_for_no_longer_than_configured():
         coordinator.register_reader("r")
         coordinator.announce_dynamic_filter("join")
         assert len(read_all(coordinator)) == 20
+        assert "(filter_wait_seconds): 1." in str(coordinator.enumerator.explain())
 
 
 @pytest.mark.parametrize("polite", [True, False], ids=["gives its place", "keeps its place"])

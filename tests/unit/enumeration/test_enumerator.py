@@ -156,6 +156,9 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
     enumerator = enumerator_of(MemoryConnector(on_list=fail_once))
     assert len(list(enumerator.enumerate_splits())) == 20
     assert failed == [5]
+    plain = enumerator_of(MemoryConnector())
+    list(plain.enumerate_splits())
+    assert enumerator.metrics.storage_requests == plain.metrics.storage_requests + 1
     assert "1 requests to the storage failed and were retried" in enumerator.explain().notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 import pyarrow as pa
 import pytest
 
@@ -92,3 +93,12 @@ def test_nested_keys_are_found(key: object, other: object) -> None:
     assert data.contains({"k": key})
     assert data.contains({"k": None})
     assert not data.contains({"k": other})
+
+
+def test_a_table_that_cannot_be_converted_is_refused():
+    mixed = pd.DataFrame({"k": [1, "a"]})
+    with pytest.raises(InvalidFilter, match="A DataFrame cannot be converted to a table of keys"):
+        DynamicFilteringData.from_arrow(mixed)
+    # An array has no column names. It is no table of keys, so that the other message says more.
+    with pytest.raises(InvalidFilter, match="is not an Arrow table"):
+        DynamicFilteringData.from_arrow(pa.chunked_array([[1]]))

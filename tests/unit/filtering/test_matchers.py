@@ -197,14 +197,15 @@ def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget)
     monkeypatch.setattr(matchers, "TUPLE_BUDGET", budget)
     keys = splitlib.DynamicFilteringData.from_values({"a": [1, 2, 3], "b": [1, 2, 3]})
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
-    complete = [(False,) * 5] * 3
+    complete = [(False,) * 5] * 4
     known = {
-        "a": statistics_of([[1], [1], [9]], pa.int64(), complete),
-        "b": statistics_of([[2], [3], [1]], pa.int64(), complete),
+        "a": statistics_of([[1], [1], [9], [1]], pa.int64(), complete),
+        "b": statistics_of([[2], [3], [1], [9]], pa.int64(), complete),
     }
     kept = Predicate(schema, [keys]).match_bounds(known).to_pylist()
-    # Comparing each column alone needs no budget. It drops the last file, which has a = 9.
-    assert kept == {0: [True, True, False], 3: [False, True, False]}.get(budget, [False] * 3)
+    # Comparing each column alone needs no budget. It drops the last files, with a = 9 and b = 9.
+    some = {0: [True, True, False, False], 3: [False, True, False, False]}
+    assert kept == some.get(budget, [False] * 4)
 
 
 def test_a_nan_is_no_bound():

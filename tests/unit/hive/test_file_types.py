@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from splitlib.hive.file_types import (
+    BINARY_AS_STRING,
     INFER_NTZ,
     INT96_AS_TIMESTAMP,
     TIME_TYPE,
@@ -57,6 +58,13 @@ def test_nothing_is_required_and_no_list_is_large():
     found = columns(pa.table({"c": pa.array([[("x", 1)]], of_map)})).field("c").type
     assert found == pa.map_(pa.string(), pa.int16())
     assert (found.key_field.nullable, found.item_field.nullable) == (False, True)
+
+
+def test_bytes_are_texts_only_by_a_setting():
+    stored = pa.table({"c": pa.array([b"x"]), "d": pa.array([b"x"], pa.binary(1))})
+    assert columns(stored) == pa.schema([("c", pa.binary()), ("d", pa.binary())])
+    as_text = columns(stored, {BINARY_AS_STRING: "true"})
+    assert as_text == pa.schema([("c", pa.string()), ("d", pa.binary())])
 
 
 def test_settings():
@@ -127,6 +135,8 @@ def test_types_of_orc():
     local = pa.timestamp("us")
     expected = pa.schema([("t", INSTANT), ("n", local), ("l", pa.list_(local))])
     assert orc_columns(stored) == expected
+    union = pa.schema([("u", pa.dense_union([pa.field("x", pa.int8())]))])
+    assert orc_columns(union) == union
 
 
 class Stored:

@@ -297,6 +297,18 @@ def test_a_commit_that_was_read_in_part_is_an_error(
         splitlib.load_table(str(root), connector="delta", config=config)
 
 
+def test_a_file_of_the_log_that_arrow_cannot_parse_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simple(root, add("a"))
+    largest = max(path.stat().st_size for path in (root / "_delta_log").iterdir())
+    monkeypatch.setattr("splitlib_delta.log.MOST_BYTES", largest)
+    assert names(splits(root)) == ["a"]
+    monkeypatch.setattr("splitlib_delta.log.MOST_BYTES", largest - 1)
+    with pytest.raises(splitlib.UnsupportedTable, match=r"\.json .* more than 2 GiB"):
+        opened(root)
+
+
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 @pytest.mark.parametrize("keys", [(), ("p",)])
 def test_checkpoints_with_sidecars(root: Path, kind: str, keys: tuple[str, ...]) -> None:
@@ -432,6 +444,17 @@ def test_fields_of_structs_have_physical_names(root: Path, mode: str) -> None:
     with opened(root) as table:
         rows = table.to_arrow_dataset().to_table().to_pylist()
     assert rows == [{"s": {"a": 7, "b": 5}, "l": [{"a": 7, "b": 5}]}]
+
+
+@pytest.mark.parametrize(
+    ("lost", "says"), [("physicalName", "Column a has no physical name"), ("id", "no field id")]
+)
+def test_a_mapped_column_without_its_names_is_an_error(root: Path, lost: str, says: str) -> None:
+    known = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
+    del known[f"delta.columnMapping.{lost}"]
+    commit(root, [protocol("columnMapping"), metadata([field("a", "long", **known)], **MAPPED)])
+    with pytest.raises(splitlib.CorruptMetadata, match=says):
+        opened(root)
 
 
 def test_no_delta_table(tmp_path: Path) -> None:
