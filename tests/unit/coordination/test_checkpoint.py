@@ -228,6 +228,11 @@ def test_no_password_is_written():
         with pytest.raises(InvalidCheckpoint, match="credentials") as caught:
             coordinator.snapshot_state()
         assert "secret" not in str(caught.value)
+    with coordinator_of(MemoryConnector()) as coordinator:
+        coordinator.handle_source_event(keys(1, producer="ftp://me:secret@host/t"))
+        with pytest.raises(InvalidCheckpoint, match="producer contains credentials") as caught:
+            coordinator.snapshot_state()
+        assert "secret" not in str(caught.value)
     named = DynamicFileSplitEnumerator(
         enumerator_of(MemoryConnector(), name="ftp://me:secret@host/t")
     )
@@ -294,6 +299,15 @@ def test_every_field_of_a_split_survives():
     (again, without) = round_trip([tracked(FULL, text, 1), tracked(other, text, 1)], schema).splits
     assert (again.split, again.split.hosts) == (FULL, FULL.hosts)
     assert (without.split, without.split.hosts) == (other, ())
+
+
+def test_no_password_of_a_delete_file_is_written():
+    deletes = (DeleteFile("position", "ftp://me:secret@host/d", 9, "parquet"),)
+    split = dataclasses.replace(FULL, deletes=deletes)
+    values = pa.record_batch({"k": pa.array([1], pa.int32())})
+    with pytest.raises(InvalidCheckpoint, match="credentials") as caught:
+        round_trip_once([tracked(split, values)], KEYS)
+    assert "secret" not in str(caught.value)
 
 
 class Year:

@@ -70,6 +70,11 @@ def test_kinds_of_ranges(brackets, kind):
     assert data.to_bytes() == encode(Parts(INTS, [Part(kind, ends)], exceeded=False))
 
 
+def test_a_filter_may_have_ranges_of_several_fields():
+    data = DynamicFilteringData.from_range({"d": (1, 2), "s": ("a", None)})
+    assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+
+
 @pytest.mark.parametrize("data", ["text", None, b"SLF1", [1]])
 def test_other_things_are_refused(data):
     with pytest.raises(InvalidFilter, match="not a filter"):

@@ -255,6 +255,21 @@ def test_joins_in_a_subquery_of_a_condition_below_a_join() -> None:
     assert id_of(found.dimension.node) == 10
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_comparison_with_a_subquery_above_an_operator(is_alone: bool) -> None:
+    """The reason is given for comparisons whose one side is the result of a subquery alone."""
+    result: Tree = [{"class": "ScalarSubquery", "num-children": 0, "plan": relation(attribute(10))}]
+    if not is_alone:
+        result = [{"class": "Add", "num-children": 2}, *attribute(1), *result]
+    condition = at_most(attribute(0), result)
+    compared: Tree = [{"class": "Filter", "num-children": 1, "condition": condition}]
+    limit: Tree = [{"class": "GlobalLimit", "num-children": 1}]
+    root = parse_plan(json.dumps([*compared, *limit, *relation(attribute(0), attribute(1))]))
+    found = [(path, str(reason)) for path, reason in blocked_joins(root, frozenset({0}), ())]
+    assert [path for path, _ in found] == [(0, 0)] * is_alone
+    assert all("below LIMIT" in reason for _, reason in found)
+
+
 def test_leaves_that_read_an_rdd() -> None:
     rdd: Tree = [{"class": "org.apache.spark.sql.execution.LogicalRDD", "num-children": 0}]
     root = parse_plan(json.dumps(_join("Inner", relation(attribute(1)), rdd)))
@@ -269,7 +284,9 @@ def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
     loop = [{"class": "UnionLoop", "num-children": 2, "id": 3}, *relation(attribute(1)), *step]
     whole, alone = (parse_plan(json.dumps(tree)) for tree in (loop, step))
     assert Costs(lambda _: 10, limit=20).may_run(whole)
-    assert "recursive" in str(Costs(lambda _: 10, limit=20).why_not_run(alone))
+    joined_with_step = parse_plan(json.dumps(_join("Inner", relation(attribute(2)), step)))
+    for part in (alone, joined_with_step):
+        assert "recursive" in str(Costs(lambda _: 10, limit=20).why_not_run(part))
 
 
 def test_copies_are_known_by_what_they_read() -> None:
