@@ -187,6 +187,15 @@ def test_a_connector_without_abilities():
         table.read_vector(VECTOR)
 
 
+def test_a_table_shows_its_name_and_keys():
+    table = Table("s3://me:secret@bucket/t", "memory", DetailedConnector())
+    assert repr(table) == "Table('s3://***@bucket/t', connector='memory', keys=[k])"
+    whole = replace(table.metadata, partition_keys=())
+    connector = DetailedConnector()
+    connector.describe = lambda: whole  # type: ignore[method-assign]
+    assert repr(Table("t", "memory", connector)).endswith("keys=[unpartitioned])")
+
+
 class Placed(Able):
     def describe(self):
         return replace(super().describe(), location="/t")

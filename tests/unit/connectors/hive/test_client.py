@@ -321,14 +321,22 @@ def test_a_process_with_another_id_opens_one_connection(monkeypatch):
         client.close()
 
 
-def test_nothing_is_sent_after_the_deadline():
+def test_nothing_is_sent_after_the_deadline(monkeypatch):
+    monkeypatch.setattr("splitlib_hive.connection.time", SimpleNamespace(monotonic=lambda: 100))
     sent: list[bytes] = []
+    left: list[float] = []
     socket = DeadlineSocket("127.0.0.1", 1)
-    socket.setHandle(SimpleNamespace(settimeout=lambda _: None, sendall=sent.append))
-    for socket.until, data in ((float("inf"), b"call"), (0, b"late")):
+    socket.setHandle(SimpleNamespace(settimeout=left.append, sendall=sent.append))
+    for socket.until in (0, 100, 100.5):
         with suppress(TTransportException):
-            socket.write(data)
-    assert sent == [b"call"]
+            socket.write(b"%g" % socket.until)
+    assert (sent, left) == ([b"100.5"], [0.5])
+    socket.given_up = threading.Event()
+    socket.write(b"on time")
+    socket.given_up.set()
+    with pytest.raises(TTransportException):
+        socket.write(b"for nobody")
+    assert sent == [b"100.5", b"on time"]
 
 
 @pytest.mark.parametrize("given", ["", ",", " , "])

@@ -139,6 +139,31 @@ def test_partitions_of_known_names_come_with_details(metastore, server, by_two):
     assert metastore.calls[1:] == [("get_partitions_by_names", 2)]
 
 
+@pytest.mark.parametrize(
+    ("given", "stored", "by_name"),
+    [
+        (None, None, False),
+        (None, "true", True),
+        (True, None, True),
+        ("false", "true", False),
+    ],
+)
+def test_partitions_of_numbers_are_named_if_values_are_canonical(
+    metastore, server, tmp_path, given, stored, by_name
+):
+    keys = [FieldSchema("n", "int")]
+    parameters = None if stored is None else {"splitlib.canonical_values": stored}
+    add_table(metastore, tmp_path, names=["n=07"], partitionKeys=keys, parameters=parameters)
+    options = {} if given is None else {"canonical_values": given}
+    wanted = DynamicFilteringData.from_values({"n": [7]})
+    with opened(server, **options) as connector:
+        predicate = Predicate(connector.describe().filter_schema, [wanted])
+        batches = list(connector.list_partitions(predicate))
+    assert sum(map(len, batches)) == (not by_name)  # the value 07 is not canonical
+    call = "get_partitions_by_names" if by_name else "get_partition_names"
+    assert metastore.calls[1][0] == call
+
+
 def test_null_partitions_have_details(metastore, server, tmp_path):
     add_table(metastore, tmp_path, "k", names=["k=__HIVE_DEFAULT_PARTITION__", "k=1"])
     with opened(server) as connector:

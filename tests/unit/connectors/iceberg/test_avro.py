@@ -216,17 +216,27 @@ BOUNDS = {
 }
 
 
+def file_of(kind, *blocks, codec=b"null"):
+    """Return a file with a column of this type. Each block has one record."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind, "field-id": 1}]}
+    texts = [b"avro.schema", json.dumps(schema).encode(), b"avro.codec", codec]
+    head = number(2) + b"".join(number(len(text)) + text for text in texts) + number(0)
+    each = (number(1) + number(len(block)) + block + SYNC for block in blocks)
+    return b"Obj\x01" + head + SYNC + b"".join(each)
+
+
 def value_of(kind, block):
     """Decode a file with one block, which has one record with a column of this type."""
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind, "field-id": 1}]}
-    text = json.dumps(schema).encode()
-    name = b"avro.schema"
-    head = number(1) + number(len(name)) + name + number(len(text)) + text + number(0)
-    container = AvroContainer(
-        b"Obj\x01" + head + SYNC + number(1) + number(len(block)) + block + SYNC
-    )
+    container = AvroContainer(file_of(kind, block))
     (record,) = container.records(construct_reader(container.schema))
     return record[0]
+
+
+def test_blocks_that_decompress_to_too_much_together():
+    block = deflated(number(3 << 20) + bytes(3 << 20))
+    assert records_of(file_of("bytes", block, codec=b"deflate")) == 1
+    with pytest.raises(ValueError, match="decompresses to more"):
+        records_of(file_of("bytes", block, block, codec=b"deflate"))
 
 
 @pytest.mark.parametrize("count", [10, 5000])

@@ -89,6 +89,7 @@ def test_a_database_of_a_catalog_of_another_name(tmp_path):
     # If the catalog name is given, tables of other catalogs are not found.
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("ns.only", {"catalog": "mill"}),
+        ("ns.only", {"catalog": "default"}),
         ("ns.none", {}),
         ("other.only", {}),
     ]

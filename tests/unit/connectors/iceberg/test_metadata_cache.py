@@ -66,6 +66,19 @@ def test_what_the_cache_drops_is_read_again(catalog, monkeypatch):
     assert len(found) == 1
 
 
+def test_manifests_are_kept_for_later_listings_of_the_table(catalog, table, monkeypatch):
+    """The files of many partitions are listed in several calls. Each call needs the manifests."""
+    monkeypatch.setattr(metadata_cache, "shared", metadata_cache.MetadataCache(max_bytes=0))
+    opened = open_table(catalog, table)
+    enumerator = splitlib.DynamicFileEnumerator(opened)
+    (batch,) = opened.list_partitions(enumerator.predicate)
+    for manifest in table.current_snapshot().manifests(table.io):
+        Path(manifest.manifest_path.removeprefix("file://")).unlink()
+    for part in (batch.take(pa.array([i])) for i in range(2)):
+        (found,) = opened.list_files(part, enumerator.predicate, enumerator.config)
+        assert len(found) == 1
+
+
 def test_deletes_are_kept_until_the_table_is_closed(catalog, monkeypatch):
     table = create(catalog, SIMPLE, BY_D)
     append(table, [data_file(table, [{"d": 1}])])

@@ -101,6 +101,16 @@ def test_a_manifest_without_a_match_is_reported_though_nothing_is_listed(catalog
     assert (selected, metrics.manifests_opened, metrics.files_dropped["manifests"]) == ([], 0, 1)
 
 
+def test_a_manifest_of_null_partitions_is_opened_for_null_only(catalog):
+    table = create(catalog, SIMPLE, BY_D)
+    for d in (None, 1):
+        append(table, [data_file(table, [{"d": d}])])
+    opened = open_table(catalog, table)
+    for d in (None, 1):
+        selected, metrics = select(opened, Keys.from_values({"d": pa.array([d], pa.int32())}))
+        assert (len(selected), metrics.manifests_opened) == (1, 1)
+
+
 def test_an_unpartitioned_table_is_one_partition_whose_files_have_bounds(catalog):
     table = create(catalog, SIMPLE)
     files = [data_file(table, [{"c": 10 * i}, {"c": 10 * i + 5}]) for i in range(20)]
