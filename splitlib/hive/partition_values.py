@@ -102,7 +102,7 @@ def parse_schema(text: str) -> pa.Schema:
     """Parse column declarations such as ``k int, s string``.
 
     Raises:
-        UnsupportedTable: if a type is invalid, or Spark cannot read it.
+        UnsupportedTable: if a type is invalid, or Spark cannot read it, or brackets do not match.
     """
     depth, start, columns = 0, 0, []
     for i, char in enumerate(text + ","):
@@ -111,6 +111,8 @@ def parse_schema(text: str) -> pa.Schema:
             name, _, kind = text[start:i].strip().partition(" ")
             columns.append(field_of(name.strip("`"), kind.strip()))
             start = i + 1
+    if depth:
+        raise UnsupportedTable(f"The brackets in {text[start:].strip()!r} do not match.")
     return pa.schema(columns)
 
 

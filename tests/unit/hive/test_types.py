@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -98,6 +100,15 @@ def test_schemas():
     assert parse_schema("k int, `d` decimal(3,1), s struct<a:int,b:int>").names == ["k", "d", "s"]
     # Only backticks around a name are not part of it.
     assert parse_schema("`~a~` int, ~b~ int").names == ["~a~", "~b~"]
+
+
+@pytest.mark.parametrize("rest", ["s struct<a:int", "d decimal(3,1, e int", "a int), b int", "b>"])
+def test_a_schema_without_matching_brackets_is_refused(rest):
+    """Otherwise, all columns from there on would be left out."""
+    with pytest.raises(UnsupportedTable, match=rf"The brackets in '{re.escape(rest)}' do not"):
+        parse_schema(f"k int, {rest}")
+    with pytest.raises(UnsupportedTable, match="cannot be read"):
+        parse_schema("a int), s struct<b")
 
 
 def test_sparks_json():
