@@ -309,6 +309,22 @@ def test_a_file_of_the_log_that_arrow_cannot_parse_is_refused(
         opened(root)
 
 
+def test_a_commit_that_is_deleted_after_the_listing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simple(root, add("a"))
+    listed = Log.listed
+
+    def then_gone(*arguments: Any) -> Log:
+        found = listed(*arguments)
+        (root / "_delta_log" / f"{1:020}.json").unlink()
+        return found
+
+    monkeypatch.setattr(Log, "listed", then_gone)
+    with pytest.raises(splitlib.MissingFile, match="open the table again"):
+        opened(root)
+
+
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 @pytest.mark.parametrize("keys", [(), ("p",)])
 def test_checkpoints_with_sidecars(root: Path, kind: str, keys: tuple[str, ...]) -> None:

@@ -274,6 +274,13 @@ def test_a_manifest_that_cannot_be_read_is_refused(catalog, two_lists, changes, 
         select(open_table(catalog, table))
 
 
+def test_a_file_of_less_than_no_bytes(catalog):
+    table = create(catalog, SCHEMA, BY_D)
+    append(table, [data_file(table, [row(1)], file_size_in_bytes=-1)])
+    with pytest.raises(splitlib.CorruptMetadata, match="invalid status or size"):
+        select(open_table(catalog, table))
+
+
 def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lists):
     """A manifest with file count 0 is read if its row count is not 0. Only bounds may prune it."""
     table, _, newest = two_lists
