@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,8 @@ from splitlib import (
     LocationNotAllowed,
     SplitConfig,
 )
+from splitlib.coordination.checkpoint import decode, encode
+from splitlib.model import DeleteFile
 from splitlib_iceberg import metadata_cache
 from tests.support.coordinators import read_all, take
 from tests.support.iceberg_tables import (
@@ -109,6 +113,14 @@ def test_a_checkpoint_does_not_bring_in_others(root):
         with DynamicFileSplitEnumerator.restore(state, enumerator) as after:
             after.register_reader("r")
             assert len(read_all(after)) == 2
+        # A delete file in a checkpoint is a location, too.
+        checkpoint = decode(state, enumerator.identity(), table.metadata)
+        (first, *_) = checkpoint.splits
+        deletes = (DeleteFile("position", "/not/allowed", 9, "parquet"),)
+        tracked = first._replace(split=replace(first.split, deletes=deletes))
+        state = encode(replace(checkpoint, splits=[tracked]))
+        with pytest.raises(LocationNotAllowed, match="/not/allowed"):
+            DynamicFileSplitEnumerator.restore(state, DynamicFileEnumerator(table, allowed))
 
 
 def test_a_partition_of_a_metastore(root):
