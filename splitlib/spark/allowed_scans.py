@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError, LocationNotAllowed
+from splitlib.spark.determinism import explained
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -28,7 +29,6 @@ from splitlib.spark.jvm.sql_parser import (
     parsed_statement,
 )
 from splitlib.spark.jvm.table_plans import leaves_that_read, named_files
-from splitlib.spark.keys import explained
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.storage import AllowedLocations
@@ -38,7 +38,8 @@ _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
 # Matches plan operators that read files which ``DataFrame.inputFiles`` does not list.
 _OUT_OF_SIGHT: Final = re.compile(
-    r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b|\.\.\. \d+ more fields"
+    r"\bsubquery#\d+|\b(?:RelationV2|BatchScan|InMemoryRelation|InMemoryTableScan)\b"
+    r"|\.\.\. \d+ more fields"
 )
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""

@@ -6,18 +6,12 @@ the rows that the query joins later.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
@@ -28,139 +22,17 @@ from splitlib.filtering.domains import Domain, RangeDomain, Ranges, has_range, p
 from splitlib.report import size_text
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import char_length, collation_of, pads_char, quoted, unquoted
+from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.jvm.catalyst import plan_text, rows_in_plan
+from splitlib.spark.jvm.catalyst import rows_in_plan
 from splitlib.spark.jvm.probe import internals_unavailable
 
-# Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
-# because the order may have ties. A sample that keeps all rows is excluded.
-_ARRIVAL = re.compile(
-    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate"
-    r"|AttachDistributedSequence)\b",
-    re.MULTILINE,
-)
-# Operators that pass rows to a function of Python, R, Scala or Java, or to a script. These may be
-# nondeterministic. Spark 3.5 calls MapInArrow PythonMapInArrow.
-_FOREIGN = re.compile(
-    r"^[\s:+|\-]*(ScriptTransformation|(?:Python)?MapIn\w+|MapPartitions\w*|MapElements|MapGroups"
-    r"|TypedFilter|CoGroup|FlatMap(?:Co)?Groups\w+)\b",
-    re.MULTILINE,
-)
-# Functions that depend on the order of rows, although Spark treats them as deterministic.
-_ORDERED = re.compile(
-    r"\b(first|last|any_value|first_value|last_value|nth_value|collect_list|collect_set|mode"
-    r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg|approx_percentile"
-    r"|percentile_approx|approx_top_k\w*|histogram_numeric|(?:hll|kll|theta|tuple)_\w+)\(",
-    re.IGNORECASE,
-)
-# Window frames with ROWS, except those that cover the whole partition. Rows with equal values of
-# ORDER BY may be in any order, so such a frame may contain other rows each time. Ranks do not use
-# their frame. SQL says "ROWS BETWEEN", the text of a plan says "RowFrame".
-_ROWS_FRAME = re.compile(
-    r"\b(?:dense_|percent_)?rank\(.*?(?:ROWS BETWEEN|RowFrame)"
-    r"|(ROWS BETWEEN|RowFrame),? (?!UNBOUNDED ?PRECEDING(?: AND|\$\(\),) UNBOUNDED ?FOLLOWING)",
-    re.IGNORECASE,
-)
-# Functions whose result may change with each call. The plan text is searched for these names if
-# Spark's internals are unavailable.
-_VOLATILE = re.compile(
-    r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
-    r"|spark_partition_id|input_file_\w+|current_timestamp|current_date|current_time"
-    r"|localtimestamp|now|reflect|try_reflect|java_method)\(",
-    re.IGNORECASE,
-)
-# Operators that run Python functions. The plan text does not show whether these functions are
-# deterministic.
-_PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
-_explaining = threading.Lock()
-# Settings with which Spark shortens no list of columns and no plan.
-_IN_FULL: Final = {
-    "spark.sql.debug.maxToStringFields": "2147483647",
-    "spark.sql.maxPlanStringLength": "2147483632",
-}
-_SHORTENED: Final = re.compile(r"\.\.\. \d+ more fields")
 # Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
 # Up to this many rows are fetched with their duplicates, to avoid the shuffle for DISTINCT. For a
 # typical small dimension, the shuffle would take longer than all other steps.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
-
-
-def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
-    """Return why ``df`` may return different rows in another run, or None if it is deterministic.
-
-    If Spark's internals are unavailable, only the plan text is checked, so ``rand(`` in a string
-    literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
-
-    Args:
-        df: The DataFrame to check.
-        trusts_foreign: Whether to assume that ``mapInPandas`` and similar operators are
-            deterministic.
-    """
-    if df.isStreaming:
-        return "it is a stream"
-    if internals_unavailable(df.sparkSession) is None:
-        plan = plan_text(df)
-        if plan.volatile is not None:
-            return plan.volatile
-        text, aggregates = plan.operators, plan.aggregates
-        calls = _ORDERED.search(aggregates)
-    else:
-        everything = explained(df)
-        if _SHORTENED.search(everything):
-            return "Spark shows only a part of its plan"
-        if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
-            return "it calls Python, whose functions may not be deterministic"
-        text = everything.partition("== Analyzed Logical Plan ==")[2]
-        text = aggregates = text.partition("== Optimized")[0]
-        calls = _VOLATILE.search(text) or _ORDERED.search(text)
-    if calls:
-        return f"it calls {calls[1].lower()}()"
-    if any(frame[1] for frame in _ROWS_FRAME.finditer(aggregates)):
-        return "a window with ROWS BETWEEN depends on the order of its input rows"
-    arrival = _ARRIVAL.search(text)
-    if arrival:
-        return f"{arrival[1]} depends on the order of its input rows"
-    foreign = None if trusts_foreign else _FOREIGN.search(text)
-    if foreign:
-        return f"{foreign[1]} may return different rows each time"
-    return None
-
-
-def explained(df: DataFrame) -> str:
-    """Return the whole text that ``df.explain`` prints, in classic Spark or Spark Connect.
-
-    By default, Spark shows only the first 25 columns of each operator. The text stays shortened if
-    the server does not let clients change this setting.
-    """
-    session: object = df.sparkSession
-    with _explaining, _in_full(df.sparkSession.conf):
-        if not isinstance(session, SparkSession):
-            text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
-            return text
-        # explain() prints to stdout, which the whole process shares.
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            df.explain(extended=True)
-    return printed.getvalue()
-
-
-@contextlib.contextmanager
-def _in_full(conf: RuntimeConfig) -> Iterator[None]:
-    """Change the settings of :data:`_IN_FULL` in the block, if the server allows it."""
-    before: dict[str, str | None] = {}
-    try:
-        with contextlib.suppress(PySparkException):
-            for name, value in _IN_FULL.items():
-                old = conf.get(name)
-                conf.set(name, value)
-                before[name] = old
-        yield
-    finally:
-        for name, given in before.items():
-            conf.unset(name)
-            if given is not None and conf.get(name) != given:
-                conf.set(name, given)
 
 
 class KeyColumn(NamedTuple):

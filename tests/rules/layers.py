@@ -50,6 +50,7 @@ SPARK = [
     "jvm",
     "session",
     "footer_job",
+    "determinism",
     "keys",
     "join_condition",
     "predicates",

@@ -150,7 +150,7 @@ def test_equalities_through_casts() -> None:
     def implied(first: Tree, second: Tree, operator: str = "EqualTo") -> bool:
         root = joined(
             [relation(attribute(0)), relation(attribute(10)), relation(attribute(20))],
-            [equal(attribute(0), first, operator), equal(second, attribute(20))],
+            [equal(attribute(0), first), equal(second, attribute(20), operator)],
         )
         return any(id_of(f.dimension.node) == 20 for f in found(root))
 

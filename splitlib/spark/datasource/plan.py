@@ -84,7 +84,8 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
             raise ConfigError(
                 f"There is no column {missing[0]!r}.", hint=f"the columns are {schema.names}."
             )
-        schema = T.StructType([by_lower[name.lower()] for name in dict.fromkeys(columns)])
+        names = dict.fromkeys(name.lower() for name in columns)
+        schema = T.StructType([by_lower[name] for name in names])
     for column in schema:
         if not _is_readable(column.dataType):
             raise UnsupportedTable(

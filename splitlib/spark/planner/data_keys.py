@@ -340,15 +340,14 @@ class _DataKeys:
         conditions: Sequence[Column],
     ) -> tuple[str, ...]:
         """Return report notes on how the file reader uses the keys."""
-        fields = ", ".join(data.fields)
+        fields, columns = ", ".join(data.fields), files.columns_of(data)
         if not conditions:
             return (f"only whole files are dropped by {fields}",)
-        columns = files.columns_of(data)
         notes = settings_in_the_way(self._query.catalyst.spark, files.form, columns)
         if files.has_footers and not use.row_groups.total:
             notes = (*notes, f"the Parquet reader looks up keys of {fields} in Bloom filters")
-        gets = (f"the {files.form.upper()} reader gets the keys of {fields}",)
-        return notes if notes or files.has_footers else gets
+        given = (f"the {files.form.upper()} reader gets the keys of {fields}",)
+        return notes if notes or files.has_footers else given
 
     def _sample(self, files: _Files, names: Collection[str]) -> tuple[_Files, Sample]:
         """Read statistics from some Parquet footers, or types of columns from ORC footers."""

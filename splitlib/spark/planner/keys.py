@@ -23,6 +23,7 @@ from splitlib.filtering.domains import Domain, RangeDomain, Ranges, plain_rows, 
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.compat import condition_of, to_arrow
+from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.jvm.active_session import readable
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, zone_rules
@@ -32,7 +33,6 @@ from splitlib.spark.keys import (
     collect_distinct,
     limit_of_rows,
     rows_that_fit,
-    why_not_deterministic,
 )
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 from splitlib.spark.planner.truncated import Clock, of_columns

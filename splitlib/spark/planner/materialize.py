@@ -21,6 +21,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import allowed_part
+from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -29,7 +30,6 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
-from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_ids

@@ -22,9 +22,9 @@ from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.report import Count, FilterUse
 from splitlib.spark.allowed_scans import allowed_part
+from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.data_keys import scans_read_once
 from splitlib.spark.planner.join_graph import (

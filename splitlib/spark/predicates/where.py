@@ -22,11 +22,11 @@ from splitlib.redaction import get_logger
 from splitlib.report import FilterUse
 from splitlib.spark.compat import to_arrow, try_cast
 from splitlib.spark.conversion import is_char_or_varchar, local_rows
+from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.keys import why_not_deterministic
 from splitlib.spark.predicates.domains import Known, known_of
 
 _log = get_logger(__name__)

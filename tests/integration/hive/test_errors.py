@@ -233,6 +233,13 @@ def test_windows_that_do_not_depend_on_the_order_of_rows(spark, metastore, table
     assert {row.k for row in loaded.collect()} == {1, 2, 3}
 
 
+def test_distinct_does_not_depend_on_the_order_of_rows(spark, metastore, table):
+    dimension = spark.sql("SELECT CAST(id % 4 AS INT) AS k, id % 2 AS b FROM range(9)").distinct()
+    within = dimension.where("k IN (1, 2)").dropDuplicates(["b", "k"]).select("k").distinct()
+    loaded = reader(spark, metastore, table).filtered_by(within, "k").load()
+    assert {row.k for row in loaded.collect()} == {1, 2}
+
+
 def test_a_stream_is_refused(spark, metastore, table):
     stream = spark.readStream.format("rate").load().select(F.col("value").alias("k"))
     with pytest.raises(splitlib.NonDeterministicDimension, match="a stream"):

@@ -133,6 +133,7 @@ OVER_CONNECT = """
     for volatile in (
         dimension.where(F.rand() < 2),
         wide.where("r < 2"),  # by default, Spark shows only the first 25 columns
+        dimension.dropDuplicates(["d"]),
         dimension.limit(1),
         dimension.where("current_date() > d"),
         dimension.groupBy().agg(F.first("d").alias("d"), F.first("s").alias("s")),
@@ -145,6 +146,8 @@ OVER_CONNECT = """
             raise AssertionError("a volatile dimension was taken")
         frozen = splitlib.freeze(volatile)
         assert reader.filtered_by(frozen, ["d", "s"]).load().count() == 2
+    for distinct in (dimension.distinct(), dimension.where("s > ''").select("d", "s").distinct()):
+        assert reader.filtered_by(distinct, ["d", "s"]).load().count() == 2
     assert spark.conf.get("spark.sql.debug.maxToStringFields") == "25"
     try:
         reader.config(spark_scan="pinned").load()
@@ -191,6 +194,13 @@ ALLOWED_OVER_CONNECT = """
             pass
         else:
             raise AssertionError("it was read")
+    spark.read.parquet(outside).cache().createOrReplaceTempView("cached")
+    try:
+        splitlib.sql(spark, "SELECT a FROM cached")
+    except splitlib.LocationNotAllowed as error:
+        assert "InMemoryRelation" in str(error) or outside in str(error)
+    else:
+        raise AssertionError("it was read")
     for text in (f"CREATE TABLE t AS {query}", f"WITH t AS ({query}) SELECT * FROM t"):
         try:
             splitlib.sql(spark, text.format(inside))
