@@ -6,10 +6,11 @@ The rows are the same as those that Spark reads. If they might differ, an error 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -202,28 +203,43 @@ def _has(name: str, schema: pa.Schema, stored: pa.Schema, find: Find) -> bool:
     return False
 
 
-def open_file(split: FileSplit, storage: Storage, *, verify: bool = False) -> pa.NativeFile:
+def open_file(
+    split: FileSplit,
+    storage: Storage,
+    *,
+    verify: bool = False,
+    wrapped: Callable[[Any], Any] | None = None,
+) -> pa.NativeFile:
     """Open a split's file, and check that it has not changed since it was listed.
+
+    If ``wrapped`` is given, Arrow reads a file that is not local through the file object that
+    ``wrapped`` returns for fsspec's file object.
 
     Raises:
         SplitlibError: if the file cannot be opened, or has changed; see :func:`read_split`.
     """
-    return open_with_time(split, storage, verify=verify)[0]
+    return open_with_time(split, storage, verify=verify, wrapped=wrapped)[0]
 
 
 def open_with_time(
-    split: FileSplit, storage: Storage, *, verify: bool
+    split: FileSplit,
+    storage: Storage,
+    *,
+    verify: bool,
+    wrapped: Callable[[Any], Any] | None = None,
 ) -> tuple[pa.NativeFile, FileSplit]:
     """Open a file as :func:`open_file` does, and return also the split with its present time.
 
     The time is 0, which means unknown, if looking it up would take another request.
     """
     with naming(split):
-        file, now = _open(split, storage, verify)
+        file, now = _open(split, storage, verify, wrapped)
         return file, replace(split, modified=now)
 
 
-def _open(split: FileSplit, storage: Storage, verify: bool) -> tuple[pa.NativeFile, int]:
+def _open(
+    split: FileSplit, storage: Storage, verify: bool, wrapped: Callable[[Any], Any] | None
+) -> tuple[pa.NativeFile, int]:
     fs, path = storage.filesystem(split.path)
     verify = verify and bool(split.modified)  # a time of 0 in the listing means unknown
     if path == local_path(split.path) and path.startswith("/"):
@@ -235,7 +251,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> tuple[pa.NativeFi
         details = getattr(opened, "details", None)  # fsspec requests them when it opens a file
         now = modified(details) if isinstance(details, Mapping) else 0
         now = modified(fs.info(path)) if verify and not now else now
-        file = pa.PythonFile(opened, mode="r")
+        file = pa.PythonFile(opened if wrapped is None else wrapped(opened), mode="r")
     size = file.size()
     if size != split.file_size:
         file.close()

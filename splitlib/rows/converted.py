@@ -7,11 +7,14 @@ Arrow then gets the rows as a file in Arrow's IPC format.
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
 import threading
-from collections import OrderedDict, deque
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final, NoReturn
@@ -25,7 +28,7 @@ from pyarrow import parquet as pq
 
 from splitlib.arrow.values import try_cast
 from splitlib.checks import mismatches
-from splitlib.errors import CorruptMetadata, InvalidFilter
+from splitlib.errors import CorruptMetadata, InvalidFilter, SourceError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, are_in
@@ -35,7 +38,7 @@ from splitlib.model import DeleteFile, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.columns import Find
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import open_file, read_split
-from splitlib.storage import Storage, located
+from splitlib.storage import Storage, in_forks_of_this, located
 
 # Maximum number of converted files in memory. They are kept because Arrow opens each file twice:
 # first for its columns, then for its rows.
@@ -43,6 +46,10 @@ _KEPT = 8
 # Names of the columns in position delete files, from the Iceberg specification.
 _PATH, _POSITION = "file_path", "pos"
 _PARQUET = ReadFormat("parquet")
+# At the end of a program, Arrow's threads count as idle after so many looks, with such pauses.
+_IDLE_TIMES, _IDLE_SECONDS = 4, 0.005
+# Maximum time to wait for them. A call can last: a storage may not answer for some seconds.
+_END_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,9 +76,112 @@ class Converted:
     deleted: Deleted | None
 
 
-# The last filesystems stay referenced. Otherwise, a thread of Arrow could free one when the process
-# ends. It would wait for Python's lock, which it does not get any more, and abort the process.
-_RECENT: Final[deque[fs.PyFileSystem]] = deque(maxlen=4)
+class _Calls:
+    """The calls from Arrow's threads into Python. When the program ends, they are refused.
+
+    Arrow reads ahead, also for a scan of which the program reads only a part. A thread that calls
+    Python while the interpreter finalizes never returns, or aborts the process. So the function
+    :meth:`end` runs before that: then all calls fail at once, each scan stops at its next file, and
+    ``end`` waits until Arrow's threads have nothing more to do.
+    """
+
+    def __init__(self) -> None:
+        self._ended = False
+        self._renew()
+        in_forks_of_this(self, _Calls._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._scans = False  # A forked process has none of Arrow's threads.
+
+    def refuse_at_exit(self) -> None:
+        """Raise an error if the program ends.
+
+        Raises:
+            SourceError: if it does.
+        """
+        if self._ended:
+            raise SourceError(
+                "No file can be read any more, because the program ends.",
+                hint="read the rows before the main thread ends.",
+            )
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """In the ``with`` block, count a call. If the program ends, raise an error instead."""
+        with self._lock:
+            self.refuse_at_exit()
+            self._inside += 1
+            self._scans = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+
+    def end(self) -> None:
+        """Refuse further calls, and wait until Arrow's threads are idle, but not for ever."""
+        with self._lock:
+            self._ended = True
+        idle, until = 0, time.monotonic() + _END_SECONDS
+        while self._scans and idle < _IDLE_TIMES and time.monotonic() < until:
+            before = _others_seconds()
+            time.sleep(_IDLE_SECONDS)  # Threads that wait for Python's lock get it meanwhile.
+            works = self._inside or _others_work(_others_seconds() - before)
+            idle = 0 if works else idle + 1
+
+
+def _others_seconds() -> float:
+    """Return the processor time that other threads of this process have used."""
+    return time.process_time() - time.thread_time()
+
+
+def _others_work(seconds: float) -> bool:
+    """Return whether threads other than Python's own do something.
+
+    Args:
+        seconds: Processor time that other threads have just used. This is only the answer where
+            the operating system does not tell the state of threads, because a thread that waits
+            for a disk or for a processor uses none.
+    """
+    # Python also lists a thread of Arrow, as a dummy, if a call has asked for its name.
+    listed = threading.enumerate()
+    own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
+    try:
+        with os.scandir("/proc/self/task") as tasks:
+            return any(_runs(task.path) for task in tasks if int(task.name) not in own)
+    except FileNotFoundError:
+        return seconds > _IDLE_SECONDS / 50
+
+
+def _runs(task: str) -> bool:
+    """Return whether a thread runs, could run (state R), or waits for a disk (state D)."""
+    try:
+        with open(f"{task}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "RD"
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # This thread has ended.
+
+
+_CALLS: Final = _Calls()
+# Functions of ``atexit`` run after all threads that are not daemons have ended, so that these can
+# still read, and before the interpreter finalizes.
+atexit.register(_CALLS.end)
+
+
+class _Counted:
+    """A file object of Python that Arrow's threads read. Each call is counted."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> Any:
+        with _CALLS.counted():
+            return self._file.read(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
@@ -105,7 +215,6 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         if made is None:
             made = fs.PyFileSystem(self)
             self._filesystem = ref(made)
-            _RECENT.append(made)
         return made
 
     def add(self, split: FileSplit) -> str:
@@ -124,10 +233,11 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access. A file from :meth:`add_converted` is converted here."""
-        with self._checked():
+        with _CALLS.counted(), self._checked():
             part = self._converted.get(path)
             if part is None:
-                return open_file(self._plain[path], self._storage, verify=True)
+                split = self._plain[path]
+                return open_file(split, self._storage, verify=True, wrapped=_Counted)
             with self._lock:
                 buffer = self._kept.pop(path, None)
             if buffer is None:
@@ -184,6 +294,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 deleted=deleted,
                 pre_buffer=False,  # Required, because Arrow's I/O threads call this function.
             ):
+                _CALLS.refuse_at_exit()
                 writer.write_batch(batch)
         return sink.getvalue()
 

@@ -335,8 +335,6 @@ def test_datasets_are_freed(tmp_path):
         return sum(type(each) is ConvertedFiles for each in gc.get_objects())
 
     with opened(tmp_path) as table:
-        for _ in range(4):  # the last four are kept
-            table.to_arrow_dataset().to_table()
         before = living()
         for _ in range(10):
             assert table.to_arrow_dataset().to_table().num_rows == 20

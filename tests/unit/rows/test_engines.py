@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 import sys
 
 import duckdb
@@ -16,7 +18,8 @@ from pyarrow import dataset
 
 import splitlib
 from splitlib import DynamicFilteringData
-from splitlib.errors import ConnectorNotInstalled
+from splitlib.errors import ConnectorNotInstalled, SourceError
+from splitlib.rows.converted import _Calls
 from splitlib.rows.dataset import relation
 from tests.unit.rows import drawn_tables as drawn
 
@@ -137,3 +140,87 @@ def test_a_missing_engine_is_named(table, monkeypatch, engine):
     monkeypatch.setitem(sys.modules, engine, None)
     with pytest.raises(ConnectorNotInstalled, match=rf"pip install 'splitlib\[{engine}\]'"):
         getattr(table, f"to_{engine}")()
+
+
+# A program that reads a part of a table. Its arguments are the table, and how to open and read it.
+READS_A_PART = """
+import os
+import sys
+import fsspec
+import splitlib
+
+root, kind, part = sys.argv[1:]
+if kind == "memory":
+    fsspec.filesystem("memory").put(root, "/t", recursive=True)
+    root = "memory://t"
+table = splitlib.load_table(root, "files")
+keys = [{"v": [0.5]}] if kind == "converted" else []
+rows = table.to_arrow_dataset(*keys)
+if part == "next":
+    batches = rows.to_batches()
+    next(batches)
+elif part == "dropped":
+    next(rows.to_batches())
+elif part == "many":
+    several = [table.to_arrow_dataset(*keys).to_batches() for _ in range(6)]
+    for batches in several:
+        next(batches)
+elif part == "raise":
+    for batch in rows.to_batches():
+        raise KeyError("an error of the program")
+elif part == "head":
+    assert rows.head(1).num_rows == 1
+elif part == "polars":
+    assert table.to_polars(*keys).head(1).collect().height == 1
+elif part == "duckdb":
+    assert len(table.to_duckdb(*keys).limit(1).fetchall()) == 1
+elif part == "exit":
+    batches = rows.to_batches()
+    next(batches)
+    sys.exit(7)
+print("done")
+"""
+CODES = {"raise": 1, "exit": 7}
+FEW = ["local-next", "converted-raise", "converted-head", "local-polars", "local-duckdb"]
+FEW += ["memory-next"]
+CASES = [
+    pytest.param(kind, part, id=name, marks=[] if name in FEW else pytest.mark.long)
+    for kind in ("local", "converted", "memory")
+    for part in ("next", "dropped", "many", "raise", "head", "polars", "duckdb", "exit")
+    for name in [f"{kind}-{part}"]
+]
+
+
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory):
+    """A table of so many files that Arrow reads ahead when a program ends."""
+    root = tmp_path_factory.mktemp("many") / "t"
+    for part in range(60):
+        (root / f"k={part}").mkdir(parents=True)
+        pq.write_table(ROWS, root / f"k={part}" / "f.parquet", row_group_size=2)
+    return root
+
+
+@pytest.mark.parametrize(("kind", "part"), CASES)
+def test_a_program_that_reads_a_part_ends(many_files, kind, part):
+    """Arrow's threads, which read ahead, must not call Python while the interpreter finalizes."""
+    done = subprocess.run(
+        [sys.executable, "-c", READS_A_PART, str(many_files), kind, part],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,  # only a guard
+    )
+    assert done.returncode == CODES.get(part, 0), done.stderr
+    assert "Fatal" not in done.stderr
+    assert ("an error of the program" in done.stderr) == (part == "raise")
+
+
+def test_no_call_begins_after_the_end():
+    calls = _Calls()
+    with calls.counted():
+        pass
+    calls.end()
+    with pytest.raises(SourceError, match="because the program ends"), calls.counted():
+        pass
