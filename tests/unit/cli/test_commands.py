@@ -379,6 +379,43 @@ def test_export_keeps_the_error_of_the_table(run: Run, table: Path, tmp_path: Pa
     assert "0.parquet" in errors
 
 
+@pytest.mark.parametrize(
+    ("damaged", "form", "message"),
+    [
+        (False, "parquet", "is not empty"),
+        (False, "csv", "Unsupported Type"),
+        (True, "parquet", "The rows of the table cannot be read"),
+    ],
+)
+def test_a_failed_export_ends_and_leaves_no_file(
+    tmp_path: Path, damaged: bool, form: str, message: str
+) -> None:
+    rows = pa.table({"x": [[1]] * 50}) if form == "csv" else pa.table({"x": range(50)})
+    for day in range(60):
+        (tmp_path / f"t/day={day:02}").mkdir(parents=True)
+        path = tmp_path / f"t/day={day:02}/0.parquet"
+        pq.write_table(rows, path, use_dictionary=False, compression="none")
+    if damaged:
+        start_of_page = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+        with path.open("r+b") as file:
+            file.seek(start_of_page)
+            file.write(b"\xff" * 8)
+    (tmp_path / "out").mkdir()
+    kept = [tmp_path / "out/kept"] if message == "is not empty" else []
+    for file_kept in kept:
+        file_kept.write_text("before")
+    process = start(
+        *("export", tmp_path / "t", "-c", "files"), "--to", tmp_path / "out", "--format", form,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    _, errors = process.communicate(timeout=120)  # only a guard
+    assert process.returncode == 2, errors
+    assert message in errors
+    assert "Fatal" not in errors
+    assert list((tmp_path / "out").iterdir()) == kept
+    assert [each.read_text() for each in kept] == ["before"] * len(kept)
+
+
 def test_explain_names_settings_as_options(run: Run) -> None:
     _, lines, _ = run("explain", "--set", "dynamic_filtering_enabled=false")
     assert any("Use --set dynamic_filtering_enabled=true." in line for line in lines)
