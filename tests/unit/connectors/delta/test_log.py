@@ -17,12 +17,11 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig, Table
-from splitlib.model import FIELD_ID
 from splitlib_delta.actions import absolute
 from splitlib_delta.versions import Log
 from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
-from tests.unit.connectors.delta.tables import MAPPED, names, opened, simple, splits
+from tests.unit.connectors.delta.tables import names, opened, simple, splits
 
 
 def test_paths_are_url_decoded_once(root: Path) -> None:
@@ -429,48 +428,6 @@ def test_a_file_with_a_vector_is_another_file(root: Path) -> None:
     assert names(splits(root)) == ["a"]
     commit(root, [remove("a", **vector)])
     assert names(splits(root)) == []
-
-
-def test_a_mapping_needs_its_reader_feature(root: Path) -> None:
-    column = field("a", "long", **{"delta.columnMapping.physicalName": "x"})
-    commit(root, [protocol(), metadata([column], **MAPPED), add("f")])
-    with opened(root) as table:
-        assert table.metadata.read_format.columns == "name"
-
-
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_fields_of_structs_have_physical_names(root: Path, mode: str) -> None:
-    def mapped(name: str, kind: object, number: int) -> dict[str, Any]:
-        given = {"id": number, "physicalName": f"col-{number}"}
-        return field(name, kind, **{f"delta.columnMapping.{k}": v for k, v in given.items()})
-
-    def stored(kind: pa.DataType, number: int) -> pa.Field:
-        return pa.field(f"col-{number}", kind, metadata={FIELD_ID: str(number).encode()})
-
-    structs = {"type": "struct", "fields": [mapped("a", "integer", 2), mapped("b", "integer", 3)]}
-    lists = {"type": "array", "elementType": structs, "containsNull": True}
-    columns = [mapped("s", structs, 1), mapped("l", lists, 4)]
-    inside = pa.struct([stored(pa.int32(), 3), stored(pa.int32(), 2)])
-    kinds = pa.schema([stored(inside, 1), stored(pa.list_(inside), 4)])
-    value = {"col-3": 5, "col-2": 7}
-    options = {"delta.columnMapping.mode": mode}
-    commit(root, [protocol("columnMapping"), metadata(columns, **options)])
-    pq.write_table(pa.Table.from_pylist([{"col-1": value, "col-4": [value]}], kinds), root / "f")
-    commit(root, [add("f", size=(root / "f").stat().st_size)])
-    with opened(root) as table:
-        rows = table.to_arrow_dataset().to_table().to_pylist()
-    assert rows == [{"s": {"a": 7, "b": 5}, "l": [{"a": 7, "b": 5}]}]
-
-
-@pytest.mark.parametrize(
-    ("lost", "says"), [("physicalName", "Column a has no physical name"), ("id", "no field id")]
-)
-def test_a_mapped_column_without_its_names_is_an_error(root: Path, lost: str, says: str) -> None:
-    known = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
-    del known[f"delta.columnMapping.{lost}"]
-    commit(root, [protocol("columnMapping"), metadata([field("a", "long", **known)], **MAPPED)])
-    with pytest.raises(splitlib.CorruptMetadata, match=says):
-        opened(root)
 
 
 def test_no_delta_table(tmp_path: Path) -> None:

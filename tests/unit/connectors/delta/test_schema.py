@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import splitlib
+from splitlib.model import FIELD_ID
 from tests.support.delta_log import add, commit, field, metadata, protocol
-from tests.unit.connectors.delta.tables import opened
+from tests.unit.connectors.delta.tables import MAPPED, opened
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,45 @@ def test_columns_are_mapped_by_readers_of_version_2(root: Path, mode: str, colum
     commit(root, [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, entry, add("f")])
     with opened(root) as table:
         assert table.metadata.read_format.columns == columns
+
+
+def test_a_mapping_needs_its_reader_feature(root: Path) -> None:
+    column = field("a", "long", **{"delta.columnMapping.physicalName": "x"})
+    commit(root, [protocol(), metadata([column], **MAPPED), add("f")])
+    with opened(root) as table:
+        assert table.metadata.read_format.columns == "name"
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_fields_of_structs_have_physical_names(root: Path, mode: str) -> None:
+    def mapped(name: str, kind: object, number: int) -> dict[str, Any]:
+        given = {"id": number, "physicalName": f"col-{number}"}
+        return field(name, kind, **{f"delta.columnMapping.{k}": v for k, v in given.items()})
+
+    def stored(kind: pa.DataType, number: int) -> pa.Field:
+        return pa.field(f"col-{number}", kind, metadata={FIELD_ID: str(number).encode()})
+
+    structs = {"type": "struct", "fields": [mapped("a", "integer", 2), mapped("b", "integer", 3)]}
+    lists = {"type": "array", "elementType": structs, "containsNull": True}
+    columns = [mapped("s", structs, 1), mapped("l", lists, 4)]
+    inside = pa.struct([stored(pa.int32(), 3), stored(pa.int32(), 2)])
+    kinds = pa.schema([stored(inside, 1), stored(pa.list_(inside), 4)])
+    value = {"col-3": 5, "col-2": 7}
+    options = {"delta.columnMapping.mode": mode}
+    commit(root, [protocol("columnMapping"), metadata(columns, **options)])
+    pq.write_table(pa.Table.from_pylist([{"col-1": value, "col-4": [value]}], kinds), root / "f")
+    commit(root, [add("f", size=(root / "f").stat().st_size)])
+    with opened(root) as table:
+        rows = table.to_arrow_dataset().to_table().to_pylist()
+    assert rows == [{"s": {"a": 7, "b": 5}, "l": [{"a": 7, "b": 5}]}]
+
+
+@pytest.mark.parametrize(
+    ("lost", "says"), [("physicalName", "Column a has no physical name"), ("id", "no field id")]
+)
+def test_a_mapped_column_without_its_names_is_an_error(root: Path, lost: str, says: str) -> None:
+    known = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
+    del known[f"delta.columnMapping.{lost}"]
+    commit(root, [protocol("columnMapping"), metadata([field("a", "long", **known)], **MAPPED)])
+    with pytest.raises(splitlib.CorruptMetadata, match=says):
+        opened(root)
