@@ -76,7 +76,7 @@ class Converted:
     deleted: Deleted | None
 
 
-class _Calls:
+class Calls:
     """The calls from Arrow's threads into Python. When the program ends, they are refused.
 
     Arrow reads ahead, also for a scan of which the program reads only a part. A thread that calls
@@ -88,7 +88,7 @@ class _Calls:
     def __init__(self) -> None:
         self._ended = False
         self._renew()
-        in_forks_of_this(self, _Calls._renew)
+        in_forks_of_this(self, Calls._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ def _runs(task: str) -> bool:
         return False  # This thread has ended.
 
 
-_CALLS: Final = _Calls()
+_CALLS: Final = Calls()
 # Functions of ``atexit`` run after all threads that are not daemons have ended, so that these can
 # still read, and before the interpreter finalizes.
 atexit.register(_CALLS.end)

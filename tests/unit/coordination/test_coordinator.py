@@ -284,7 +284,7 @@ def test_filtering_data_is_an_event_of_an_unknown_producer():
         coordinator.handle_source_event(DynamicFilteringData.from_values({"p": [1]}))
         assert [e.producer for e in coordinator.enumerator.received_filters()] == [None]
         with pytest.raises(InvalidFilter, match="A int is not filtering data"):
-            coordinator.handle_source_event(5)
+            coordinator.handle_source_event(5)  # type: ignore[arg-type]
 
 
 def test_large_files_are_split_as_by_the_enumerator():

@@ -19,7 +19,7 @@ from pyarrow import dataset
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.errors import ConnectorNotInstalled, SourceError
-from splitlib.rows.converted import _Calls
+from splitlib.rows.converted import Calls
 from splitlib.rows.dataset import relation
 from tests.unit.rows import drawn_tables as drawn
 
@@ -218,7 +218,7 @@ def test_a_program_that_reads_a_part_ends(many_files, kind, part):
 
 
 def test_no_call_begins_after_the_end():
-    calls = _Calls()
+    calls = Calls()
     with calls.counted():
         pass
     calls.end()

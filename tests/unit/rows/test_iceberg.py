@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -377,7 +378,10 @@ def test_uuid_as_partition_value(lake, in_file):
             stored = pa.array([None if value is None else value.bytes], pa.binary(16))
             columns.append((with_id("u", pa.binary(16), 2), stored))
         append_files(table, data_file(table, table_of(*columns), [value]))
-    rows = [{"id": 0, "u": "00000000-0000-0000-0000-0000000000ff"}, {"id": 1, "u": None}]
+    rows: list[dict[str, Any]] = [
+        {"id": 0, "u": "00000000-0000-0000-0000-0000000000ff"},
+        {"id": 1, "u": None},
+    ]
     assert shown(rows_of(lake, table)) == shown(rows)
     for row in rows:
         keys = DynamicFilteringData.from_values({"u": pa.array([row["u"]], pa.string())})
