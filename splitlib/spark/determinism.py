@@ -77,7 +77,7 @@ _IN_FULL: Final = {
     "spark.sql.debug.maxToStringFields": "2147483647",
     "spark.sql.maxPlanStringLength": "2147483632",
 }
-_SHORTENED: Final = re.compile(r"\.\.\. \d+ more fields")
+_SHORTENED: Final = re.compile(r"\.\.\.\s\d+\smore\sfields")
 
 
 def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
