@@ -323,7 +323,7 @@ def _write(
 ) -> None:
     """Write a file into a directory, unless there are no batches.
 
-    A file that is not complete must not look like one, so it gets its name when it is complete.
+    An incomplete file must not look complete, so it gets its name after the last row.
     """
     from pyarrow import fs
 

@@ -65,7 +65,7 @@ class RowGroupFilter:
         return Predicate(self.columns, self._filters)
 
     def within(self, constants: Mapping[str, pa.Scalar]) -> RowGroupFilter:
-        """Return this filter for files of one partition, whose columns ``constants`` are known."""
+        """Return this filter for the files of one partition, with its values by column name."""
         made = RowGroupFilter(self.columns, self._filters, constants)
         made._predicate = self._predicate  # The keys are prepared only once.
         return made

@@ -46,7 +46,7 @@ _KEPT = 8
 # Names of the columns in position delete files, from the Iceberg specification.
 _PATH, _POSITION = "file_path", "pos"
 _PARQUET = ReadFormat("parquet")
-# At the end of a program, Arrow's threads count as idle after so many looks, with such pauses.
+# When a program ends, Arrow's threads count as idle if they are idle in four checks, 5 ms apart.
 _IDLE_TIMES, _IDLE_SECONDS = 4, 0.005
 # Maximum time to wait for them. A call can last: a storage may not answer for some seconds.
 _END_SECONDS = 10.0
@@ -79,10 +79,10 @@ class Converted:
 class Calls:
     """The calls from Arrow's threads into Python. When the program ends, they are refused.
 
-    Arrow reads ahead, also for a scan of which the program reads only a part. A thread that calls
-    Python while the interpreter finalizes never returns, or aborts the process. So the function
-    :meth:`end` runs before that: then all calls fail at once, each scan stops at its next file, and
-    ``end`` waits until Arrow's threads have nothing more to do.
+    Arrow reads ahead, even if the program reads only a part of a scan. A thread that calls Python
+    while the interpreter finalizes never returns, or aborts the process. So :meth:`end` runs before
+    that. Then all calls fail at once, each scan stops at its next file, and ``end`` waits until
+    Arrow's threads are idle.
     """
 
     def __init__(self) -> None:
@@ -96,10 +96,10 @@ class Calls:
         self._scans = False  # A forked process has none of Arrow's threads.
 
     def refuse_at_exit(self) -> None:
-        """Raise an error if the program ends.
+        """Reject calls after :meth:`end`.
 
         Raises:
-            SourceError: if it does.
+            SourceError: if the program ends.
         """
         if self._ended:
             raise SourceError(
@@ -141,11 +141,11 @@ def _others_work(seconds: float) -> bool:
     """Return whether threads other than Python's own do something.
 
     Args:
-        seconds: Processor time that other threads have just used. This is only the answer where
-            the operating system does not tell the state of threads, because a thread that waits
-            for a disk or for a processor uses none.
+        seconds: Processor time that other threads have just used. It decides only if the operating
+            system does not show the state of threads, because a thread that waits for a disk uses
+            no processor time.
     """
-    # Python also lists a thread of Arrow, as a dummy, if a call has asked for its name.
+    # Python also lists a thread of Arrow, as a dummy, if code in a call has used its name.
     listed = threading.enumerate()
     own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
     try:
