@@ -64,19 +64,22 @@ def of_same_type(
     if len(files) > MOST_FILES:
         many = f"may differ in type in one of more than {MOST_FILES:,} files"
         return SameTypes(pa.schema([]), 0, many)
-    every = [StoredFile(**file) for file in files.select(StoredFile._fields).to_pylist()]
-    unread = [file for file in dict.fromkeys(every) if file not in _known]
+    every = dict.fromkeys(
+        StoredFile(**file) for file in files.select(StoredFile._fields).to_pylist()
+    )
+    found = {file: kinds for file in every if (kinds := _known.get(file)) is not None}
+    unread = [file for file in every if file not in found]
     endless = replace(config, enumeration_deadline_seconds=0)
     try:
         with BoundedCalls(endless, Future()) as calls:
             tasks = [calls.submit(partial(_kinds_in, table, file, config)) for file in unread]
-            found = {file: calls.result(task) for file, task in zip(unread, tasks, strict=True)}
+            for file, task in zip(unread, tasks, strict=True):
+                found[file] = calls.result(task)
     except (SplitlibError, OSError, pa.ArrowException):
         _log.debug("The types of ORC files could not be read.", exc_info=True)
         return SameTypes(
             pa.schema([]), len(unread), "have types that could not be read from all files"
         )
-    found = {file: _known.get(file) or found[file] for file in every}
     if len(_known) > _MOST_KNOWN:
         _known.clear()
         _distinct.clear()
