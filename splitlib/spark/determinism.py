@@ -103,14 +103,14 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
         calls = _ORDERED.search(aggregates)
     else:
         everything = explained(df)
-        if _shows_that_some_row_is_kept(everything.partition("== Optimized")[0]):
-            return _SOME_ROW
         if _SHORTENED.search(everything):
             return "Spark shows only a part of its plan"
         if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
             return "it calls Python, whose functions may not be deterministic"
         text = everything.partition("== Analyzed Logical Plan ==")[2]
         text = aggregates = text.partition("== Optimized")[0]
+        if _shows_that_some_row_is_kept(text):
+            return _SOME_ROW
         calls = _VOLATILE.search(text) or _ORDERED.search(text)
     if calls:
         return f"it calls {calls[1].lower()}()"
@@ -132,7 +132,7 @@ def _keeps_some_row(plan: LogicalPlan) -> bool:
     """
     if plan.nodeName() == "Deduplicate" and plan.keys().size() < plan.output().size():
         return True
-    parts = (*each(plan.children()), *each(plan.subqueries()))
+    parts = (*each(plan.children()), *each(plan.innerChildren()))
     return any(map(_keeps_some_row, parts))
 
 
