@@ -194,10 +194,16 @@ def schema_of_file(
             return parquet_columns(parquet_footer.read_metadata(file), settings)
         # Arrow also rejects some maps and lists that Spark can read.
         except (pa.ArrowException, OSError) as error:
-            if not isinstance(error, pa.ArrowException) and "an ORC file" not in str(error):
+            is_encrypted = "encrypted" in str(error)
+            of_file = isinstance(error, pa.ArrowException) or "an ORC file" in str(error)
+            if not (is_encrypted or of_file):
                 raise  # an error of the storage
+            hint = "pass schema=, or move the file away if it is damaged."
+            ending = path.rpartition(".")[2].lower()
+            if is_encrypted:
+                hint = "pass schema=, and read the rows with Spark, which may have the keys."
+            elif ending != form:
+                hint = _OTHER_FORMAT.get(ending, hint)
             raise SourceError(
-                f"The columns of {path!r} cannot be read: {error}",
-                hint=_OTHER_FORMAT.get(path.rpartition(".")[2].lower())
-                or "pass schema=, or move the file away if it is damaged.",
+                f"The columns of {path!r} cannot be read: {error}", hint=hint
             ) from error
