@@ -128,14 +128,19 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
     if len({field.name for field in plain}) < len(plain):
         raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
     schema = pa.schema(plain)
+    if any(field.type.num_fields for field in plain):
+        _refuse_unwritable(schema)
+    return schema
+
+
+def _refuse_unwritable(schema: pa.Schema) -> None:
     try:
         ipc.check_types(schema)
     except ipc.Unreadable as error:
-        hint = "convert the keys to the type of the table's column."
         raise InvalidFilter(
-            f"A filter cannot have keys of this type: {error}.", hint=hint
-        ) from None
-    return schema
+            f"A filter cannot have keys of this type: {error}.",
+            hint="convert the keys to the type of the table's column.",
+        ) from error
 
 
 def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
