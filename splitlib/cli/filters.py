@@ -30,8 +30,8 @@ _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 STDIN: Final = "-"
 _MOST_BYTES: Final = 1 << 30
 """Maximum size of a file with join keys, in bytes."""
-# Matches the start of an object in JSON, or of a list of objects.
-_JSON: Final = re.compile(r"\s*(\[\s*)?\{")
+# Matches the start of an object or a list in JSON.
+_JSON: Final = re.compile(r"\s*[\[{]")
 _NULLS: Final = ("", "null", "none")
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -256,6 +256,11 @@ def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
             raise InvalidFilter(
                 f"A key is a {type(one).__name__}, not an object.", hint='write {"column": value}.'
             )
+    if not objects:
+        raise InvalidFilter(
+            "The list of keys is empty, so their columns are unknown.",
+            hint="write a CSV file with the names of the columns alone.",
+        )
     names = list(dict.fromkeys(name for one in objects for name in one))
     return names, [[_json_text(one.get(name)) for name in names] for one in objects]
 

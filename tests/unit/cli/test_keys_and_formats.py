@@ -105,6 +105,8 @@ def test_nulls_and_no_keys(
         (b"\xff\xfe\n", "cannot be read"),
         (b'{"day": 1', "cannot be read"),
         (b'{"day": 1}\n[2]', "A key is a list, not an object"),
+        (b"[[2]]", "A key is a list, not an object"),
+        (b" [ ] ", "The list of keys is empty"),
         (b'{"day": ' + b"1" * 5000 + b"}", "is not a valid int32"),
         (b"day,DAY\n1,2\n", "several columns for 'day'"),
         (b"PAR1nonsense", "cannot be read"),
