@@ -87,7 +87,8 @@ def analyze_table(
             process reads all footers.
 
     Raises:
-        UnsupportedTable: if footers have no usable statistics for the table or a requested column.
+        UnsupportedTable: if footers have no usable statistics for the table or a requested column,
+            or no footer can be read.
         InvalidFilter: if a column does not exist, or a filter is not on partition keys.
         SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
     """
@@ -104,14 +105,15 @@ def analyze_table(
                 table, wanted, files, known, config, calls, by_job if is_large else None
             )
             lists = groups.columns[wanted.names[0].lower()]
-            is_kept = np.ones(len(lists), np.bool_)
-            is_kept[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = False
-            kept = lists.filter(pa.array(is_kept)).drop_null()
+            is_young = np.zeros(len(lists), np.bool_)
+            is_young[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = True
+            kept = lists.filter(pa.array(~is_young)).drop_null()
+            young = lists.filter(pa.array(is_young)).drop_null()
             found = Analysis(
                 found.columns,
                 found.files + files.num_rows,
                 found.learned + len(kept),
-                found.young + old.false_count,
+                found.young + len(young),
                 found.footers_read + len(read),
                 found.row_groups + len(kept.flatten()),
                 time.perf_counter() - started,
@@ -121,6 +123,14 @@ def analyze_table(
                 known.save()
                 saved = found.footers_read
     known.save()
+    if found.footers_read and not (found.learned or found.young):
+        raise UnsupportedTable(
+            f"None of {found.footers_read:,} footers could be read.",
+            hint="set the log level of splitlib to DEBUG for the causes. Tables of Spark's catalog "
+            "cannot be analyzed over Spark Connect: use a classic session.",
+            connector=table.connector_name,
+            table=table.name,
+        )
     return found
 
 

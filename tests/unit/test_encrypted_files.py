@@ -57,13 +57,22 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> splitlib.Table:
     return splitlib.load_table(str(tmp_path / "t"), connector="files", schema=SCHEMA)
 
 
+@pytest.mark.parametrize("table", ["encrypted"], indirect=True)
+def test_its_columns_cannot_be_read(table: splitlib.Table) -> None:
+    with pytest.raises(
+        SourceError, match=r"f\.parquet.*encrypted.*Hint: .*read the rows with Spark"
+    ):
+        splitlib.load_table(str(table.metadata.location), "files")
+
+
 def test_its_files_are_kept(table: splitlib.Table) -> None:
     enumerator = DynamicFileEnumerator(table)
     enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values({"item": [7]}))
     (split,) = enumerator.enumerate_splits()
     assert split.path.endswith("f.parquet")
     assert enumerator.metrics.footers_read == 1
-    assert analyze_table(table).learned == 0
+    with pytest.raises(splitlib.UnsupportedTable, match="None of 1 footers could be read"):
+        analyze_table(table)
 
 
 def test_reading_raises(table: splitlib.Table) -> None:
