@@ -101,9 +101,8 @@ def analyze_table(
     with BoundedCalls(config, Future()) as calls:
         listed = (selected.files.files for selected in enumerator.select_files())
         for files, is_large in _pieces(listed, has_jobs=by_job is not None):
-            groups, read, old = learn(
-                table, wanted, files, known, config, calls, by_job if is_large else None
-            )
+            job = by_job if is_large else None
+            groups, read, old = learn(table, wanted, files, known, config, calls, job)
             lists = groups.columns[wanted.names[0].lower()]
             is_young = np.zeros(len(lists), np.bool_)
             is_young[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = True
@@ -123,6 +122,11 @@ def analyze_table(
                 known.save()
                 saved = found.footers_read
     known.save()
+    _refuse_unread(table, found)
+    return found
+
+
+def _refuse_unread(table: Table, found: Analysis) -> None:
     if found.footers_read and not (found.learned or found.young):
         raise UnsupportedTable(
             f"None of {found.footers_read:,} footers could be read.",
@@ -131,7 +135,6 @@ def analyze_table(
             connector=table.connector_name,
             table=table.name,
         )
-    return found
 
 
 def refuse_data_columns(table: Table, names: Iterable[str]) -> None:
