@@ -93,7 +93,7 @@ class Calls:
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._scans = False  # A forked process has none of Arrow's threads.
+        self._scans = False  # Arrow's threads do not exist in a forked process.
 
     def refuse_at_exit(self) -> None:
         """Reject calls after :meth:`end`.

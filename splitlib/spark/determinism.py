@@ -30,10 +30,10 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
-# An operator that keeps one row for each combination of keys, and an operator below that shows all
-# columns of its input.
 _SOME_ROW: Final = "dropDuplicates() depends on the order of its input rows"
 _ID: Final = re.compile(r"#\d+")
+# Matches an operator that keeps one row for each combination of keys, and the first operator below
+# it that shows all columns of its input.
 _DEDUPLICATE: Final = re.compile(
     r"\bDeduplicate \[(?P<keys>.*)\]\n(?:[\s:+|\-]*(?:SubqueryAlias|Filter)\b.*\n)*"
     r"[\s:+|\-]*(?P<input>(?:Project|Relation|LocalRelation|LogicalRDD|Range)\b.*)"

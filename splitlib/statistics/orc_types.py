@@ -42,7 +42,7 @@ class SameTypes(NamedTuple):
     files_read: int
     """Number of footers read. The types of files from earlier calls are known."""
     reason: str | None
-    """Why the other columns are missing, as a part of a sentence; None if none is missing."""
+    """Why the other columns are missing, as a part of a sentence; None if there are no others."""
 
 
 def of_same_type(

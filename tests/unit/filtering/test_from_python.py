@@ -99,6 +99,6 @@ def test_a_table_that_cannot_be_converted_is_refused():
     mixed = pd.DataFrame({"k": [1, "a"]})
     with pytest.raises(InvalidFilter, match="A DataFrame cannot be converted to a table of keys"):
         DynamicFilteringData.from_arrow(mixed)
-    # An array has no column names. It is no table of keys, so that the other message says more.
+    # An array has no column names, so it counts as something else than a table.
     with pytest.raises(InvalidFilter, match="is not an Arrow table"):
         DynamicFilteringData.from_arrow(pa.chunked_array([[1]]))

@@ -257,7 +257,7 @@ def test_joins_in_a_subquery_of_a_condition_below_a_join() -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_comparison_with_a_subquery_above_an_operator(is_alone: bool) -> None:
-    """The reason is given for comparisons whose one side is the result of a subquery alone."""
+    """Only a comparison with the plain result of a subquery gets the reason."""
     result: Tree = [{"class": "ScalarSubquery", "num-children": 0, "plan": relation(attribute(10))}]
     if not is_alone:
         result = [{"class": "Add", "num-children": 2}, *attribute(1), *result]

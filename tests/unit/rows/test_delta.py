@@ -157,7 +157,7 @@ def test_timestamps_of_older_and_newer_writers(tmp_path):
 
 @pytest.mark.parametrize("mode", ["plain", "key first", "vectors", "deleted rows", "name"])
 def test_names_of_columns_in_another_case(tmp_path, mode):
-    """Spark ignores case in all tables whose columns have names in files."""
+    """Spark finds columns by name without regard to case, in each of these modes."""
     structs = pa.array([{"A": i} for i in range(4)], pa.struct([("A", pa.int32())]))
     rows = pa.table({"ID": [1, 2, 3, 4], "S": structs})
     inner = {"type": "struct", "fields": [_mapped("a", "integer", 9, mode)]}
