@@ -37,14 +37,16 @@ from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
-from splitlib.spark.planner.join_graph import Comparison, JoinFilter, discover
+from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, discover
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
-from splitlib.spark.planner.materializable import sampled_leaves
+from splitlib.spark.planner.materializable import sampled_leaves, with_narrowing
+from splitlib.spark.planner.prune import scans_read_once
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
+from splitlib.spark.planner.scan_sites.pruned_site import ListedScan
 from splitlib.spark.predicates.row_filters import (
     FEW_RANGES,
     MANY_RANGES,
@@ -116,26 +118,6 @@ class _Files:
         """Return the schema of the columns that ``data`` can test, with the table's types."""
         names = frozenset(data.fields) - self.other_types
         return pa.schema([c for c in self.scan.table.metadata.data_schema if c.name in names])
-
-
-def scans_read_once(
-    query: Query, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
-) -> Mapping[Path, ScanOutcome]:
-    """Return the outcomes of the scans that the query reads once, by path in the optimized plan.
-
-    A condition on a scan applies to all occurrences of the scan. If a scan occurred several times,
-    the condition for one occurrence could drop rows that another occurrence needs.
-    """
-    places: dict[Scan, list[Path]] = {}
-    for leaf in (node for node in query.optimized_tree.walk() if node.is_leaf):
-        scan = query.scan_of(leaf)
-        if scan is not None:
-            places.setdefault(scan, []).append(leaf.path)
-    return {
-        places[o.scan][0]: o
-        for o in outcomes
-        if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
-    }
 
 
 def with_data_keys(
@@ -260,7 +242,10 @@ class _DataKeys:
         for join_filter, names in zip(filters, tested, strict=True):
             groups = found.groups.only(names.values())
             is_clustered = groups.columns and overlap(groups) <= MOST_KEPT
-            if files.has_footers and not is_clustered and not has_bloom_filters(groups):
+            may_help = is_clustered or (
+                has_bloom_filters(groups) and not self._is_partitioned(join_filter.dimension)
+            )
+            if files.has_footers and not may_help:
                 report = _with_note(report, names, self._why_not_clustered(groups))
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
@@ -302,6 +287,16 @@ class _DataKeys:
             node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
+
+    def _is_partitioned(self, dimension: Dimension) -> bool:
+        """Return whether a dimension reads a partitioned table.
+
+        Spark looks up at most PUSHED_VALUES keys in Bloom filters. A fact table rarely has so few,
+        and collecting its keys only to find this out takes as long as a part of the query.
+        """
+        nodes = (node for one in with_narrowing(dimension) for node in one.node.walk())
+        scans = (self._query.scan_of(node) for node in nodes if node.is_leaf)
+        return any(isinstance(s, ListedScan) and s.table.partition_keys for s in scans)
 
     def _use_of(
         self, files: _Files, groups: FileGroups, data: DynamicFilteringData, seconds: float
@@ -446,4 +441,4 @@ def _with_note(report: Report, names: Mapping[str, str], reason: str) -> Report:
     """Return a copy of the report with a note on why the keys of some columns are not used."""
     columns = ", ".join(dict.fromkeys(names.values()))
     note = f"join keys of {columns} are not used: {with_remedy(f'{reason}.')}"
-    return replace(report, notes=(*report.notes, note))
+    return replace(report, notes=tuple(dict.fromkeys((*report.notes, note))))

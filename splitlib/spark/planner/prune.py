@@ -107,6 +107,26 @@ def _is_pending(site: Site) -> bool:
     return any(one in pruning for one in site.site.filters) and not site.has_keys
 
 
+def scans_read_once(
+    query: Query, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
+) -> Mapping[Path, ScanOutcome]:
+    """Return the outcomes of the scans that the query reads once, by path in the optimized plan.
+
+    A condition on a scan applies to all occurrences of the scan. If a scan occurred several times,
+    the condition for one occurrence could drop rows that another occurrence needs.
+    """
+    places: dict[Scan, list[Path]] = {}
+    for leaf in (node for node in query.optimized_tree.walk() if node.is_leaf):
+        scan = query.scan_of(leaf)
+        if scan is not None:
+            places.setdefault(scan, []).append(leaf.path)
+    return {
+        places[o.scan][0]: o
+        for o in outcomes
+        if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
+    }
+
+
 def reason_text(scan: Scan, plan: LogicalPlan, reason: Reason) -> str:
     """Return a reason as a sentence that quotes the join condition, if there is one."""
     condition = condition_text(scan, plan, reason.parts)

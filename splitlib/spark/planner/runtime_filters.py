@@ -26,7 +26,6 @@ from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.planner.data_keys import scans_read_once
 from splitlib.spark.planner.join_graph import (
     Comparison,
     Dimension,
@@ -36,6 +35,7 @@ from splitlib.spark.planner.join_graph import (
 )
 from splitlib.spark.planner.keys import plan_of_dimension
 from splitlib.spark.planner.lineage import leaf_ids
+from splitlib.spark.planner.prune import scans_read_once
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome

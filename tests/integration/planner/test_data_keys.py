@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 
 import duckdb
@@ -90,55 +89,6 @@ def test_row_groups_with_nearly_all_values_are_not_tested(spark, facts):
     assert "item are not used: most row groups have nearly all" in str(splitlib.explain(df))
     assert rows_scanned(df) == DAYS * ROWS
     assert sorted(df.collect()) == sorted(spark.sql(query).collect())
-
-
-@pytest.fixture
-def unsorted_with_bloom_filters(spark, facts, tmp_path):
-    """Even items in random order, each row group with a Bloom filter of them."""
-    items = random.Random(8).sample(range(0, 2 * ROWS, 2), ROWS)
-    table = pa.table({"item": items, "amount": [i % 7 for i in items]})
-    options = {"item": {"ndv": GROUP, "fpp": 0.001}}
-    pq.write_table(
-        table, tmp_path / "f.parquet", row_group_size=GROUP, bloom_filter_options=options
-    )
-    os.utime(tmp_path / "f.parquet", (0, 1_700_000_000))  # old enough that statistics are kept
-    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_bloom")
-    yield items
-    spark.catalog.dropTempView("data_keys_bloom")
-
-
-@pytest.mark.parametrize(("keys", "is_used"), [(3, True), (30, False)])
-def test_few_keys_are_looked_up_in_bloom_filters(spark, unsorted_with_bloom_filters, keys, is_used):
-    items = unsorted_with_bloom_filters
-    chosen = [*items[: keys - 1], 7]  # in the first row group, and a key that no row has
-    values = ", ".join(f"({item})" for item in chosen)
-    query = f"""
-        SELECT f.item, f.amount FROM data_keys_bloom f
-        JOIN (SELECT * FROM VALUES {values} AS v(id) WHERE id >= 0) d ON f.item = d.id
-    """
-    df = splitlib.sql(spark, query)
-    read = rows_scanned(df)
-    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
-    assert df.count() == keys - 1
-    # A Bloom filter may keep a row group without the keys.
-    assert (read <= 3 * GROUP) == is_used
-    assert ("looks up keys of item in Bloom filters" in str(splitlib.explain(df))) == is_used
-
-
-def test_statistics_of_the_sample_are_saved(spark, unsorted_with_bloom_filters, tmp_path_factory):
-    """They are saved also if the keys are only looked up in Bloom filters."""
-    location = tmp_path_factory.mktemp("statistics")
-    item = unsorted_with_bloom_filters[0]
-    spark.conf.set("spark.splitlib.statisticsLocation", str(location))
-    try:
-        splitlib.sql(
-            spark,
-            "SELECT f.amount FROM data_keys_bloom f JOIN (SELECT * FROM VALUES "
-            f"({item}) AS v(id) WHERE id >= 0) d ON f.item = d.id",
-        )
-    finally:
-        spark.conf.unset("spark.splitlib.statisticsLocation")
-    assert [path.suffix for path in location.rglob("*") if path.is_file()] == [".parquet"]
 
 
 def test_pages_without_keys_are_skipped(spark, facts, tmp_path):
