@@ -73,12 +73,14 @@ def table_entry(table: Any) -> TableEntry:
 
     Call this function in a ``readable_metadata`` block, which converts its exceptions.
     """
-    skew = table.sd.skewedInfo
+    skew, storage = table.sd.skewedInfo, _storage_entry(table)
+    # Hive and Spark ask OpenCSVSerde for its columns. It returns all of them as STRING.
+    as_strings = storage.serde == entries.OPEN_CSV
     return TableEntry(
         kind=table.tableType or "",
-        columns=[(column.name, column.type) for column in table.sd.cols],
+        columns=[(c.name, "string" if as_strings else c.type) for c in table.sd.cols],
         keys=[(key.name, key.type) for key in table.partitionKeys or ()],
-        storage=_storage_entry(table),
+        storage=storage,
         is_list_bucketed=bool(table.sd.storedAsSubDirectories and skew and skew.skewedColNames),
     )
 

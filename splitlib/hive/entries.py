@@ -23,12 +23,13 @@ from splitlib.storage import SELECTING_OPTIONS, STREAM_LOG, Storage
 
 # Spark's built-in data sources that can read a list of files.
 _SOURCES = ("parquet", "orc", "json", "csv", "text")
+OPEN_CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
 _SERDES = {
     "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": "parquet",
     "parquet.hive.serde.ParquetHiveSerDe": "parquet",
     "org.apache.hadoop.hive.ql.io.orc.OrcSerde": "orc",
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
-    "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
+    OPEN_CSV: "hive-csv",
 }
 # Properties that the text SerDes use. Other properties, such as statistics, are dropped, because
 # they would give every partition a different read format.

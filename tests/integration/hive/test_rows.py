@@ -131,6 +131,19 @@ def test_formats(tables, form):
     assert tables.same(table, tables.spark.sql("SELECT 3 AS k"), {"k": "k"}) == 10
 
 
+def test_columns_of_open_csv_are_strings(tables):
+    serde = "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde'"
+    table = tables.create(
+        f"(a INT, b DATE) PARTITIONED BY (k INT) {serde}",
+        "INSERT INTO {t} SELECT '7', '2020-01-01', id % 3 FROM range(9)",
+    )
+    expected = tables.spark.table(table)
+    for how in HOW:
+        loaded = tables.reader(table, how).load()
+        assert loaded.dtypes == expected.dtypes == [("a", "string"), ("b", "string"), ("k", "int")]
+        assert sorted(loaded.collect()) == sorted(expected.collect())
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_unpartitioned(tables, form):
     table = tables.create(
