@@ -148,6 +148,8 @@ def _others_work(seconds: float) -> bool:
     # Python also lists a thread of Arrow, as a dummy, if code in a call has used its name.
     listed = threading.enumerate()
     own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
+    # Before Python 3.13, the main thread of a forked process is listed with its parent's number.
+    own.add(threading.get_native_id())
     try:
         with os.scandir("/proc/self/task") as tasks:
             return any(_runs(task.path) for task in tasks if int(task.name) not in own)

@@ -6,6 +6,10 @@ import math
 import os
 import subprocess
 import sys
+import threading
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import duckdb
 import polars as pl
@@ -224,3 +228,18 @@ def test_no_call_begins_after_the_end():
     calls.end()
     with pytest.raises(SourceError, match="because the program ends"), calls.counted():
         pass
+
+
+def test_the_thread_that_ends_a_program_is_not_one_of_arrow(monkeypatch):
+    """In a forked process, Python may list the main thread with another number."""
+    own = str(threading.get_native_id())
+    tasks = [SimpleNamespace(name=own, path=f"/proc/self/task/{own}")]
+    monkeypatch.setattr(threading, "enumerate", list)
+    monkeypatch.setattr(os, "scandir", lambda _: nullcontext(tasks))
+    waits = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    calls = Calls()
+    with calls.counted():
+        pass
+    calls.end()
+    assert len(waits) < 10
