@@ -19,9 +19,10 @@ from pyspark.sql.conf import RuntimeConfig
 
 from splitlib.spark.jvm.catalyst import plan_text
 from splitlib.spark.jvm.gateway import analyzed_plan
+from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.scala import each
-from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.spark_handles import CatalystAttribute, LogicalPlan
 
 # Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
 # because the order may have ties. A sample that keeps all rows is excluded.
@@ -32,6 +33,7 @@ _ARRIVAL = re.compile(
 )
 _SOME_ROW: Final = "dropDuplicates() depends on the order of its input rows"
 _ID: Final = re.compile(r"#\d+")
+_KEEPS_ROWS: Final = re.compile(r"^[\s:+|\-]*Deduplicate\b", re.MULTILINE)
 # Matches an operator that keeps one row for each combination of keys, and the first operator below
 # it that shows all columns of its input.
 _DEDUPLICATE: Final = re.compile(
@@ -130,17 +132,21 @@ def _keeps_some_row(plan: LogicalPlan) -> bool:
 
     ``distinct()`` does not: its keys are all columns, so these rows are equal.
     """
-    if plan.nodeName() == "Deduplicate" and plan.keys().size() < plan.output().size():
+    if plan.nodeName() == "Deduplicate" and not _ids(plan.output()) <= _ids(plan.keys()):
         return True
     parts = (*each(plan.children()), *each(plan.innerChildren()))
     return any(map(_keeps_some_row, parts))
+
+
+def _ids(columns: Seq[CatalystAttribute]) -> set[int]:
+    return {column.exprId().id() for column in each(columns)}
 
 
 def _shows_that_some_row_is_kept(text: str) -> bool:
     """Return whether the text of a plan shows such an operator, or not all of its columns."""
     found = list(_DEDUPLICATE.finditer(text))
     ids = ({*_ID.findall(one["input"])} - {*_ID.findall(one["keys"])} for one in found)
-    return text.count("Deduplicate [") > len(found) or any(ids)
+    return len(_KEEPS_ROWS.findall(text)) > len(found) or any(ids)
 
 
 def explained(df: DataFrame) -> str:

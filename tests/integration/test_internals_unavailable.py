@@ -159,6 +159,7 @@ def test_a_dimension_is_judged_by_its_text(spark: SparkSession, days: Path, hidd
     for dimension, why in (
         (spark.range(9).select((F.rand() * 5).cast("int").alias("d")), r"rand\(\)"),
         (spark.range(9).limit(3).select(F.col("id").cast("int").alias("d")), "Limit"),
+        (spark.range(9).dropDuplicates([]).selectExpr("CAST(id AS INT) AS d"), "dropDuplicates"),
         (spark.range(9).select(called(F.col("id").cast("int")).alias("d")), "Python"),
     ):
         with pytest.raises(NonDeterministicDimension, match=why):

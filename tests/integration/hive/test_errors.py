@@ -183,6 +183,8 @@ VOLATILE = {
     "sample": lambda df: df.sample(0.5, seed=1),
     "first": lambda df: df.groupBy().agg(F.first("k").alias("k")),
     "drop_duplicates": lambda df: df.dropDuplicates(["b"]),
+    "drop_duplicates_by_two_names": lambda df: df.dropDuplicates(["b", "B"]),
+    "drop_duplicates_by_no_name": lambda df: df.dropDuplicates([]),
     "row_number": lambda df: df.withColumn("n", F.expr("row_number() OVER (ORDER BY b)")),
     "approximate": lambda df: df.selectExpr("approx_percentile(k, 0.25) AS k"),
     "rows_frame": lambda df: df.withColumn(
