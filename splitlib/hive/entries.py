@@ -123,6 +123,7 @@ def serde_format(
     *,
     is_partitioned: bool,
     types: Iterable[str] = (),
+    converts: bool = True,
 ) -> ReadFormat:
     """Return the read format of files that were written with one of Hive's SerDes.
 
@@ -131,12 +132,16 @@ def serde_format(
         partition: Storage of the partition that contains the files, or None for the table's own.
         is_partitioned: Whether the table has partition columns.
         types: Types of the data columns, as text.
+        converts: Whether Spark reads the table with its own reader if it is Parquet or ORC, as by
+            default. Then the SerDe of a partition does not count.
 
     Raises:
         UnsupportedTable: for a SerDe or input format that Spark's readers do not support, for
             options that select files, and for a partition whose dates Hive reads differently.
     """
-    storage = partition or table
+    own_name = _SERDES.get(table.serde or "", "")
+    by_table = converts and own_name in _CONVERTED
+    storage = table if partition is None or by_table else partition
     name = _SERDES.get(storage.serde or "")
     if name is None or (name.startswith("hive-") and storage.input_format != _TEXT_INPUT):
         raise UnsupportedTable(
@@ -149,7 +154,6 @@ def serde_format(
         if partition is not None:
             given |= {**partition.serde_properties, **partition.parameters}
         return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
-    own_name = _SERDES.get(table.serde or "", "")
     if own_name.startswith("hive-") and any(_IS_TIME.search(kind) for kind in types):
         raise UnsupportedTable(
             f"A partition of the text table is {name.upper()} with dates or times. Spark reads "

@@ -163,8 +163,13 @@ class PublicTable:
         if len(rows) < len(names):
             requests += 1
             self._refuse_respelled([n for n, one in zip(names, found, strict=True) if one is None])
+        is_converted = self._is_converted
         refs = [
-            self._ref(names[row], one["location"], _read_format(self._described, one))
+            self._ref(
+                names[row],
+                one["location"],
+                _read_format(self._described, one, converts=is_converted),
+            )
             for row, one in enumerate(found)
             if one is not None
         ]
@@ -314,9 +319,15 @@ def refuse_guarded(plan: str) -> None:
 
 
 def _read_format(
-    described: Mapping[str, Any], partition: Mapping[str, Any] | None = None
+    described: Mapping[str, Any],
+    partition: Mapping[str, Any] | None = None,
+    *,
+    converts: bool = True,
 ) -> ReadFormat:
-    """Return the read format of a table, or of one of its partitions."""
+    """Return the read format of a table, or of one of its partitions.
+
+    ``converts`` is as in :func:`~splitlib.hive.entries.serde_format`.
+    """
     is_partitioned = bool(described.get("partition_columns"))
     own = _storage_entry(described, "table_properties")
     if _is_source(described):
@@ -327,7 +338,9 @@ def _read_format(
         keys = described.get("partition_columns") or ()
         columns = [c for c in described.get("columns", ()) if c["name"] not in keys]
         types = [json.dumps(column["type"]) for column in columns]
-        form = serde_format(own, other, is_partitioned=is_partitioned, types=types)
+        form = serde_format(
+            own, other, is_partitioned=is_partitioned, types=types, converts=converts
+        )
     if hidden := [name for name, value in form.options if value == _REDACTED]:
         raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")
     return form

@@ -80,28 +80,38 @@ def test_mixed_case_columns(tables):
         assert tables.same(table, dimension, {"kK": "KEY"}) == 3
 
 
-@pytest.mark.parametrize("others", [("TEXTFILE", "PARQUET", "ORC"), ("PARQUET", "TEXTFILE")])
-def test_a_partition_in_another_format(tables, others):
+def test_partitions_of_a_text_table_in_another_format(tables):
     columns = "(a INT, b STRING) PARTITIONED BY (k INT) STORED AS"
     of_each_format = [
         tables.create(
             f"{columns} {form}", f"INSERT INTO {{t}} VALUES ({k}, 'x', {k}), (0, 'y', {k})"
         )
-        for k, form in enumerate(others)
+        for k, form in enumerate(("TEXTFILE", "PARQUET", "ORC"))
     ]
     for k, other in enumerate(of_each_format[1:], 1):
         location = f"{tables.directory(other)}/k={k}"
         tables.add_partition(
             of_each_format[0], [str(k)], rows=None, location=location, stored_as=other
         )
-    # By default, Spark reads every partition of a Parquet table as Parquet, even if it is not.
-    tables.spark.conf.set("spark.sql.hive.convertMetastoreParquet", "false")
-    try:
-        dimension = tables.spark.sql("SELECT id AS k FROM range(9)")
-        assert tables.same(of_each_format[0], dimension, {"k": "k"}) == 2 * len(others)
-        assert tables.same(of_each_format[0], dimension.where("k = 1"), {"k": "k"}) == 2
-    finally:
-        tables.spark.conf.unset("spark.sql.hive.convertMetastoreParquet")
+    dimension = tables.spark.sql("SELECT id AS k FROM range(9)")
+    assert tables.same(of_each_format[0], dimension, {"k": "k"}) == 6
+    assert tables.same(of_each_format[0], dimension.where("k = 1"), {"k": "k"}) == 2
+
+
+@pytest.mark.parametrize(("form", "other"), [("PARQUET", "TEXTFILE"), ("ORC", "PARQUET")])
+def test_spark_ignores_the_serde_of_a_partition(tables, form, other):
+    """It reads all partitions of a Parquet or ORC table with its own reader, by default."""
+    columns = "(a INT, b STRING) PARTITIONED BY (k INT) STORED AS"
+    filled = tables.create(f"{columns} {form}", "INSERT INTO {t} VALUES (1, 'x', 1), (2, 'y', 2)")
+    table, stored_as = (tables.create(f"{columns} {each}") for each in (form, other))
+    location = f"{tables.directory(filled)}/k=2"
+    tables.add_partition(table, ["2"], rows=None, location=location, stored_as=stored_as)
+    dimension = tables.spark.sql("SELECT 2 AS k")
+    assert tables.same(table, dimension, {"k": "k"}) == 1
+    assert tables.same(table, dimension, {"k": "k"}, where="a = 2") == 1
+    skip_unless_it_describes_json(tables.spark)
+    reader = splitlib.read(tables.spark).table(table).config(spark_scan="paths")
+    assert reader.filtered_by(dimension, "k").load().collect() == [(2, "y", 2)]
 
 
 FORMATS = [

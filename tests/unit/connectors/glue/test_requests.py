@@ -13,6 +13,7 @@ from splitlib import DynamicFilteringData
 from splitlib.filtering.predicate import AnyOf, Predicate
 from splitlib_glue import GlueConnector
 from splitlib_glue.partitions import expression
+from tests.support.glue_server import stored
 from tests.unit.connectors.glue.conftest import add_partition, add_table
 
 
@@ -311,8 +312,13 @@ def test_condition_covers_all_alternatives():
     assert expression(Predicate(SCHEMA, [], [other]), SCHEMA) is None
 
 
-def test_format_of_a_partition_may_differ(server):
-    add_table(server, {"k": "int"})
+def test_format_of_a_partition_of_a_text_table_may_differ(server):
+    text = stored("file:///nowhere/t", [{"Name": "v", "Type": "bigint"}])
+    text["SerdeInfo"] = {
+        "SerializationLibrary": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+    }
+    text["InputFormat"] = "org.apache.hadoop.mapred.TextInputFormat"
+    add_table(server, {"k": "int"}, StorageDescriptor=text)
     add_partition(server, "1")
     add_partition(server, "2", location="file:///t/2~/")
     changed = server.partitions("db", "t")[("2",)]["StorageDescriptor"]

@@ -109,6 +109,7 @@ def test_partitions_of_few_values_of_the_first_key(metastore, server, by_two, ye
 
 
 def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path):
+    metastore.tables["d", "t"].sd = descriptor(str(tmp_path), TEXT)
     changed = metastore.partitions["d", "t"]
     changed["y=1/m=b"].sd = descriptor(str(tmp_path / "y=1/m=b"), TEXT)
     changed["y=1/m=a"].parameters = {"numFiles": "12"}
@@ -262,6 +263,7 @@ def test_files_below_a_partition_are_none_of_a_reader_of_sparks(
 
 
 def test_files_below_a_partition_that_hives_reader_reads(metastore, server, by_two, tmp_path):
+    metastore.tables["d", "t"].sd = descriptor(str(tmp_path), TEXT)
     for name in by_two:
         partition = metastore.partitions["d", "t"][name]
         partition.sd = descriptor(f"file://{tmp_path}/{name}/", TEXT)
