@@ -29,7 +29,7 @@ from splitlib.model import ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
 from splitlib.statistics.footers import GroupRow, learnable, parse_footer, rows_of_groups
-from splitlib.statistics.known import KnownStatistics
+from splitlib.statistics.known import KnownStatistics, valid_now
 from splitlib.statistics.row_groups import FileGroups, MatchedGroups, groups_array, overlap
 from splitlib.storage import StoredFile
 from splitlib.table import Table
@@ -396,12 +396,15 @@ class FooterStage:
             return selected
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)
-        self._count(matched, list(pending.read))
+        read, files = list(pending.read), selected.files.files
+        groups = valid_now(self._table, files, groups, matched, read, self._config)
+        now = groups.match(predicate.of_learned)
+        self._count(replace(matched, keeps=now.keeps), read)
         if not matched.known.any():
             return selected
         self._use.columns |= groups.columns.keys()
-        selected = replace(selected, learned=groups, places=matched.places_of_each())
-        return selected.take(pa.array(np.flatnonzero(matched.keeps)))
+        selected = replace(selected, learned=groups, places=now.places_of_each())
+        return selected.take(pa.array(np.flatnonzero(now.keeps)))
 
     def _groups(self, pending: _Pending) -> FileGroups:
         """Return the row groups of the files, and keep the statistics that were just read."""

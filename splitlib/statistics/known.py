@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
+from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import run_bounded
-from splitlib.statistics.row_groups import FileGroups, group_type
+from splitlib.statistics.row_groups import FileGroups, MatchedGroups, group_type
 from splitlib.statistics.store import LEARNED, ColumnKey, StatisticsStore
 from splitlib.table import Table
 
@@ -44,6 +46,73 @@ _IDENTITY: Final = pa.schema(
 )
 # Deadline for reading or writing saved statistics, in seconds.
 _SECONDS: Final = 30.0
+
+
+@runtime_checkable
+class KeepsListings(Protocol):
+    """A connector whose list of files may be older than the files, as Spark keeps such lists."""
+
+    @property
+    def may_be_old(self) -> bool:
+        """Whether the files were listed before this plan."""
+
+    def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
+        """Return a mask of the files that still have the listed size and modification time."""
+
+
+def may_be_old(table: Table) -> bool:
+    """Return whether the table's list of files may be older than the files."""
+    return isinstance(table.connector, KeepsListings) and table.connector.may_be_old
+
+
+def is_unchanged(table: Table, files: pa.RecordBatch, config: SplitConfig) -> pa.BooleanArray:
+    """Return a mask of the files for which earlier statistics are still valid.
+
+    Args:
+        table: The table.
+        files: Files from the table's listing, with the columns of ``FILE_SCHEMA``.
+        config: Settings.
+    """
+    connector = table.connector
+    if not (isinstance(connector, KeepsListings) and connector.may_be_old and len(files)):
+        return pa.repeat(pa.scalar(True), len(files))
+    try:
+        return connector.unchanged(files, config.listing_threads)
+    except SplitlibError:
+        _log.debug("The files of %s could not be listed again.", table.name, exc_info=True)
+        return pa.repeat(pa.scalar(False), len(files))
+
+
+def valid_now(
+    table: Table,
+    files: pa.RecordBatch,
+    groups: FileGroups,
+    matched: MatchedGroups,
+    read: Sequence[int],
+    config: SplitConfig,
+) -> FileGroups:
+    """Return the row groups without those of files that may have changed since they were listed.
+
+    Only files that would be dropped are looked up, because each of them saves a request.
+
+    Args:
+        table: The table.
+        files: Files from the table's listing, with the columns of ``FILE_SCHEMA``.
+        groups: Row groups of the files.
+        matched: The row groups that match the filters.
+        read: Indexes of the files whose footers were read in this plan.
+        config: Settings.
+    """
+    if not may_be_old(table):
+        return groups
+    earlier = np.ones(len(files), np.bool_)
+    earlier[read] = False
+    dropped = np.flatnonzero(earlier & ~matched.keeps)
+    same = is_unchanged(table, files.take(pa.array(dropped)), config)
+    earlier[dropped[same.to_numpy(zero_copy_only=False)]] = False
+    rows = np.flatnonzero(earlier)
+    unknown = {name: pa.nulls(len(rows), lists.type) for name, lists in groups.columns.items()}
+    return groups.replaced(rows, unknown)
 
 
 class SavedColumn:

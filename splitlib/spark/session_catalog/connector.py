@@ -290,6 +290,16 @@ class SessionConnector(Connector):
         """Yield the files of the given partitions."""
         return self._lists.list_files(partitions, predicate)
 
+    @property
+    def may_be_old(self) -> bool:
+        """Whether the files were listed before this plan."""
+        return self.relation is not None and self.relation.may_be_old
+
+    def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
+        """Return a mask of the files that still have the listed size and modification time."""
+        assert self.relation is not None
+        return self.relation.unchanged(files, threads)
+
     def check_identity(self) -> None:
         """Check that the table was not dropped or recreated since it was opened."""
         self._lists.check_identity()

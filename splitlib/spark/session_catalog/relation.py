@@ -109,6 +109,26 @@ class Relation(ABC):
             conf = self._catalyst.execution.hadoop_conf
             return read_end(self._catalyst.scala.jvm, conf, path, size, length)
 
+    may_be_old = False
+    """Whether Spark has listed the files before this plan. They may have changed since then."""
+
+    def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
+        """List directories of ``files`` again, and return a mask of the files that are the same.
+
+        Args:
+            files: Files with the size and modification time of an earlier listing.
+            threads: Maximum number of concurrent listings.
+        """
+        paths, catalyst = files["path"], self._catalyst
+        above = pc.unique(pc.replace_substring_regex(canonical_paths(paths), "/[^/]*$", ""))
+        with errors_of_the_jvm(catalyst.spark):
+            directories = catalyst.relations.directories_at(above.to_pylist())
+            conf = catalyst.execution.hadoop_conf
+            listing = list_directories(catalyst.scala, catalyst.session, conf, directories, threads)
+        now = listing.files.take(pc.index_in(paths, value_set=listing.files["path"]))
+        equal = (pc.equal(files[name], now[name]) for name in ("size", "modified"))
+        return pc.fill_null(pc.and_(*equal), False)
+
     def check_identity(self) -> None:  # noqa: B027 - files have no identity
         """Check that the table was not dropped or recreated. This default checks nothing."""
 
@@ -242,6 +262,7 @@ class ListedTable(Relation):
         index: The ``InMemoryFileIndex`` of the leaf.
         location: The table's directory; None to read it from the leaf. A leaf that reads a fixed
             list of files (pinned scan) may have an artificial location instead.
+        is_new: Whether the files were listed in this plan.
     """
 
     partitions_per_listing = 10_000
@@ -249,10 +270,17 @@ class ListedTable(Relation):
     are already listed."""
 
     def __init__(
-        self, catalyst: Catalyst, leaf: LogicalPlan, index: FileIndex, location: str | None = None
+        self,
+        catalyst: Catalyst,
+        leaf: LogicalPlan,
+        index: FileIndex,
+        location: str | None = None,
+        *,
+        is_new: bool = False,
     ) -> None:
         super().__init__(catalyst, leaf)
         self._index = index
+        self.may_be_old = not is_new
         if location is not None:
             self._metadata = replace(self._metadata, location=location)
 

@@ -110,6 +110,47 @@ def test_a_query_reads_a_footer_once(spark, tmp_path, monkeypatch, modified):
     assert scan.files == (2, 3 * FILES)
 
 
+def replaced(directory, first, modified):
+    """Write four files of 100 items each. Another call writes files of the same names and sizes."""
+    for number in range(4):
+        path = directory / f"day={number % 2}" / f"{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        items = range(first + number * EACH, first + (number + 1) * EACH)
+        table = pa.table({"item": items, "note": [f"{item:0200}" for item in items]})
+        pq.write_table(table, path, compression="none", use_dictionary=False)
+        os.utime(path, (modified, modified))
+
+
+@pytest.mark.parametrize("directory", ["t", "t/day=0"])
+@pytest.mark.parametrize("where", ["true", "day = 0"])
+def test_files_that_were_replaced_are_read(spark, tmp_path, directory, where):
+    """Spark keeps its list of files, and reads the files as they are now."""
+    replaced(tmp_path / "t", 0, 1_600_000_000)
+    fact = spark.read.option("basePath", str(tmp_path / "t")).parquet(str(tmp_path / directory))
+    dimension = spark.range(2000).where("id IN (5, 1205)")
+    joined = fact.where(where).join(dimension, fact.item == dimension.id).select("item")
+    for _ in range(2):
+        df = splitlib.optimize(joined)
+        assert [row.item for row in df.collect()] == [5]
+        assert read(df) == {"0.parquet"}
+    replaced(tmp_path / "t", 1000, 1_600_000_500)
+    assert [row.item for row in joined.collect()] == [1205]
+    assert [row.item for row in splitlib.optimize(joined).collect()] == [1205]
+
+
+def test_files_of_a_catalog_table_that_were_replaced_are_read(spark, tmp_path):
+    replaced(tmp_path / "t", 0, 1_600_000_000)
+    spark.sql(f"CREATE TABLE replaced_files USING parquet LOCATION '{tmp_path / 't/day=0'}'")
+    query = """SELECT item FROM replaced_files JOIN
+        (SELECT * FROM VALUES (5), (1205) AS v(id) WHERE id > 0) ON item = id"""
+    try:
+        assert read(splitlib.sql(spark, query)) == {"0.parquet"}
+        replaced(tmp_path / "t", 1000, 1_600_000_500)
+        assert [row.item for row in splitlib.sql(spark, query).collect()] == [1205]
+    finally:
+        spark.sql("DROP TABLE replaced_files")
+
+
 def test_saved_statistics_are_those_of_the_table(spark, facts, tmp_path, monkeypatch):
     for number in range(FILES):
         path = tmp_path / f"t/day={number % 6}/{number}.parquet"

@@ -72,6 +72,19 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
         assert (found.columns.names, found.files_read) == (["f", "d", "s", "t", "day"], 1)
 
 
+def test_types_known_from_an_old_listing_are_read_again(tmp_path: Path, monkeypatch: Any) -> None:
+    for number in range(2):
+        orc.write_table(pa.table({"i": pa.array([number])}), tmp_path / f"{number}.orc")
+    with splitlib.load_table(str(tmp_path), "files", format="orc", schema=TABLE) as table:
+        listing = listed(table)
+        of_same_type(table, listing, TABLE, CONFIG)
+        connector = table.connector
+        monkeypatch.setattr(connector, "may_be_old", True, raising=False)
+        is_first = pa.array([True, False])
+        monkeypatch.setattr(connector, "unchanged", lambda *_: is_first, raising=False)
+        assert of_same_type(table, listing, TABLE, CONFIG) == (TABLE, 1, None)
+
+
 def test_too_many_files_are_not_read(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(orc_types, "MOST_FILES", 1)
     assert same(tmp_path, {"i": pa.int64()}, {"i": pa.int64()}) == ([], 0)
