@@ -191,7 +191,7 @@ def schema_of_file(
                 from pyarrow import orc
 
                 return orc_columns(orc.ORCFile(file).schema)
-            return parquet_columns(parquet_footer.read_metadata(file), settings)
+            return parquet_columns(parquet_footer.read_footer(file).metadata, settings)
         # Arrow also rejects some maps and lists that Spark can read.
         except (pa.ArrowException, OSError) as error:
             is_encrypted = "encrypted" in str(error)

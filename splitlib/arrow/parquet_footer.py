@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from splitlib.model import FIELD_ID
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES: Final = 8
+# Thrift encoding of ``ColumnOrder.TYPE_ORDER``: the column's bounds use the order of its type.
+_TYPE_ORDER: Final = b"\x1c\x00\x00"
 # Number of bytes to read first. Arrow uses the same number. Most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
 
@@ -35,17 +40,26 @@ def read_schema(file: Any) -> pa.Schema:
     return parquet.read_schema(pa.BufferReader(_footer_of(file)))
 
 
-def read_metadata(file: Any) -> Any:
-    """Read the whole footer of a Parquet file, as a ``pyarrow.parquet.FileMetaData``.
+class Footer(NamedTuple):
+    """The footer of a Parquet file."""
+
+    metadata: FileMetaData
+    declares_order: bool
+    """Whether the file declares the sort order of its column bounds. Old writers do not declare it,
+    and compared unsigned integers and the bytes of text and decimals as signed numbers."""
+
+
+def read_footer(file: Any) -> Footer:
+    """Read the footer of a Parquet file.
 
     Raises:
-        pyarrow.ArrowException, OSError: see :func:`parse_metadata`.
+        pyarrow.ArrowException, OSError: see :func:`parse_footer`.
     """
-    return parse_metadata(_footer_of(file))
+    return parse_footer(_footer_of(file))
 
 
-def parse_metadata(end: bytes) -> Any:
-    """Parse the last bytes of a Parquet file to a ``pyarrow.parquet.FileMetaData``.
+def parse_footer(end: bytes) -> Footer:
+    """Parse the footer in the last bytes of a Parquet file.
 
     Files with encrypted columns are rejected. Their footer may be signed but not encrypted. Arrow
     parses such a footer, but aborts the process when an encrypted column's statistics are accessed.
@@ -60,7 +74,9 @@ def parse_metadata(end: bytes) -> Any:
     # In a signed footer, a signature follows the metadata.
     if metadata.serialized_size != _length(end):
         raise pa.ArrowInvalid("Columns of the Parquet file may be encrypted.")
-    return metadata
+    # The list of column orders is the last field of a footer that is neither encrypted nor signed.
+    orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
+    return Footer(metadata, end[:-_END_BYTES].endswith(orders))
 
 
 def names_by_id(schema: pa.Schema) -> dict[int, str]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.parquet_footer import parse_footer
 from splitlib.config import SplitConfig
 from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.enumeration.tally import ScanTally, still_selected
@@ -28,7 +29,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.model import ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
-from splitlib.statistics.footers import GroupRow, learnable, parse_footer, rows_of_groups
+from splitlib.statistics.footers import GroupRow, learnable, rows_of_groups
 from splitlib.statistics.known import KnownStatistics, valid_now
 from splitlib.statistics.row_groups import FileGroups, MatchedGroups, groups_array, overlap
 from splitlib.storage import StoredFile

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from splitlib.arrow.parquet_footer import read_metadata
+from splitlib.arrow.parquet_footer import Footer, read_footer
 from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
 from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns, is_uuid
-from splitlib.statistics.footers import place_in_file
+from splitlib.statistics.footers import place_in_file, statistics_in
 
 Fit = Callable[[pa.Array, pa.Field], pa.Array]
 
@@ -72,7 +72,7 @@ class RowGroupFilter:
 
     def keeps(
         self,
-        metadata: pq.FileMetaData,
+        footer: Footer,
         stored: pa.Schema,
         groups: Sequence[int],
         fit: Fit,
@@ -83,7 +83,7 @@ class RowGroupFilter:
         Row groups are checked by their statistics in the footer.
 
         Args:
-            metadata: The footer of the file.
+            footer: The footer of the file.
             stored: The columns in the file.
             groups: Indexes of the row groups to check.
             fit: Function that converts bounds to the type of a table's column.
@@ -93,7 +93,7 @@ class RowGroupFilter:
             return []
         found = find(stored, [field for field in self.columns if field.name not in self._constants])
         known = {
-            name: _statistics(metadata, groups, stored.field(column), field, fit)
+            name: _statistics(footer, groups, stored.field(column), field, fit)
             for name, column in found.items()
             if not pa.types.is_nested((field := self.columns.field(name)).type)
         }
@@ -115,12 +115,16 @@ def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
 
 
 def _statistics(
-    metadata: pq.FileMetaData, groups: Sequence[int], stored: pa.Field, field: pa.Field, fit: Fit
+    footer: Footer, groups: Sequence[int], stored: pa.Field, field: pa.Field, fit: Fit
 ) -> ColumnStatistics:
+    metadata = footer.metadata
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    rows: list[tuple[Any, Any, bool | None, bool | None]] = [(None, None, None, None)] * len(groups)
     # The path is ambiguous if a column is named "a.b" and a struct "a" has a field "b".
-    index = paths.index(stored.name) if paths.count(stored.name) == 1 else None
-    rows = [_of_group(metadata, group, index, stored.type, field, fit) for group in groups]
+    if paths.count(stored.name) == 1:
+        place = paths.index(stored.name)
+        bounds = partial(_bounds, footer, stored.type, field, fit)
+        rows = [statistics_in(metadata.row_group(each), place, bounds) for each in groups]
     lower, upper, has_null, has_value = zip(*rows, strict=True)
     return ColumnStatistics(
         pa.array(lower, field.type),
@@ -139,31 +143,20 @@ def _of_constant(value: pa.Scalar, rows: int) -> ColumnStatistics:
     )
 
 
-def _of_group(
-    metadata: pq.FileMetaData,
-    group: int,
-    index: int | None,
-    stored: pa.DataType,
-    field: pa.Field,
-    fit: Fit,
-) -> tuple[Any, Any, bool | None, bool | None]:
-    """Return a column's statistics in a row group: (lower, upper, has_null, has_value).
-
-    An unknown value is None.
-    """
-    row_group = metadata.row_group(group)
-    found = None if index is None else row_group.column(index).statistics
-    if found is None:
-        return None, None, None, None
-    has_null = found.null_count > 0 if found.has_null_count else None
-    has_value = found.null_count < row_group.num_rows if found.has_null_count else None
-    if not found.has_min_max or is_uuid(field):  # Writers disagree on the order of UUIDs.
-        return None, None, has_null, has_value
+def _bounds(
+    footer: Footer, stored: pa.DataType, field: pa.Field, fit: Fit, found: pq.Statistics
+) -> tuple[Any, Any]:
+    """Return a column's bounds as values of the table's type, or None if they are unknown."""
+    # Old writers compared the bytes of texts and decimals in an order of their own, and writers
+    # disagree on the order of UUIDs.
+    is_ordered = footer.declares_order or "BYTE_ARRAY" not in found.physical_type
+    if not is_ordered or is_uuid(field):
+        return None, None
     try:
         lower, upper = fit(pa.array([found.min, found.max], stored), field)
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
-        return None, None, has_null, has_value  # The bounds do not fit the table's type.
-    return lower.as_py(), upper.as_py(), has_null, has_value
+        return None, None  # The bounds do not fit the table's type.
+    return lower.as_py(), upper.as_py()
 
 
 def read_parquet(
@@ -195,7 +188,8 @@ def read_parquet(
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
     # Read INT96 timestamps as microseconds, because some are out of range for 64-bit nanoseconds.
-    metadata = read_metadata(file)
+    footer = read_footer(file)
+    metadata = footer.metadata
     parquet = pq.ParquetFile(
         file, metadata=metadata, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us"
     )
@@ -203,7 +197,7 @@ def read_parquet(
     to_table = partial(fit, find=find, hybrid_calendar=has_hybrid_calendar(metadata))
     groups = [g for g in range(parquet.num_row_groups) if belongs(metadata, g, split)]
     if row_groups:
-        groups = row_groups.keeps(metadata, stored, groups, to_table, find)
+        groups = row_groups.keeps(footer, stored, groups, to_table, find)
     found = find(stored, fields)
     wanted = {field.name: field for field in fields if field.name in found}
     _refuse_int96_without_zone(parquet, wanted, found)

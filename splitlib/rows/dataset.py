@@ -296,14 +296,15 @@ class DatasetMaker:
         verify = self._config.verify_files
         opened, whole = open_with_time(whole, storage, verify=verify)
         with opened:
-            metadata = parquet_footer.read_metadata(opened)
+            footer = parquet_footer.read_footer(opened)
+        metadata = footer.metadata
         stored = metadata.schema.to_arrow_schema()
         # As in Spark, partition values hold even if the file has a column of the same name.
         data = [field for field in self._schema if field.name not in constants]
         found = find(stored, data)
         refuse_missing(field for field in data if field.name not in found)
         refuse_missing_inside(file.constant_fields, self._schema, stored, find)
-        groups = self._kept(metadata, stored, find, constants)
+        groups = self._kept(footer, stored, find, constants)
         if not groups:
             return []
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
@@ -342,17 +343,17 @@ class DatasetMaker:
 
     def _kept(
         self,
-        metadata: pq.FileMetaData,
+        footer: parquet_footer.Footer,
         stored: pa.Schema,
         find: Find,
         constants: Mapping[str, pa.Scalar],
     ) -> list[int]:
-        groups = list(range(metadata.num_row_groups))
+        groups = list(range(footer.metadata.num_row_groups))
         if not self._row_groups:
             return groups
-        to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(metadata))
+        to_table = partial(fit, hybrid_calendar=has_hybrid_calendar(footer.metadata))
         row_groups = self._row_groups.within(constants)
-        return row_groups.keeps(metadata, stored, groups, to_table, find)
+        return row_groups.keeps(footer, stored, groups, to_table, find)
 
 
 def _find(columns: Any) -> Find:

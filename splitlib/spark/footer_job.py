@@ -18,12 +18,12 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from splitlib.arrow.parquet_footer import footer
+from splitlib.arrow.parquet_footer import footer, parse_footer
 from splitlib.enumeration.learning import Rows
 from splitlib.redaction import get_logger
 from splitlib.spark.compat import dataframe_of_arrow, to_arrow
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.statistics.footers import GroupRow, parse_footer, rows_of_groups
+from splitlib.statistics.footers import GroupRow, rows_of_groups
 from splitlib.storage import located
 
 _log = get_logger(__name__)
@@ -168,7 +168,7 @@ def _uri(path: str) -> str:
 
 def by_value(function: Callable[..., Any]) -> bytes:
     """Pickle a callable of this module so that processes without splitlib can load it."""
-    modules = [sys.modules[one.__module__] for one in (function, footer, parse_footer)]
+    modules = [sys.modules[one.__module__] for one in (function, footer, rows_of_groups)]
     with _registry_lock:
         for module in modules:
             _registry.register_pickle_by_value(module)

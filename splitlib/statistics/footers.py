@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from splitlib.arrow.parquet_footer import parse_metadata
+from splitlib.arrow.parquet_footer import Footer
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ColumnChunkMetaData, ColumnSchema, FileMetaData, RowGroupMetaData
+    from pyarrow.parquet import (
+        ColumnChunkMetaData,
+        ColumnSchema,
+        FileMetaData,
+        RowGroupMetaData,
+        Statistics,
+    )
 
 # Maximum length of string bounds in characters, and of binary bounds in bytes. Longer bounds are
 # shortened, which makes them less tight.
@@ -32,8 +38,6 @@ _LONGEST: Final = 64
 SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
 SAME_INSTANTS: Final = -2_208_816_000  # 1900-01-03, in seconds since the epoch
 
-# Thrift encoding of ``ColumnOrder.TYPE_ORDER``: the column's bounds use the order of its type.
-_TYPE_ORDER: Final = b"\x1c\x00\x00"
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
@@ -41,6 +45,8 @@ Bound = Any
 """A bound, as a Python value that ``pa.array`` accepts for its type; None means unknown."""
 Decode = Callable[[Any, Any], tuple[Bound, Bound]]
 """Function that converts a column's raw minimum and maximum to bounds of the table's type."""
+BoundsOf = Callable[["Statistics"], tuple[Bound, Bound]]
+"""Function that returns the bounds, of the table's type, from a column's statistics."""
 
 
 class GroupRow(NamedTuple):
@@ -56,27 +62,6 @@ class GroupRow(NamedTuple):
     """Start offset of the row group in the file, in bytes."""
     end: int
     """Exclusive end offset of the row group in the file, in bytes."""
-
-
-class Footer(NamedTuple):
-    """The footer of a Parquet file."""
-
-    metadata: FileMetaData
-    declares_order: bool
-    """Whether the file declares the sort order of its column bounds. Old writers do not declare it,
-    and compared unsigned integers and the bytes of text as signed numbers."""
-
-
-def parse_footer(end: bytes) -> Footer:
-    """Parse the footer in the last bytes of a Parquet file.
-
-    Raises:
-        pyarrow.ArrowException, OSError: see :func:`splitlib.arrow.parquet_footer.parse_metadata`.
-    """
-    metadata = parse_metadata(end)
-    # The list of column orders is the last field of a footer that is neither encrypted nor signed.
-    orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
-    return Footer(metadata, end[:-8].endswith(orders))
 
 
 def can_learn(column: pa.Field) -> bool:
@@ -137,11 +122,11 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
             rows = [GroupRow(None, None, None, None, False, *at) for at in places]
         else:
             stored = metadata.schema.column(place)
-            decode = _decoder(stored, column.type, ordered=footer.declares_order)
+            bounds = _bounds_of(stored, column.type, ordered=footer.declares_order)
             exact = stored.path == column.name
             rows = [
                 GroupRow(
-                    *_known(group, place, decode, exact=exact),
+                    *statistics_in(group, place, bounds, exact=exact),
                     _has_bloom_filter(group.column(place)),
                     *at,
                 )
@@ -180,10 +165,18 @@ def _place_of(metadata: FileMetaData, name: str) -> int | None:
     return None if column.max_repetition_level or column.max_definition_level > 1 else same[0]
 
 
-def _known(
-    group: RowGroupMetaData, place: int, decode: Decode | None, *, exact: bool
+def statistics_in(
+    group: RowGroupMetaData, place: int, bounds: BoundsOf | None, *, exact: bool = True
 ) -> tuple[Bound, Bound, bool | None, bool | None]:
-    """Return a column's ``lower``, ``upper``, ``has_null`` and ``has_value`` in a row group."""
+    """Return a column's ``lower``, ``upper``, ``has_null`` and ``has_value`` in a row group.
+
+    Args:
+        group: The row group.
+        place: Index of the column in the file's schema.
+        bounds: Function that returns the bounds from the column's statistics; None if they cannot
+            be trusted.
+        exact: Whether the column has the same name in the table, also in the same case.
+    """
     chunk = group.column(place)
     found = chunk.statistics if chunk.is_stats_set else None
     if found is None:
@@ -197,9 +190,7 @@ def _known(
     if not found.has_min_max:
         return None, None, has_null, has_value
     has_value = has_value or None  # False would contradict the existing bounds
-    lower = upper = None
-    if decode is not None:
-        lower, upper = decode(found.min_raw, found.max_raw)
+    lower, upper = (None, None) if bounds is None else bounds(found)
     # Discard contradictory bounds, and NaN, because writers do not agree on the order of NaN.
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (lower, upper)) or (
         lower is not None and upper is not None and lower > upper
@@ -211,6 +202,12 @@ def _known(
 def _has_bloom_filter(chunk: ColumnChunkMetaData) -> bool:
     # Older versions of PyArrow do not have the attribute.
     return getattr(chunk, "bloom_filter_offset", None) is not None
+
+
+def _bounds_of(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> BoundsOf | None:
+    """Return the function that converts a column's statistics to bounds. See :func:`_decoder`."""
+    decode = _decoder(column, kind, ordered=ordered)
+    return None if decode is None else lambda found: decode(found.min_raw, found.max_raw)
 
 
 def _decoder(column: ColumnSchema, kind: pa.DataType, *, ordered: bool) -> Decode | None:

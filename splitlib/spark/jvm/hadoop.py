@@ -16,7 +16,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 from pyspark.sql import SparkSession
 
-from splitlib.arrow.parquet_footer import footer
+from splitlib.arrow.parquet_footer import Footer, footer, parse_footer
 from splitlib.spark.jvm.active_session import classes_of, errors_of_the_jvm
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, session_of
 from splitlib.spark.jvm.java_handles import (
@@ -28,7 +28,6 @@ from splitlib.spark.jvm.java_handles import (
 )
 from splitlib.spark.jvm.listing import FILE_STATUS, STORE, hadoop_path, texts
 from splitlib.spark.jvm.scala import scala_of
-from splitlib.statistics.footers import Footer, parse_footer
 from splitlib.storage import AzureSettings, S3Settings
 
 _ABFS: Final = "org.apache.hadoop.fs.azurebfs"

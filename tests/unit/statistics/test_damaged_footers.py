@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from splitlib.statistics.footers import parse_footer, rows_of_groups
+from splitlib.arrow.parquet_footer import parse_footer
+from splitlib.statistics.footers import rows_of_groups
 from tests.unit.statistics.test_footers import of_values
 
 

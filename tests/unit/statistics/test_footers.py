@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData
+from splitlib.arrow.parquet_footer import parse_footer
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 from splitlib.statistics.footers import (
     GroupRow,
     can_learn,
     learnable,
-    parse_footer,
     rows_of_groups,
 )
 from splitlib.statistics.row_groups import FileGroups, groups_array, overlap
