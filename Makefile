@@ -36,7 +36,7 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==3.5.9'
-	$(OLDEST)/bin/python -m pip install --quiet pyarrow==17.0.0 numpy==1.26.4 pandas==2.2.2
+	$(OLDEST)/bin/python -m pip install --quiet pyarrow==18.0.0 numpy==1.26.4 pandas==2.2.2
 	touch $@
 
 # PyPI has Spark 3.5 for Scala 2.12 only. 3.5.6 is the newest in Maven's repository for Scala 2.13.
@@ -44,7 +44,7 @@ $(SCALA213)/bin/.ready: setup.cfg pyproject.toml tests/scala213/pom.xml
 	$(PYTHON) -m venv $(SCALA213)
 	$(SCALA213)/bin/python -m pip install --quiet --upgrade pip
 	$(SCALA213)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==3.5.6'
-	$(SCALA213)/bin/python -m pip install --quiet pyarrow==17.0.0 numpy==1.26.4 pandas==2.2.2
+	$(SCALA213)/bin/python -m pip install --quiet pyarrow==18.0.0 numpy==1.26.4 pandas==2.2.2
 	rm -rf $(SCALA213)/lib/python3*/site-packages/pyspark/jars
 	mvn --quiet --batch-mode -f tests/scala213/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
 		-DoutputDirectory=$$(echo $(abspath $(SCALA213))/lib/python3*/site-packages/pyspark)/jars

@@ -66,7 +66,7 @@ ENVIRONMENTS = (
     # The libraries of AWS Glue 5.0.
     Environment(
         "pyspark 3.5",
-        ("pyspark[connect]~=3.5.0", "pyarrow==17.0.0", "numpy==1.26.4", "pandas==2.2.2"),
+        ("pyspark[connect]~=3.5.0", "pyarrow==18.0.0", "numpy==1.26.4", "pandas==2.2.2"),
     ),
     Environment("pyspark 4.0", ("pyspark[connect]~=4.0.0",)),
     Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),

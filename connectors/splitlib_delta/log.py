@@ -236,7 +236,6 @@ class LogReader:
 
 def _rows(column: pa.ChunkedArray) -> list[dict[str, Any]]:
     """Return the rows of a struct column as dicts. Map fields become dicts, too."""
-    # Since pyarrow 18, to_pylist has an option that converts maps to dicts.
     maps = [field.name for field in column.type if pa.types.is_map(field.type)]
     return [row | {name: dict(row[name] or ()) for name in maps} for row in column.to_pylist()]
 

@@ -39,7 +39,7 @@ _BLOCK: Final = 1 << 18
 def cast_views(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast a column that may have views, or a dictionary of views. Polars writes both.
 
-    Arrow 17 cannot cast views, and later versions cannot cast dictionaries of views.
+    Arrow cannot cast dictionaries of views.
     """
     try:
         return column.cast(kind)

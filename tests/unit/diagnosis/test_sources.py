@@ -17,7 +17,7 @@ from splitlib.diagnosis.machine import Finding, Requirement, package_findings
 from splitlib.diagnosis.sources import Clock, source_findings, time_of_server
 from tests.documents.examples import ROOT
 
-CORE = Requirement("pyarrow", ">=17,<28", "")
+CORE = Requirement("pyarrow", ">=18,<28", "")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_packages_and_extras() -> None:
         ("extra lake", "note"),
         ("extra s3", "note"),
     ]
-    assert found[0].advice == "run: pip install 'pyarrow>=17,<28'"
+    assert found[0].advice == "run: pip install 'pyarrow>=18,<28'"
     assert "numpy is not installed" in found[1].text
     assert "features of this name" in found[3].text
     assert found[4].text.startswith("obstore is not installed, for tables on S3")

@@ -241,6 +241,13 @@ def test_the_order_of_old_writers_is_trusted_for_signed_numbers_only() -> None:
         assert (rows[0].lower is not None) == trusted
 
 
+def test_a_column_with_one_of_two_bounds_has_none() -> None:
+    """Arrow leaves out a bound of more than 4096 bytes."""
+    content = written(pa.table({"c": ["", "x" * 5000]}), "pyarrow", {})
+    (rows,) = rows_of_groups(parse_footer(content), [pa.field("c", pa.string())])
+    assert rows[0][:3] == (None, None, False)
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_the_order_is_declared_by_the_last_bytes(declared: bool) -> None:
     content = of_values([1, 2])
