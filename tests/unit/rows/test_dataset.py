@@ -378,3 +378,22 @@ def test_a_file_without_rows_or_dictionaries(tmp_path):
         written(tmp_path / "t", rows, name, use_dictionary=False)
     found = opened(tmp_path / "t").to_arrow_dataset(values({"a": [5]})).to_table()
     assert found["a"].to_pylist() == [5]
+
+
+def test_bounds_of_decimals_in_an_unknown_order_skip_nothing(tmp_path):
+    """Old writers compared decimals as signed bytes, so that 3.00 was more than 5.00."""
+    kind = pa.decimal128(25, 2)
+    content = pa.BufferOutputStream()
+    decimals = [Decimal("-1.00"), Decimal("5.00"), Decimal("3.00")]
+    pq.write_table(pa.table({"d": pa.array(decimals, kind)}), content, use_dictionary=False)
+    data = content.getvalue().to_pybytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    # The list of sort orders is the last field: its header, and three bytes for the column.
+    footer = data[-8 - length : -8].removesuffix(b"\x19\x1c\x1c\x00\x00\x00") + b"\x00"
+    assert footer.count(b"\x00\x01\xf4") == 2
+    footer = footer.replace(b"\x00\x01\xf4", b"\x00\x01\x2c")
+    end = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    (tmp_path / "f.parquet").write_bytes(data[: -8 - length] + end)
+    with splitlib.load_table(str(tmp_path), "files") as table:
+        keys = DynamicFilteringData.from_arrow(pa.table({"d": pa.array([decimals[1]], kind)}))
+        assert table.to_arrow_dataset(keys).to_table().to_pydict() == {"d": [decimals[1]]}
