@@ -36,7 +36,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
-from splitlib.spark.planner.eligibility import eligible
+from splitlib.spark.planner.eligibility import ScanSite, eligible
 from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, discover
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.materializable import sampled_leaves, with_narrowing
@@ -65,7 +65,8 @@ _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
-# each bound of a range. Spark still skips row groups by their statistics.
+# each bound of a range. Spark still skips row groups by their statistics. If the query itself tests
+# data columns, the filter stays on, and fewer ranges are used.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
 
 
@@ -88,6 +89,8 @@ class _Files:
     other_types: frozenset[str] = frozenset()
     """Names of columns that may have another type in some ORC files."""
     other_types_because: str | None = None
+    is_tested: bool = False
+    """Whether the query itself has conditions on data columns."""
 
     @property
     def form(self) -> str:
@@ -168,10 +171,10 @@ class _DataKeys:
     def applied(self) -> Mapping[Scan, ScanOutcome]:
         """Apply join filters on data columns, and return the new outcomes of the filtered scans."""
         found: dict[Scan, ScanOutcome] = {}
-        for path, filters in self._filters().items():
-            outcome = self._files[path].outcome
+        for path, site in self._sites().items():
+            files = replace(self._files[path], is_tested=not site.reads_all)
             try:
-                found[outcome.scan] = self._with_keys(self._files[path], filters)
+                found[files.outcome.scan] = self._with_keys(files, site.filters)
             except JVM_ERRORS:
                 # Leave the scan unchanged. Key expressions may fail here for rows for which the
                 # query does not evaluate them.
@@ -203,29 +206,29 @@ class _DataKeys:
                 found[path] = _Files(outcome, scan, node, leaf, place, index, nbytes)
         return found
 
-    def _filters(self) -> Mapping[Path, Sequence[JoinFilter]]:
-        """Return the join filters whose keys are worth collecting, by path of the filtered scan."""
+    def _sites(self) -> Mapping[Path, ScanSite]:
+        """Return the scans with join filters whose keys are worth collecting, by path."""
         if not self._files:
             return {}
         query, tree = self._query, self._tree
         columns = frozenset(i for files in self._files.values() for i in files.column_ids)
         copies = copied_leaves(query.analyzed_tree, tree)
         rdds = {path for path, leaf in copies.items() if leaf.kind == "LogicalRDD"}
-        read = {path: o.report.nbytes.matched for path, o in self._read_once.items()}
-        sizes = {path: size for path, size in read.items() if size is not None}
-        sized = replace(query, pruned_bytes=sizes)
+        read = ((path, o.report.nbytes.matched) for path, o in self._read_once.items())
+        sized = replace(query, pruned_bytes={p: size for p, size in read if size is not None})
         costs = Costs(lambda leaf: sized.size_of(leaf, ()), query.dimension_bytes, rdds)
         compared = map(_plain_columns, discover(tree, columns, costs.may_run))
-        filters = [join_filter for join_filter in compared if join_filter.comparisons]
+        filters = [one for one in compared if one.comparisons]
         leaves = [node for node in tree.walk() if node.path in self._files]
         sites = eligible(tree, leaves, columns, filters, query.type_of, deterministic=True)
         sites = worth_collecting(sites, costs, ())
-        found: dict[Path, list[JoinFilter]] = {}
+        found: dict[Path, ScanSite] = {}
         for path, site in sites.items():
-            for join_filter in site.filters:
-                nbytes = costs.bytes_read(join_filter.dimension.node)
-                if nbytes is not None and nbytes <= self._files[path].nbytes * _SMALLER:
-                    found.setdefault(path, []).append(join_filter)
+            most = self._files[path].nbytes * _SMALLER
+            costed = ((one, costs.bytes_read(one.dimension.node)) for one in site.filters)
+            small = tuple(one for one, size in costed if size is not None and size <= most)
+            if small:
+                found[path] = replace(site, filters=small)
         return found
 
     def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
@@ -279,9 +282,10 @@ class _DataKeys:
         if files.has_footers:
             if of_footers:
                 node, report = self._without_other_files(files, of_footers, found, report)
-            leaf = next(iter(catalyst.plans.leaves(node)))
-            bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
-            node = catalyst.plans.with_leaves(node, [(leaf, bounded)])
+            if not files.is_tested:
+                leaf = next(iter(catalyst.plans.leaves(node)))
+                bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
+                node = catalyst.plans.with_leaves(node, [(leaf, bounded)])
         if conditions:
             rows = catalyst.execution.dataframe(node)
             node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
@@ -303,8 +307,8 @@ class _DataKeys:
     ) -> tuple[FilterUse, list[Column]]:
         """Return the report entry for collected keys, and their conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
-        most, floats = (MANY_RANGES, True) if files.has_footers else (FEW_RANGES, False)
-        conditions = list(row_conditions(spark, columns, [data], most, floats=floats))
+        most = MANY_RANGES if files.has_footers and not files.is_tested else FEW_RANGES
+        conditions = list(row_conditions(spark, columns, [data], most, floats=files.has_footers))
         predicate, count = Predicate(columns, [data]), Count()
         is_used = bool(predicate.keys if files.has_footers else conditions)
         unused = None if is_used else predicate.filters[0].unused_because

@@ -91,6 +91,22 @@ def test_row_groups_with_nearly_all_values_are_not_tested(spark, facts):
     assert sorted(df.collect()) == sorted(spark.sql(query).collect())
 
 
+def test_dictionaries_are_still_used_for_conditions_of_the_query(spark, facts, tmp_path):
+    """Parquet's reader skips row groups whose dictionary does not have the value."""
+    status = ["open" if i == ROWS // 2 else "done"[i % 2 :] for i in range(ROWS)]
+    table = pa.table({"item": range(ROWS), "amount": [i % 7 for i in range(ROWS)]})
+    table = table.append_column("status", [status])
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=GROUP)
+    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_status")
+    brands = ", ".join(map(str, range(30, 60)))
+    query = f"{QUERY.format(fact='status', brands=brands)} AND f.status = 'open'"
+    df = splitlib.sql(spark, query)
+    assert rows_scanned(df) == GROUP
+    assert df.collect() == spark.sql(query).collect()
+    assert any(scan.filters for scan in splitlib.explain(df).scans)
+    spark.catalog.dropTempView("data_keys_status")
+
+
 def test_pages_without_keys_are_skipped(spark, facts, tmp_path):
     """Spark's reader skips pages of a row group by their index, if the row groups differ."""
     table = pa.table({"item": range(ROWS), "amount": [i % 7 for i in range(ROWS)]})
