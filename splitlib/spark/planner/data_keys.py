@@ -395,8 +395,7 @@ class _DataKeys:
         except (SplitlibError, RuntimeError, pa.ArrowException, *JVM_ERRORS):
             _log.debug("Footers could not prune the files of %s.", report.table, exc_info=True)
             return node, report
-        size = Count(of_files.nbytes.matched, report.nbytes.total)
-        groups = of_files.row_groups
+        size, groups = Count(of_files.nbytes.matched, report.nbytes.total), of_files.row_groups
         return node, replace(report, files=of_files.files, row_groups=groups, nbytes=size)
 
     def _why_not_clustered(self, groups: FileGroups) -> str:
@@ -404,11 +403,12 @@ class _DataKeys:
             return "learn_statistics is off"
         if not groups.columns:
             return "statistics of columns of its type are not trusted"
-        files = max(map(len, groups.columns.values()), default=0)
+        files = max(map(len, groups.columns.values()))
+        sampled = f"({files} files were sampled)" if files > 1 else "(1 file was sampled)"
         bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
         if all(lower.null_count == len(lower) for lower in bounds):
-            return f"the files have no statistics of it ({files} files were sampled)"
-        return f"most row groups have nearly all of its values ({files} files were sampled)"
+            return f"the files have no statistics of it {sampled}"
+        return f"most row groups have nearly all of its values {sampled}"
 
 
 def _plain_columns(join_filter: JoinFilter) -> JoinFilter:

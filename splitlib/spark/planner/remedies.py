@@ -126,7 +126,9 @@ _REMEDIES: Final = {
     # Reasons why keys of data columns or a Bloom filter are not used.
     "most row groups have nearly all of its values": "Sort the table by this column when it is "
     "written.",
-    "the files have no statistics of it": "Write the files with statistics of this column.",
+    "the files have no statistics of it": "Write the files with statistics of this column. "
+    "Timestamps have none if they are stored as INT96: write them while "
+    "spark.sql.parquet.outputTimestampType is TIMESTAMP_MICROS.",
     "learnStatistics is off": "Set it to true.",
     "of its type are not trusted": "Nothing is to be done: Spark alone filters by nested and "
     "collated columns, and by columns with a default or a field id.",

@@ -373,7 +373,7 @@ def test_files_whose_footers_cannot_be_read_are_left_to_spark(spark, facts, tmp_
     damaged = spark.read.schema("item bigint, amount bigint, note string").parquet(str(tmp_path))
     items = spark.table("data_keys_items").where("brand = 3")
     df = splitlib.optimize(damaged.join(items, damaged.item == items.id))
-    assert "the files have no statistics of it (1 files were sampled)" in str(splitlib.explain(df))
+    assert "the files have no statistics of it (1 file was sampled)" in str(splitlib.explain(df))
     with pytest.raises(Exception, match=r"FAILED_READ_FILE|not a Parquet file"):
         df.collect()
 
