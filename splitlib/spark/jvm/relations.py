@@ -288,8 +288,9 @@ class Relations:
         """Return a copy of ``leaf`` with the catalog entry and statistics of ``other``."""
         return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
-    def with_option(self, leaf: LogicalPlan, name: str, value: str) -> LogicalPlan:
-        """Return a copy of a leaf that reads files, with one data source option changed."""
+    def with_option(self, plan: LogicalPlan, name: str, value: str) -> LogicalPlan:
+        """Return a copy of a plan, with one option changed of the only leaf, which reads files."""
+        leaf = next(iter(self._plans.leaves(plan)))
         relation = leaf.relation()
         other = relation.copy(
             relation.location(),
@@ -300,7 +301,7 @@ class Relations:
             relation.options().updated(name, value),
             relation.sparkSession(),
         )
-        return self._plans.with_arguments(leaf, {0: other})
+        return self._plans.with_leaves(plan, [(leaf, self._plans.with_arguments(leaf, {0: other}))])
 
     def catalog_table_of(self, leaf: LogicalPlan) -> CatalogEntry | None:
         """Return the ``CatalogTable`` of a leaf whose partitions are not yet in the plan.

@@ -283,9 +283,7 @@ class _DataKeys:
             if of_footers:
                 node, report = self._without_other_files(files, of_footers, found, report)
             if not files.is_tested:
-                leaf = next(iter(catalyst.plans.leaves(node)))
-                bounded = catalyst.relations.with_option(leaf, _BY_DICTIONARY, "false")
-                node = catalyst.plans.with_leaves(node, [(leaf, bounded)])
+                node = catalyst.relations.with_option(node, _BY_DICTIONARY, "false")
         if conditions:
             rows = catalyst.execution.dataframe(node)
             node = analyzed_plan(reduce(DataFrame.where, conditions, rows))
