@@ -150,13 +150,14 @@ def _bounds(
     # Old writers compared the bytes of texts and decimals in an order of their own, and writers
     # disagree on the order of UUIDs.
     is_ordered = footer.declares_order or "BYTE_ARRAY" not in found.physical_type
-    if not is_ordered or is_uuid(field):
+    # Python's times have no nanoseconds.
+    if not is_ordered or is_uuid(field) or str(stored) == "time64[ns]":
         return None, None
     try:
         lower, upper = fit(pa.array([found.min, found.max], stored), field)
+        return lower.as_py(), upper.as_py()
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
         return None, None  # The bounds do not fit the table's type.
-    return lower.as_py(), upper.as_py()
 
 
 def read_parquet(

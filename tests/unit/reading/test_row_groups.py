@@ -47,6 +47,16 @@ def test_a_constant_is_used_in_place_of_a_column_of_the_file(constant, stored):
         assert found == [1]
 
 
+@pytest.mark.parametrize("nanoseconds", [1_000_000_001, 1_000_000_999])
+def test_bounds_of_times_in_nanoseconds(nanoseconds):
+    file = pa.BufferOutputStream()
+    rows = pa.table({"t": pa.array([nanoseconds], pa.int64()).cast(pa.time64("ns"))})
+    pq.write_table(rows, file)
+    kept = RowGroupFilter(rows.schema, [DynamicFilteringData.from_arrow(rows)])
+    footer = parse_footer(file.getvalue().to_pybytes())
+    assert kept.keeps(footer, rows.schema, [0], lambda values, _: values) == [0]
+
+
 @pytest.mark.parametrize("kind", [pa.decimal128(25, 2), pa.string(), pa.binary()])
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_bounds_of_bytes_in_an_unknown_order_skip_nothing(kind, is_declared):
