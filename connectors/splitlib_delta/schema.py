@@ -244,6 +244,8 @@ def _leaves(declared: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(kind, str):
         yield kind
         return
+    if kind.get("type") == "udt":
+        yield "udt"
     for part in ("elementType", "keyType", "valueType"):
         if part in kind:
             yield from _leaves({"type": kind[part]})

@@ -120,6 +120,7 @@ def test_a_file_without_bytes_is_an_error(root: Path, size: int) -> None:
 
 
 ARRAY = {"type": "array", "containsNull": True}
+UDT = {"type": "udt", "pyClass": "x", "sqlType": "string"}
 MAP = {"type": "map", "keyType": "long", "valueContainsNull": True}
 CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
 
@@ -132,6 +133,8 @@ CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
         ({**ARRAY, "elementType": "interval day"}, {}),
         ({**MAP, "valueType": "interval day"}, {}),
         ({"type": "struct", "fields": [field("f", "string", **CHAR)]}, {}),
+        (UDT, {}),
+        ({**ARRAY, "elementType": UDT}, {}),
     ],
 )
 def test_types_that_cannot_be_read_by_field_id_are_refused(
