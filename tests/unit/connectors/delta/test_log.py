@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig, Table
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib_delta.actions import absolute
 from splitlib_delta.versions import Log
-from tests.support import delta_log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 from tests.unit.connectors.delta.tables import names, opened, simple, splits
 
@@ -212,7 +211,19 @@ def test_commits_may_contain_their_time(root: Path) -> None:
         changed = metadata(columns, **(configuration if i == 0 else {}))
         first = [{"commitInfo": {"inCommitTimestamp": 1000 * i}}]
         commit(root, [*first, *([protocol(), changed] if i == 0 else []), add(f"f{i}")])
+        os.utime(root / "_delta_log" / f"{i:020}.json", (0, 0))  # unknown, but not needed
     assert [len(splits(root, timestamp=1000 * i + 999)) for i in range(4)] == [1, 2, 3, 4]
+
+
+def test_commits_without_a_time_are_an_error(root: Path) -> None:
+    simple(root, add("a"))
+    os.utime(root / "_delta_log" / f"{1:020}.json", (0, 0))
+    with pytest.raises(splitlib.SnapshotNotFound, match="does not return when version 1 was"):
+        opened(root, timestamp=10**15)
+    entry = metadata([field("c", "long")], **{"delta.enableInCommitTimestamps": "true"})
+    commit(root, [{"commitInfo": {"version": 1}}, entry])
+    with pytest.raises(splitlib.CorruptMetadata, match=r"0[12]\.json in .* no inCommitTimestamp"):
+        opened(root, timestamp=10**15)
 
 
 def test_the_times_of_files_hold_before_commits_contain_theirs(root: Path) -> None:
@@ -237,6 +248,14 @@ def test_the_times_of_files_hold_before_commits_contain_theirs(root: Path) -> No
         1,
         2,
     ]
+
+
+@pytest.mark.parametrize("lost", ["metaData", "protocol"])
+def test_a_log_without_schema_or_protocol_is_an_error(root: Path, lost: str) -> None:
+    entries = {**protocol(), **metadata([field("c", "long")])}
+    commit(root, [{name: entry} for name, entry in entries.items() if name != lost])
+    with pytest.raises(splitlib.CorruptMetadata, match=f"has no {lost}"):
+        opened(root)
 
 
 def test_a_missing_commit_is_an_error(root: Path) -> None:
@@ -367,73 +386,13 @@ def test_checkpoints_with_sidecars(root: Path, kind: str, keys: tuple[str, ...])
     assert all(split.partition_values == values for split in found)
 
 
-@pytest.mark.parametrize("storage", ["i", "u", "p"])
-def test_deletion_vectors(root: Path, storage: str) -> None:
-    rows = [0, 3, 70_000, 2**33]
-    simple(root, add("a"), add("b"))
-    vector = (
-        delta_log.inline_vector(rows)
-        if storage == "i"
-        else delta_log.stored_vector(
-            root, rows, prefix="x1" if storage == "u" else "x 1%", is_absolute=storage == "p"
-        )
-    )
-    commit(root, [protocol("deletionVectors"), remove("a"), add("a", deletionVector=vector)])
-    with opened(root) as table:
-        found = list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())
-        deletes = {Path(s.path).name: s.deletes for s in found}
-        assert deletes["b"] == ()
-        [delete] = deletes["a"]
-        assert table.read_vector(delete).to_pylist() == rows
-        assert (delete.kind, delete.format) == ("vector", "delta")
-        assert delete.length == vector["sizeInBytes"] + (0 if storage == "i" else 8)
-        # A later vector replaces the earlier one.
-        other = delta_log.inline_vector([1])
-        commit(root, [remove("a", deletionVector=vector), add("a", deletionVector=other)])
-    with opened(root) as table:
-        found = list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())
-        vectors = [d for s in found for d in s.deletes]
-        assert [table.read_vector(d).to_pylist() for d in vectors] == [[1]]
-        assert len(found) == 2
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cardinality": 3},
-        {"sizeInBytes": 7},
-        {"pathOrInlineDv": "0000000000"},
-        {"storageType": "x"},
-        {"sizeInBytes": -1},
-    ],
-)
-def test_a_damaged_deletion_vector_is_an_error(root: Path, change: dict[str, Any]) -> None:
-    vector = {**delta_log.inline_vector([0, 3]), **change}
-    simple(root)
-    commit(root, [protocol("deletionVectors"), add("a", deletionVector=vector)])
-    with (
-        opened(root) as table,
-        pytest.raises((splitlib.CorruptMetadata, splitlib.UnsupportedTable)),
-    ):
-        _read_vectors(table)
-
-
-def _read_vectors(table: Table) -> None:
-    for split in DynamicFileEnumerator(table, SplitConfig()).enumerate_splits():
-        table.read_vector(split.deletes[0])
-
-
-def test_a_file_with_a_vector_is_another_file(root: Path) -> None:
-    vector = {"deletionVector": delta_log.inline_vector([1])}
-    simple(root, add("a"))
-    commit(root, [protocol("deletionVectors"), add("a", **vector), remove("a")])
-    commit(root, [remove("a")])
-    assert names(splits(root)) == ["a"]
-    commit(root, [remove("a", **vector)])
-    assert names(splits(root)) == []
-
-
 def test_no_delta_table(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing"):
+    (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "empty"):
         with pytest.raises(splitlib.TableNotFound, match="no _delta_log"):
             opened(path)
+
+
+def test_a_table_without_a_path() -> None:
+    with pytest.raises(splitlib.ConfigError, match="No root directory is given"):
+        splitlib.load_table(" ", connector="delta", config=SplitConfig())

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib.model import FIELD_ID
+from splitlib.model import FIELD_ID, FILE_SCHEMA, FileBatch, ReadFormat
 from tests.support.delta_log import add, commit, field, metadata, protocol
 from tests.unit.connectors.delta.tables import MAPPED, opened
 
@@ -115,3 +115,24 @@ def test_a_mapped_column_without_its_names_is_an_error(root: Path, lost: str, sa
     commit(root, [protocol("columnMapping"), metadata([field("a", "long", **known)], **MAPPED)])
     with pytest.raises(splitlib.CorruptMetadata, match=says):
         opened(root)
+
+
+def test_a_file_without_field_ids_in_a_table_that_needs_them_is_refused(root: Path) -> None:
+    names = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
+    entry = metadata([field("c", "long", **names)], **{"delta.columnMapping.mode": "id"})
+    commit(root, [protocol("columnMapping"), entry])
+    pq.write_table(pa.table({"x": [1]}), root / "f")
+    file = {"path": f"{root}/f", "size": 1, "modified": 0, "partition": 0}
+    batch = FileBatch(pa.RecordBatch.from_pylist([file], FILE_SCHEMA), ReadFormat("parquet"))
+    with (
+        opened(root) as table,
+        pytest.raises(splitlib.UnsupportedTable, match="/f has no field ids, but the table"),
+    ):
+        table.with_physical_names(batch)
+
+
+def test_types_that_arrow_does_not_have_are_texts(root: Path) -> None:
+    kind = {"type": "udt", "pyClass": "x", "sqlType": "double"}
+    commit(root, [protocol(), metadata([field("c", kind), field("d", "interval day")])])
+    with opened(root) as table:
+        assert table.metadata.data_schema.types == [pa.string()] * 2
