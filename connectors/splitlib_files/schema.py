@@ -11,7 +11,13 @@ import pyarrow as pa
 
 from splitlib.arrow import parquet_footer
 from splitlib.errors import ConfigError, SourceError, TableNotFound, UnsupportedTable
-from splitlib.hive.file_types import orc_columns, parquet_columns, readable_columns
+from splitlib.hive.file_types import (
+    COLLATIONS,
+    has_plain_type,
+    orc_columns,
+    parquet_columns,
+    readable_columns,
+)
 from splitlib.hive.partition_values import parse_schema
 from splitlib.model import SPARK_FIELD
 from splitlib.remote.calls import Workers
@@ -87,9 +93,12 @@ def _merged_parts(left: Sequence[pa.Field], right: Sequence[pa.Field]) -> list[p
 
 
 def _spark_type(field: pa.Field) -> Any:
-    """Return the type that Spark stored in a field's metadata, or None if there is none."""
+    """Return the type that Spark stored in the file, or None if it follows from the Arrow type."""
     text = (field.metadata or {}).get(SPARK_FIELD)
-    return None if text is None else json.loads(text)["type"]
+    declared = None if text is None else json.loads(text)
+    if declared is None or has_plain_type(declared):
+        return None
+    return declared["type"], (declared.get("metadata") or {}).get(COLLATIONS)
 
 
 def declared_schema(given: Any) -> pa.Schema | None:
@@ -143,10 +152,10 @@ def schema_of_files(
     paths = sorted(paths)
     read = partial(schema_of_file, storage, form=form, settings=settings)
     columns: list[pa.Field] = []
-    latest = None
+    latest: pa.Schema | None = None
     with Workers(_THREADS, "splitlib-footers") as pool:
         for path, found in zip(paths, pool.map(read, paths), strict=True):
-            if found == latest:
+            if latest is not None and found.equals(latest, check_metadata=True):
                 continue
             latest = found
             try:

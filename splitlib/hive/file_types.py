@@ -32,6 +32,9 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 """Spark settings that affect the types of inferred columns, with their defaults."""
 
+COLLATIONS: Final = "__COLLATIONS"
+"""Key of the collations of texts in the properties of a field in Spark's JSON."""
+
 # Metadata key under which Spark stores its schema in a file.
 _OWN_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _OWN_TYPE = b"spark.sql.catalyst.type"
@@ -108,12 +111,22 @@ def _own_field(field: Mapping[str, Any]) -> pa.Field:
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
     """Return whether the field's Arrow type is enough to derive its Spark type and properties."""
-    if field.get("metadata"):
+    if field.get("metadata") or not has_plain_type(field):
         return False
+    return isinstance(field["type"], str) or all(map(_is_plain, field["type"]["fields"]))
+
+
+def has_plain_type(field: Mapping[str, Any]) -> bool:
+    """Return whether the Arrow type of a field in Spark's JSON is enough to derive its Spark type.
+
+    Properties that do not change the type, such as a comment or the length of a VARCHAR, are
+    ignored.
+    """
     if isinstance(field["type"], str):
-        (found,) = from_spark_json({"fields": [field]})
+        properties = {k: v for k, v in (field.get("metadata") or {}).items() if k == COLLATIONS}
+        (found,) = from_spark_json({"fields": [{**field, "metadata": properties}]})
         return not found.metadata
-    return field["type"]["type"] == "struct" and all(map(_is_plain, field["type"]["fields"]))
+    return field["type"]["type"] == "struct" and all(map(has_plain_type, field["type"]["fields"]))
 
 
 def _with_spark_type(field: pa.Field, declared: Mapping[str, Any]) -> pa.Field:

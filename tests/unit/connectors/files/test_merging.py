@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from decimal import Decimal
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from splitlib import ConfigError, DynamicFilteringData, UnsupportedTable
 from splitlib_files import FilesConnector
 from splitlib_files.walk import pattern_of
 
+ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 NESTED = (
     pa.list_(pa.int32()),
     pa.map_(pa.string(), pa.int32()),
@@ -71,13 +72,15 @@ def test_not_merged(tmp_path):
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 def test_types_that_can_be_merged(tmp_path, form):
-    listed = pa.list_(pa.decimal128(3, 1))
-    write(tmp_path, "1", {"d": [Decimal("1.0")], "l": pa.array([[Decimal("1.0")]], listed)}, form)
-    wide = pa.decimal128(9, 1)
-    write(tmp_path, "2", {"d": pa.array([None], wide), "l": pa.array([[]], pa.list_(wide))}, form)
+    narrow, wide = pa.decimal128(3, 1), pa.decimal128(9, 1)
+    for name, (one, other) in {"1": (narrow, wide), "2": (wide, narrow)}.items():
+        values = {"d": one, "l": pa.list_(one), "m": pa.map_(one, one), "n": pa.map_(one, other)}
+        write(tmp_path, name, {key: pa.nulls(1, kind) for key, kind in values.items()}, form)
     assert columns_of(tmp_path, merge_schema=True, format=form) == {
         "d": wide,
         "l": pa.list_(pa.field("item", wide)),
+        "m": pa.map_(wide, wide),
+        "n": pa.map_(wide, wide),
     }
 
 
@@ -99,6 +102,46 @@ def test_types_that_cannot_be_merged(tmp_path, one, other):
     write(tmp_path, "1", {"a": pa.nulls(1, one)})
     write(tmp_path, "2", {"a": pa.nulls(1, other)})
     with pytest.raises(UnsupportedTable, match=r"/2: Column '[ax]' is .* in one file and"):
+        columns_of(tmp_path, merge_schema=True)
+
+
+COMMENT = {"comment": "x"}
+COLLATED = {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}
+OTHER_COLLATED = {"__COLLATIONS": {"c": "icu.UNICODE"}}
+
+
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize(
+    ("one", "other", "is_merged"),
+    [
+        (("string", {}), ("string", COMMENT), True),
+        (("string", {"comment": "y"}), ("string", COMMENT), True),
+        (("string", COMMENT), None, True),
+        (("varchar(3)", {}), ("string", {}), False),
+        (("string", COLLATED), ("string", COMMENT), False),
+        (("string", COLLATED), ("string", OTHER_COLLATED), False),
+        (("string", COLLATED), ("string", {**COLLATED, **COMMENT}), True),
+        (("interval day", {}), None, False),
+        (("interval day", {}), ("interval month", {}), False),
+        (("interval day", {}), ("interval day", COMMENT), True),
+    ],
+    ids=str,
+)
+def test_types_that_spark_wrote_into_the_files(tmp_path, one, other, is_merged, more):
+    """Spark's types decide, also if Arrow's are equal. Other properties may differ."""
+    for name, stored in {"1": one, "2": other}.items():
+        table = pa.table({"c": ["x"], **({"d": ["x"]} if more and name == "2" else {})})
+        if stored is not None:
+            kind, properties = stored
+            field = {"name": "c", "type": kind, "nullable": True, "metadata": properties}
+            fields = [field, *({**field, "name": "d"} for _ in table.column_names[1:])]
+            text = json.dumps({"type": "struct", "fields": fields})
+            table = table.replace_schema_metadata({ROW_METADATA: text})
+        write(tmp_path, name, table)
+    if is_merged:
+        assert columns_of(tmp_path, merge_schema=True)["c"] == pa.string()
+        return
+    with pytest.raises(UnsupportedTable, match="/2: Column 'c' is string in one file and string"):
         columns_of(tmp_path, merge_schema=True)
 
 
