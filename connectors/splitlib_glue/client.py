@@ -314,7 +314,7 @@ def positive(option: str, value: Any) -> float:
     """
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0.0
     if not 0 < number <= threading.TIMEOUT_MAX:
         raise ConfigError(f"Option {option} must be a positive number, not {value!r}.")

@@ -198,7 +198,13 @@ def test_forked_process_has_connections_of_its_own(server):
         ({"endpoint_url": "nowhere"}, "cannot be made"),
         ({"endpoint_url": "ftp://nowhere"}, "cannot be made"),
         ({"profile": "none-of-these"}, "none-of-these"),
-        ({"timeout_seconds": 0}, "timeout_seconds must be a positive number"),
+        *(
+            (
+                {"timeout_seconds": value},
+                f"timeout_seconds must be a positive number, not {value!r}",
+            )
+            for value in (0, "soon", {}, -1, 10**400)
+        ),
         ({"timeout_seconds": float("inf")}, "timeout_seconds must be a positive number"),
         ({"partitions_per_request": 1001}, "at most 1000"),
         ({"partition_projection": "maybe"}, "partition_projection must be true or false"),
@@ -209,6 +215,13 @@ def test_wrong_options(server, options, message):
     add_table(server, {})
     with pytest.raises(splitlib.ConfigError, match=message):
         load(server, **options)
+
+
+def test_a_name_without_a_table(server):
+    with pytest.raises(splitlib.ConfigError, match="No table is named") as caught:
+        splitlib.load_table("db.", "glue", config=ONCE, **server.options)
+    assert caught.value.hint == "pass 'database.table'."
+    assert server.names() == []
 
 
 def test_no_region_and_no_credentials(server, monkeypatch, tmp_path):
