@@ -14,6 +14,7 @@ from splitlib.hive.file_types import (
     BINARY_AS_STRING,
     INFER_NTZ,
     INT96_AS_TIMESTAMP,
+    NANOS_AS_LONG,
     TIME_TYPE,
     orc_columns,
     parquet_columns,
@@ -50,6 +51,34 @@ def test_sparks_own_schema_goes_before_the_files():
     assert not found.field("c").metadata  # the type of Arrow is enough
 
 
+COMMENT = {"comment": "x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "is_plain"),
+    [
+        ("string", COMMENT, False),
+        ("char(3)", {}, False),
+        ({"type": "array", "elementType": "long"}, {}, False),
+        ({"type": "struct", "fields": [{"name": "a", "type": "long"}]}, {}, True),
+        ({"type": "struct", "fields": [{"name": "a", "type": "char(3)"}]}, {}, False),
+        (
+            {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": COMMENT}]},
+            {},
+            False,
+        ),
+    ],
+    ids=str,
+)
+def test_what_arrow_cannot_say_is_kept_as_spark_wrote_it(kind, properties, is_plain):
+    field = {"name": "c", "type": kind, "nullable": True, "metadata": properties}
+    metadata = {ROW_METADATA: json.dumps({"type": "struct", "fields": [field]})}
+    found = columns(pa.table({"c": [1]}).replace_schema_metadata(metadata)).field("c")
+    assert json.loads((found.metadata or {}).get(SPARK_FIELD, "null")) == (
+        None if is_plain else field
+    )
+
+
 def test_nothing_is_required_and_no_list_is_large():
     kind = pa.struct([pa.field("a", pa.int8(), nullable=False)])
     table = pa.table({"c": pa.array([[{"a": 1}]], pa.large_list(kind))})
@@ -78,15 +107,26 @@ def test_settings():
     assert columns(instants).field("c").type == INSTANT
     old = {"use_deprecated_int96_timestamps": True}
     assert columns(instants, **old).field("c").type == INSTANT
+    nanos = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
+    assert columns(nanos, {NANOS_AS_LONG: "true"}) == pa.schema([("c", pa.int64())])
+    assert columns(nanos).field("c").type == pa.timestamp("ns")
+    assert "nanosAsLong" in spark_type(columns(nanos).field("c"))
     assert spark_type(columns(instants, {INT96_AS_TIMESTAMP: "false"}, **old).field("c")) == "int96"
 
 
 def test_settings_have_the_names_of_spark():
-    assert [INFER_NTZ, INT96_AS_TIMESTAMP, TIME_TYPE] == [
+    assert [INFER_NTZ, INT96_AS_TIMESTAMP, NANOS_AS_LONG, TIME_TYPE] == [
         "spark.sql.parquet.inferTimestampNTZ.enabled",
         "spark.sql.parquet.int96AsTimestamp",
+        "spark.sql.legacy.parquet.nanosAsLong",
         "spark.sql.timeType.enabled",
     ]
+
+
+def test_days_of_files():
+    found = columns(pa.table({"c": pa.array([1], pa.date32()), "d": pa.array([1], pa.date64())}))
+    assert found.types == [pa.date32()] * 2
+    assert not found.field("c").metadata
 
 
 def test_variants_are_found_wherever_they_are():
@@ -110,10 +150,24 @@ def test_variants_are_found_wherever_they_are():
     assert variant_groups(text) == {("s (x)", "l", "element"), ("v",)}
 
 
-def test_declared_types_that_spark_lacks():
-    declared = pa.schema([("a", pa.uint64()), ("b", pa.list_view(pa.string_view()))])
-    expected = pa.schema([("a", pa.decimal128(20, 0)), ("b", pa.list_(pa.string()))])
-    assert readable_columns(declared) == expected
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        (pa.uint8(), pa.int16()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.list_view(pa.string_view()), pa.list_(pa.string())),
+        (pa.large_string(), pa.string()),
+        (pa.large_binary(), pa.binary()),
+        (pa.binary_view(), pa.binary()),
+        (pa.binary(3), pa.binary()),
+        (pa.dictionary(pa.int32(), pa.large_string()), pa.string()),
+        (pa.run_end_encoded(pa.int32(), pa.uint8()), pa.int16()),
+        (pa.int8(), pa.int8()),
+    ],
+    ids=str,
+)
+def test_declared_types_that_spark_lacks(declared, expected):
+    assert readable_columns(pa.schema([("c", declared)])) == pa.schema([("c", expected)])
 
 
 @pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this Arrow has no such types")

@@ -14,6 +14,7 @@ from pyarrow import orc, parquet
 import splitlib
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionBatch
+from splitlib.storage import Storage
 from splitlib_files import FilesConnector
 
 ROWS = pa.table({"v": [1], "s": ["a"]})
@@ -68,6 +69,18 @@ def test_columns_of_other_formats(tmp_path):
     for form in ("csv", "json"):
         with pytest.raises(splitlib.ConfigError, match=f"Files of {form} do not declare"):
             opened(tmp_path, format=form)
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_a_storage_that_fails_is_not_a_damaged_file(root, monkeypatch, form):
+    def failing(file):
+        raise ConnectionError("hung up")
+
+    monkeypatch.setattr("splitlib.arrow.parquet_footer.read_metadata", failing)
+    monkeypatch.setattr(orc, "ORCFile", failing)
+    once = splitlib.SplitConfig(retry_attempts=1)
+    with pytest.raises(splitlib.SourceUnavailable, match="ConnectionError: hung up"):
+        splitlib.load_table(str(root), "files", format=form, config=once)
 
 
 def test_how_files_are_read(root):
@@ -163,6 +176,21 @@ def test_a_directory_of_another_key_is_refused(root, name):
     (root / name / "deep" / "f").touch()
     with pytest.raises(splitlib.SourceError, match="is not a partition of 'y'"):
         partitions_of(connector)
+
+
+def test_a_directory_of_another_key_that_is_deleted_has_no_files(root, monkeypatch):
+    connector = opened(root)
+    before = partitions_of(connector)
+    (root / "a").mkdir()
+    levels = Storage.levels_below
+
+    def deleting(self, location, **how):
+        (root / "a").rmdir()
+        return levels(self, location, **how)
+
+    monkeypatch.setattr(Storage, "levels_below", deleting)
+    assert partitions_of(connector) == before
+    assert not (root / "a").exists()
 
 
 @pytest.mark.parametrize("name", [b"y=\xff/f", b"y=2024/m=1/\xff"])
