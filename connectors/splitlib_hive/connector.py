@@ -362,7 +362,7 @@ def _existing(name: str, databases: list[str]) -> str:
 def _number(option: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0.0
     too_small = number < 1 if option == "partitions_per_request" else number <= 0
     if too_small or not number <= threading.TIMEOUT_MAX:

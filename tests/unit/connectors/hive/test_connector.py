@@ -328,10 +328,15 @@ def test_options_are_what_they_are_said_to_be(monkeypatch, server, by_two):
 
 
 @pytest.mark.parametrize("option", ["partitions_per_request", "timeout_seconds"])
-@pytest.mark.parametrize("value", ["many", None, 0, -1, float("nan"), [1]])
+@pytest.mark.parametrize("value", ["many", None, 0, -1, 10**400, float("nan"), [1]])
 def test_numbers_have_to_be_positive(server, option, value):
     with pytest.raises(splitlib.ConfigError, match=f"{option} must be a positive number"):
         HiveConnector.open("d.t", {"uri": server.uri, option: value})
+
+
+def test_options_of_the_storage_are_handed_on(server, by_two):
+    with opened(server, storage_options={"anon": True}) as connector:
+        assert connector.storage_options("s3") == {"anon": True}
 
 
 def test_a_table_that_was_created_anew(metastore, server, by_two, tmp_path):
@@ -355,12 +360,23 @@ def test_names_of_other_keys_show_that_a_table_was_created_anew(metastore, serve
         add_table(metastore, tmp_path, "j", names=["j=1"])
         with pytest.raises(splitlib.TableNotFound, match="created again"):
             list(connector.list_partitions(ALL))
+        add_table(metastore, tmp_path, "j", "k", names=["j=1/k=1"])
+        with pytest.raises(splitlib.TableNotFound, match="created again"):
+            list(connector.list_partitions(ALL))
         # A metastore returns partition names in their original case.
         add_table(metastore, tmp_path, "k", names=["K=1"])
         asked = len(metastore.calls)
         (batch,) = connector.list_partitions(ALL)
         assert batch.values["k"].to_pylist() == ["1"]
         assert len(metastore.calls) == asked + 1
+
+
+def test_names_without_all_keys_are_refused(metastore, server, tmp_path):
+    add_table(metastore, tmp_path, "y", "m", names=["y=1"])
+    with opened(server) as connector:
+        with pytest.raises(splitlib.SourceError, match="does not have the keys y, m"):
+            list(connector.list_partitions(ALL))
+        assert metastore.calls[-1] == ("get_table", "d", "t")
 
 
 def test_a_call_that_fails_asks_whether_the_table_is_still_there(metastore, server, by_two):
