@@ -125,9 +125,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
         # Thrift's own method is slow, because it copies all received bytes again for each piece.
         data = bytearray()
         while len(data) < size:
-            if not (piece := self.read(size - len(data))):
-                raise EOFError
-            data += piece
+            data += self.read(size - len(data))  # raises an error at the end
         return bytes(data)
 
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket

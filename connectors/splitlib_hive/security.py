@@ -183,9 +183,6 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
         else:
             self._headers["Authorization"] = f"Bearer {token}"
 
-    def isOpen(self) -> bool:  # noqa: D102, N802 - overrides TTransportBase
-        return bool(self._socket.isOpen())
-
     def open(self) -> None:  # noqa: D102 - as above
         self._socket.open()
         self._connection.sock = _HttpSocket(self._socket)
@@ -282,9 +279,6 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
         self._context: Any = None
         self._layer = _LAYERS[0]
         self._read = io.BytesIO()
-
-    def isOpen(self) -> bool:  # noqa: D102, N802 - overrides TTransportBase
-        return bool(self._socket.isOpen())
 
     def open(self) -> None:
         """Connect and authenticate.

@@ -86,6 +86,9 @@ class FakeMetastore:
     def get_all_databases(self) -> list[str]:
         return list({database: None for database, _ in self.tables})
 
+    def get_databases(self, pattern: str) -> list[str]:
+        return [pattern]
+
     def get_all_tables(self, database: str) -> list[str]:
         return [table for of, table in self.tables if of == database]
 

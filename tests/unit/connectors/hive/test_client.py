@@ -280,6 +280,20 @@ def test_a_refusal_is_told_from_a_failure(message, error):
     assert server.calls == 1
 
 
+def test_only_an_unknown_method_is_asked_for_by_its_older_name():
+    def fail(line, before, name, number):
+        protocol = TBinaryProtocol(buffer := TMemoryBuffer())
+        protocol.writeMessageBegin(name, TMessageType.EXCEPTION, number)
+        TApplicationException(TApplicationException.INTERNAL_ERROR, "no").write(protocol)
+        line.sendall(buffer.getvalue())
+
+    refused = pytest.raises(splitlib.SourceError, match="fails unexpectedly: no")
+    with metastore(fail) as server:
+        with refused:
+            client_of(server).get_table("d", "t")
+        assert server.calls == 1
+
+
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_forked_child_has_a_connection_of_its_own():
     with metastore() as server:

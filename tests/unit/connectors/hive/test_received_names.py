@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from contextlib import suppress
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException, NoSuchObjectException
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.Thrift import TApplicationException, TMessageType
+from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
 import splitlib
@@ -35,6 +36,18 @@ def test_names_are_texts_of_arrow(values, size):
             assert found.to_pylist() == NAMES
         assert server.connections == 1
         client.close()
+
+
+@BOTH
+def test_names_behind_an_unknown_field(values):
+    def newer(line, before, name, number):
+        answer = encoded(name, number, success=NAMES)
+        begin = len(encoded(name, number)) - 1  # without the end of the fields
+        line.sendall(answer[:begin] + struct.pack(">bhi", TType.I32, 9, 5) + answer[begin:])
+
+    with metastore(newer) as server:
+        found = client_of(server).get_partition_names("d", "t", values)
+    assert (found.type, found.to_pylist()) == ("string", NAMES)
 
 
 @BOTH
