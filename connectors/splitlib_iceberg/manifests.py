@@ -156,7 +156,7 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
             found += 1
             if most is not None and found > most + _FEW:
                 raise CorruptMetadata(
-                    f"The manifest {manifest.manifest_path} has more than {found} files, but the "
+                    f"The manifest {manifest.manifest_path} has at least {found} files, but the "
                     f"manifest list counts {most}."
                 )
 

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from contextlib import suppress
+from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.resolver import construct_reader
 
 from splitlib_iceberg.avro import AvroContainer
-from splitlib_iceberg.unpacking import unpacked
+from splitlib_iceberg.unpacking import received, unpacked
 from tests.fuzzing import iceberg_files
 
 MANIFEST = iceberg_files.kept()["null-0.avro"]
@@ -129,6 +130,34 @@ def test_elements_that_take_no_bytes(items):
     entry = number(11) + b"avro.schema" + number(len(stored)) + stored
     with pytest.raises(ValueError, match="take no bytes"):
         AvroContainer(b"Obj\x01" + number(1) + entry + b"\0" + SYNC)
+
+
+NOTHING = {"type": "fixed", "name": "f", "size": 0}
+BYTE = {"type": "fixed", "name": "g", "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_refused"),
+    [
+        (NOTHING, {"type": "record", "name": "r", "fields": []}, True),
+        (BYTE, NOTHING, False),
+        (NOTHING, BYTE, False),
+        (NOTHING, ["null", BYTE], False),
+        (NOTHING, ["null", NOTHING | {"name": "h"}], False),
+    ],
+)
+def test_entries_of_maps_that_take_no_bytes(key, value, is_refused):
+    fields = [
+        {"name": "key", "type": key, "field-id": 2},
+        {"name": "value", "type": value, "field-id": 3},
+    ]
+    items = {"type": "record", "name": "k2_v3", "fields": fields}
+    data = file_of({"type": "array", "logicalType": "map", "items": items})
+    if is_refused:
+        with pytest.raises(ValueError, match="Entries of a map take no bytes"):
+            AvroContainer(data)
+    else:
+        AvroContainer(data)
 
 
 def test_every_record_is_read():
@@ -256,3 +285,49 @@ def test_a_map_of_integers_and_bytes():
     for length in (-1, 99):
         with pytest.raises(EOFError, match=f"ends within the next {length} bytes"):
             value_of(BOUNDS, number(2) + first + number(6) + number(length) + b"ab" + number(0))
+
+
+class Short(BytesIO):
+    """A stream that returns fewer bytes than requested, and notes the requests."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.asked: list[int] = []
+
+    def read(self, size=-1):
+        self.asked.append(size)
+        return super().read(min(size, 5))
+
+
+@pytest.mark.parametrize(
+    ("size", "found", "asked"),
+    [(7, 7, [7, 2]), (12, 12, [12, 7, 2]), (50, 20, [32, 32, 32, 32, 30])],
+)
+def test_bytes_are_received_in_pieces(monkeypatch, size, found, asked):
+    """The size may be wrong, so no more memory is taken than bytes arrive."""
+    monkeypatch.setattr("splitlib_iceberg.unpacking._PIECE", 2)
+    stream = Short(bytes(range(20)))
+    assert received(stream, size) == bytes(range(found))
+    assert stream.asked == asked
+
+
+@pytest.mark.parametrize("size", [-1, 0, 9, 10, 11])
+def test_a_read_has_a_limit(monkeypatch, size):
+    class Sized(BytesIO):
+        pass
+
+    monkeypatch.setattr("splitlib_iceberg.unpacking._MOST_RECEIVED", 10)
+    is_right = 0 <= size <= 10
+    stream, of_method, of_property = (Sized(bytes(30)) for _ in range(3))
+    of_method.size, of_property.size = (lambda: size), size  # type: ignore[attr-defined]
+    if is_right:
+        assert received(stream, size) == bytes(size)
+        assert len(received(of_method)) == len(received(of_property)) == 30
+        return
+    says = f"{size} bytes exceed the limit of one read"
+    for each in (
+        lambda: received(stream, size),
+        *((lambda: received(of_method), lambda: received(of_property)) if size > 0 else ()),
+    ):
+        with pytest.raises(ValueError, match=says):
+            each()

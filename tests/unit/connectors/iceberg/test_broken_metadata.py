@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField, StructType
 
 import splitlib
 from splitlib_iceberg import metadata_cache
@@ -102,6 +104,20 @@ def test_a_manifest_of_other_partitions(catalog, table):
     rewrite_metadata(table, renumber)
     with pytest.raises(
         splitlib.CorruptMetadata, match=r"The manifest .*-m0.avro cannot .* Partition field 1001"
+    ):
+        select(open_table(catalog, table))
+
+
+def test_a_manifest_whose_partitions_are_no_structs(catalog, table):
+    partition = NestedField(102, "partition", IntegerType(), required=True)
+    entry = Schema(NestedField(2, "data_file", StructType(partition), required=True))
+    for path in metadata_files(table, "*-m0.avro"):
+        path.unlink()
+        place, version = PyArrowFileIO().new_output(path.as_uri()), {"format-version": "2"}
+        with AvroOutputFile[Any](place, entry, "manifest_entry", metadata=version):
+            pass
+    with pytest.raises(
+        splitlib.CorruptMetadata, match=r"partitions of the manifest \S*-m0.avro are not structs"
     ):
         select(open_table(catalog, table))
 

@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 import splitlib
+from splitlib_iceberg import IcebergConnector
 from splitlib_iceberg.unpacking import GuardedFileIO
 from tests.support.iceberg_tables import (
     append,
@@ -96,8 +97,23 @@ def test_a_database_of_a_catalog_of_another_name(tmp_path):
     for name, named in wrong:
         with pytest.raises(splitlib.TableNotFound):
             splitlib.load_table(name, "iceberg", **named, **options)
+    with pytest.raises(splitlib.ConfigError, match="several catalogs: lake, mill") as caught:
+        list(IcebergConnector.table_names(None, options))
+    assert "catalog=" in str(caught.value)
+    for given, expected in (("lake", ["both", "only"]), ("mill", ["both"])):
+        found = IcebergConnector.table_names(None, {"catalog": given, **options})
+        assert list(found) == [("ns", name) for name in expected]
     lake.close()
     mill.close()
+
+
+def test_tables_of_a_namespace(catalog, table, monkeypatch):
+    catalog.create_namespace("empty")
+    assert list(IcebergConnector.table_names("ns", {"catalog": catalog})) == [table.name()]
+    assert list(IcebergConnector.table_names("empty", {"catalog": catalog})) == []
+    monkeypatch.setattr(catalog, "list_tables", lambda _: [])  # as catalogs that do not check
+    with pytest.raises(splitlib.TableNotFound):
+        list(IcebergConnector.table_names("missing", {"catalog": catalog}))
 
 
 def test_no_such_table(catalog):
@@ -164,3 +180,17 @@ def test_compressed_metadata_is_unpacked_within_limits(tmp_path, size):
     else:
         with files.new_input(location).open() as stream:
             assert gzip.decompress(stream.read()) == b" " * size
+
+
+@pytest.mark.parametrize(
+    "data", [b"no gzip", gzip.compress(b"{}")[:-9], gzip.compress(b"{}") + b"x"]
+)
+def test_damaged_compressed_metadata_is_left_to_pyiceberg(tmp_path, data):
+    path = tmp_path / "v1.gz.metadata.json"
+    file = GuardedFileIO({}).new_input(str(path))
+    assert not file.exists()
+    path.write_bytes(data)
+    assert file.exists()
+    assert len(file) == len(data)
+    with file.open() as stream:
+        assert stream.read() == data

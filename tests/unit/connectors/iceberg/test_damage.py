@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestFile, write_manifest_list
 from pyiceberg.schema import Schema
@@ -251,6 +251,54 @@ def test_a_manifest_that_is_not_what_its_list_says(catalog, two_lists, changes, 
     table, _, newest = two_lists
     of_list(newest, **changes)
     with pytest.raises(splitlib.CorruptMetadata, match=match):
+        select(open_table(catalog, table))
+
+
+@pytest.mark.parametrize(("few", "says"), [(0, "has at least 2 files"), (1, "has 2 files")])
+def test_a_manifest_with_far_more_files_than_its_list_says(
+    catalog, two_lists, monkeypatch, few, says
+):
+    table, _, newest = two_lists
+    with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
+    of_list(newest, added_files_count=1)
+    monkeypatch.setattr("splitlib_iceberg.manifests._FEW", few)
+    with pytest.raises(splitlib.CorruptMetadata, match=f"{says}, but the manifest list counts 1"):
+        select(open_table(catalog, table))
+
+
+def test_a_manifest_of_a_specification_that_is_not_known(catalog, two_lists):
+    table, _, newest = two_lists
+    of_list(newest, partition_spec_id=7)
+    with pytest.raises(
+        splitlib.CorruptMetadata, match=r"-m0.avro uses the partition specification 7, which"
+    ):
+        select(open_table(catalog, table))
+
+
+@pytest.mark.parametrize(("status", "sequence"), [(0, 5), (1, 5), (0, 0)])
+def test_an_older_entry_without_a_sequence_number(catalog, status, sequence):
+    """Only new entries inherit the number of their manifest, unless it is of version 1."""
+    table = create(catalog, SCHEMA, BY_D)
+    append(table, [data_file(table, [row(1)])])
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    newest = local(snapshot.manifest_list)
+    (manifest,) = read_list(IO, newest.as_uri())
+    entries = AvroFile[Any](IO.new_input(manifest.manifest_path))
+    with entries as reader:
+        (entry,) = reader
+        schema, metadata = reader.schema, reader.header.meta
+    entry[0] = status
+    assert entry[2] is None
+    place = IO.new_output(manifest.manifest_path)
+    local(manifest.manifest_path).unlink()
+    with AvroOutputFile[Any](place, schema, "manifest_entry", metadata=metadata) as writer:
+        writer.write_block([entry])
+    of_list(newest, manifest_length=len(place.to_input_file()), sequence_number=sequence)
+    if status == 1 or sequence == 0:
+        assert len(select(open_table(catalog, table))[0]) == 1
+        return
+    with pytest.raises(splitlib.CorruptMetadata, match=r"-m0.avro lacks sequence numbers"):
         select(open_table(catalog, table))
 
 

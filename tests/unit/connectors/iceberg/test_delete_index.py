@@ -283,6 +283,7 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
             splitlib.UnsupportedTable,
             "The deletion vector .* is encrypted",
         ),
+        ({"content": DataFileContent.DATA}, splitlib.UnsupportedTable, "has unknown content 0"),
         ({"content": EQUALITY}, splitlib.CorruptMetadata, "has no columns to compare"),
     ],
     ids=str,

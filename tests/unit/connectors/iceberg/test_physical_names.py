@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.types import LongType
 
 import splitlib
 from splitlib.spi import SupportsPhysicalNames
@@ -93,6 +94,25 @@ def test_no_file_is_opened_that_statistics_rule_out(catalog):
     assert list(found) == paths_of(files[1:2])
     with pytest.raises(splitlib.MissingFile, match="data file"):
         deletes_by_path(opened, Keys.from_values({"c": [9]}))
+
+
+def test_statistics_under_names_that_changed_are_not_used(catalog):
+    """A file without field ids is read by names, and its statistics are of other columns then."""
+    table = create(catalog, SIMPLE, BY_D, {"schema.name-mapping.default": MAPPING})
+    files = write_three(table)
+    append(table, files)
+    with table.update_schema() as update:
+        update.rename_column("c", "new")
+    with table.update_schema() as update:
+        update.add_column("C", LongType())
+        update.add_column("e", LongType())
+    more = real_file(table, "more", pa.table({"C": [5], "e": [7]}), {"d": 1, "C": 5, "e": 7})
+    append(table, [more])
+    opened = open_table(catalog, table)
+    every = sorted(paths_of([*files, more]))
+    for name, expected in (("new", every), ("c", every), ("e", sorted(paths_of(files)))):
+        found, _ = deletes_by_path(opened, Keys.from_values({name: [8]}))
+        assert sorted(found) == expected, name
 
 
 @pytest.mark.parametrize("mapping", [MAPPING, None])

@@ -20,10 +20,15 @@ from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, rewr
 
 
 def test_an_empty_table_reads_as_nothing(catalog):
-    opened = open_table(catalog, create(catalog, SIMPLE, BY_D))
-    assert opened.metadata.snapshot_id is None
-    assert select(opened)[0] == []
-    assert select(opened, Keys.from_values({"d": [1]}))[0] == []
+    table = create(catalog, SIMPLE, BY_D)
+    for pin in ({}, {"ref": "main"}):
+        opened = open_table(catalog, table, **pin)
+        assert opened.metadata.snapshot_id is None
+        assert opened.schema.names == ["d", "c"]
+        assert select(opened)[0] == []
+        assert select(opened, Keys.from_values({"d": [1]}))[0] == []
+    with pytest.raises(splitlib.SnapshotNotFound, match="available: none"):
+        open_table(catalog, table, ref="side")
 
 
 def test_a_snapshot_is_pinned_when_the_table_is_opened(catalog, table):

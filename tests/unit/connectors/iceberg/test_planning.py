@@ -182,6 +182,24 @@ def test_nan_is_one_partition(catalog):
     assert len(select(opened, Keys.from_values({"k": [0.0]}))[0]) == 1
 
 
+def test_tuples_over_a_partition_of_doubles_and_a_column_with_bounds(catalog):
+    fields = NestedField(1, "k", DoubleType(), required=False), SIMPLE.find_field("c")
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "k"))
+    table = create(catalog, Schema(*fields), spec)
+    keys = (math.nan, 1.0, None)
+    files = [data_file(table, [{"k": k, "c": c}]) for k in keys for c in (7, 8)]
+    append(table, files)
+    opened = open_table(catalog, table)
+    for tuples, expected in (
+        ([(math.nan, 7), (1.0, 8)], [0, 3]),
+        ([(1.0, 7), (None, 8)], [2, 5]),
+        ([(2.0, 7), (1.0, 9)], []),
+    ):
+        ks, cs = zip(*tuples, strict=True)
+        found, _ = select(opened, Keys.from_values({"k": list(ks), "c": list(cs)}))
+        assert sorted(found) == sorted(paths_of([files[i] for i in expected]))
+
+
 def test_a_dropped_source_column_prunes_nothing(catalog):
     table = create(catalog, SIMPLE, BY_D)
     append(table, [data_file(table, [{"d": 1, "c": 1}]), data_file(table, [{"d": 2, "c": 1}])])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from pyiceberg import io
 
+import splitlib
 from splitlib.storage import AzureSettings, S3Settings
+from tests.support.iceberg_tables import catalog_options
 
 KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 
@@ -114,3 +116,12 @@ def test_names_of_pyiceberg_for_azure():
     names += ["client_id", "client_secret", "tenant_id"]
     given = {getattr(io, f"ADLS_{name.upper()}"): name for name in names}
     assert AzureSettings.from_pyiceberg(given).to_fsspec() == {name: name for name in names}
+
+
+def test_options_of_a_table(catalog, table, tmp_path):
+    given = {**catalog_options(tmp_path), **KEYS}
+    given |= {"adls.account-name": "acc", "adls.account-key": "a"}
+    with splitlib.load_table(".".join(table.name()), "iceberg", **given) as opened:
+        assert opened.storage_options("s3") == {"key": "k", "secret": "s"}
+        assert opened.storage_options("abfss") == {"account_name": "acc", "account_key": "a"}
+        assert opened.storage_options("gs") == {}
