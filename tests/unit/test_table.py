@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -211,6 +212,51 @@ def test_a_location_that_the_call_does_not_allow():
     with pytest.raises(splitlib.LocationNotAllowed, match="'/t' is outside of allowed_locations"):
         next(table.list_partitions(ALL, allowed))
     assert calls == []
+
+
+class ReadsItself(Able):
+    """A connector that reads the ends of files, and notes their paths."""
+
+    def read_end(self, path, size, length):
+        self.on_call(path)
+        return b"end"
+
+
+def test_no_file_outside_is_read():
+    calls: list[str] = []
+    here, elsewhere = (SplitConfig(allowed_locations=(place,)) for place in ("/t", "/elsewhere"))
+    file = StoredFile("/t/f", 9, 1)
+    restricted = Table("t", "memory", ReadsItself(on_call=calls.append), elsewhere)
+    everywhere = Table("t", "memory", ReadsItself(on_call=calls.append), SplitConfig())
+    for table, config in ((restricted, None), (restricted, here), (everywhere, elsewhere)):
+        for read in (
+            lambda table=table, config=config: table.read_end(file, 3, config),
+            lambda table=table, config=config: table.read_footer(file, config),
+            lambda table=table, config=config: table.refuse_outside([file.path], config),
+        ):
+            with pytest.raises(splitlib.LocationNotAllowed, match="'/t/f' is outside.*table=t"):
+                read()
+    assert calls == []
+    for config in (None, here):
+        everywhere.refuse_outside([file.path], config)
+        assert everywhere.read_end(file, 3, config) == b"end"
+
+
+def test_settings_of_a_wrong_type():
+    wrong: Any = {"allowed_locations": ["/t"]}
+    message = "config is a dict, not a SplitConfig.*connector=memory, table=t"
+    with pytest.raises(splitlib.ConfigError, match=message):
+        Table("t", "memory", Able(), wrong)
+    table = Table("t", "memory", Able())
+    for call in (
+        lambda: next(table.list_partitions(ALL, wrong)),
+        lambda: table.list_files(partitions_of(table), ALL, wrong),
+        lambda: table.check_identity(wrong),
+        lambda: table.refuse_outside([], wrong),
+        lambda: table.read_end(StoredFile("/t/f", 9, 1), 3, wrong),
+    ):
+        with pytest.raises(splitlib.ConfigError, match="config is a dict, not a SplitConfig"):
+            call()
 
 
 class InCapitals(Able):
