@@ -437,8 +437,9 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         # Skip the common prefix of all texts, and read the next 8 bytes of each text as a number.
         texts = values.cast(pa.binary()).to_pylist()
-        pairs = enumerate(zip(min(texts, default=b""), max(texts, default=b""), strict=False))
-        start = next((i for i, (one, other) in pairs if one != other), 0)
+        first, last = min(texts, default=b""), max(texts, default=b"")
+        pairs = enumerate(zip(first, last, strict=False))
+        start = next((i for i, (one, other) in pairs if one != other), len(first))
         return np.array([text[start:][:8] for text in texts], "S8").view(">u8").astype(np.float64)
     if pa.types.is_decimal(kind):
         return np.asarray(pc.cast(values, pa.float64(), safe=False))

@@ -122,6 +122,21 @@ def test_the_widest_gaps_are_left_out():
     assert pairs(Ranges.covering(values, 3)) == [(1, 11), (100, 100), (1000, 1000)]
 
 
+@pytest.mark.parametrize("start", ["", "the same first letters "])
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ("az b ca kz l x", [("az", "ca"), ("kz", "l"), ("x", "x")]),
+        (" a b k l x", [("", ""), ("a", "l"), ("x", "x")]),  # all texts start with the first
+    ],
+)
+def test_the_widest_gaps_between_texts_are_left_out(start, ends, expected):
+    """The letters that all texts start with do not hide their gaps."""
+    texts = [start + end for end in ends.split(" ")]
+    found = pairs(Ranges.covering(pa.array(texts), 3))
+    assert found == [(start + low, start + high) for low, high in expected]
+
+
 def test_days_in_a_row_are_one_range():
     days = [date(2024, 1, 1) + timedelta(i) for i in range(30)]
     others = [date(2024, 6, 1) + timedelta(i) for i in range(5)]
