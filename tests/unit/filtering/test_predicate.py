@@ -345,3 +345,18 @@ def test_what_faulty_writers_made_of_a_range_is_kept():
     fields = (PartitionField("half", "d", Mistaken()),)
     found = Predicate(SCHEMA, [ends]).match(halves, fields).to_pylist()
     assert found == [False, True, True, True, True, False]
+
+
+def test_what_faulty_writers_made_of_values_is_kept():
+    """Each transform may have gone wrong by itself, in any column."""
+    fields = (PartitionField("half", "d", Mistaken()), PartitionField("e", "s"))
+    values = from_values({"d": [2, 8], "s": ["x", "y"]})
+    rows = {"half": [1, 2, 4, 5, 3, 2], "e": ["x", "x", "y", "y", "x", "y"]}
+    kept = Predicate(SCHEMA, [values]).match(pa.record_batch(rows), fields).to_pylist()
+    assert kept == [True, True, True, True, False, False]
+    schema = pa.schema([("d", pa.int32()), ("n", pa.int32())])
+    fields = (PartitionField("half", "d", Mistaken()), PartitionField("N", "n", Mistaken()))
+    rows = {"half": [1, 2, 1, 2, 1, 3], "N": [4, 4, 5, 5, 3, 4]}
+    both = Predicate(schema, [from_values({"d": [2], "n": [8]})])
+    kept = both.match(pa.record_batch(rows), fields).to_pylist()
+    assert kept == [True, True, True, True, False, False]
