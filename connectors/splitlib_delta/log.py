@@ -305,7 +305,7 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
     """
     configuration = Contents(reader, log.version()).metadata.get("configuration") or {}
     since = log.latest + 1
-    if configuration.get(_ICT) == "true":
+    if str(configuration.get(_ICT)).lower() == "true":
         since = int(configuration.get(_ICT_SINCE, 0))
     best, last = None, 0
     for number, file in sorted(log.commits.items()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,14 @@ def test_paths_are_url_decoded_once(root: Path) -> None:
     simple(root, *(add(path, **values) for path in paths), keys=("p",))
     found = {split.path for split in splits(root)}
     assert found == {f"{root}/{plain}" for plain in paths.values()}
+
+
+@pytest.mark.parametrize("path", ["a%20b/caf%E9", "caf%E9/a", "caf%E9"])
+def test_a_path_that_is_not_utf8_is_an_error(root: Path, path: str) -> None:
+    """Otherwise the file that is opened would have another name."""
+    simple(root, add(path))
+    with pytest.raises(splitlib.CorruptMetadata, match=r"0{19}1\.json in the log.*'utf-8' codec"):
+        opened(root)
 
 
 def test_absolute_paths_of_shallow_clones(root: Path) -> None:
@@ -187,67 +194,6 @@ def test_a_version_is_pinned(root: Path) -> None:
         commit(root, [remove("b")])
         assert table.metadata.snapshot_id == "2"
         assert names(list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())) == ["b"]
-
-
-def test_a_time_selects_the_newest_commit_before_it(root: Path) -> None:
-    simple(root, add("a"))
-    commit(root, [add("b")])
-    for version, seconds in enumerate([100, 300, 200]):  # the clock went back before the last one
-        os.utime(root / "_delta_log" / f"{version:020}.json", (seconds, seconds))
-    assert names(splits(root, timestamp=299_999)) == []
-    assert names(splits(root, timestamp=300_000)) == ["a"]
-    assert names(splits(root, timestamp=300_001)) == ["a", "b"]
-    assert names(splits(root, timestamp="1970-01-01T01:00:00Z")) == ["a", "b"]
-    with pytest.raises(splitlib.SnapshotNotFound):
-        opened(root, timestamp=99_999)
-    with pytest.raises(splitlib.ConfigError, match="exclude each other"):
-        opened(root, timestamp=1, version=1)
-
-
-def test_commits_may_contain_their_time(root: Path) -> None:
-    configuration = {"delta.enableInCommitTimestamps": "true"}
-    columns = [field("c", "long")]
-    for i in range(4):
-        changed = metadata(columns, **(configuration if i == 0 else {}))
-        first = [{"commitInfo": {"inCommitTimestamp": 1000 * i}}]
-        commit(root, [*first, *([protocol(), changed] if i == 0 else []), add(f"f{i}")])
-        os.utime(root / "_delta_log" / f"{i:020}.json", (0, 0))  # unknown, but not needed
-    assert [len(splits(root, timestamp=1000 * i + 999)) for i in range(4)] == [1, 2, 3, 4]
-
-
-def test_commits_without_a_time_are_an_error(root: Path) -> None:
-    simple(root, add("a"))
-    os.utime(root / "_delta_log" / f"{1:020}.json", (0, 0))
-    with pytest.raises(splitlib.SnapshotNotFound, match="does not return when version 1 was"):
-        opened(root, timestamp=10**15)
-    entry = metadata([field("c", "long")], **{"delta.enableInCommitTimestamps": "true"})
-    commit(root, [{"commitInfo": {"version": 1}}, entry])
-    with pytest.raises(splitlib.CorruptMetadata, match=r"0[12]\.json in .* no inCommitTimestamp"):
-        opened(root, timestamp=10**15)
-
-
-def test_the_times_of_files_hold_before_commits_contain_theirs(root: Path) -> None:
-    since = {
-        "delta.enableInCommitTimestamps": "true",
-        "delta.inCommitTimestampEnablementVersion": "2",
-    }
-    simple(root, add("a"))
-    commit(
-        root,
-        [
-            {"commitInfo": {"inCommitTimestamp": 5000}},
-            metadata([field("c", "long")], **since),
-            add("b"),
-        ],
-    )
-    for version in (0, 1, 2):
-        os.utime(root / "_delta_log" / f"{version:020}.json", (version + 1, version + 1))
-    assert [len(splits(root, timestamp=moment)) for moment in (1000, 2000, 4999, 5000)] == [
-        0,
-        1,
-        1,
-        2,
-    ]
 
 
 @pytest.mark.parametrize("lost", ["metaData", "protocol"])
