@@ -254,9 +254,7 @@ def _leaves(declared: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_readable(kind: str) -> bool:
-    if "varchar" in kind:
-        return "char(" not in kind.replace("varchar(", "")
-    if kind.startswith(("char", "string collate")) or "char(" in kind or kind == "void":
+    if "char(" in kind.replace("varchar(", "") or kind == "void":
         return False
     try:
         parse_type(kind)

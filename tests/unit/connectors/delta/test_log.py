@@ -135,7 +135,10 @@ CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
     ("kind", "properties"),
     [
         ("string", CHAR),
+        ("char(5)", {}),
         ("string", {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}),
+        ("void", {}),
+        ({**ARRAY, "elementType": "void"}, {}),
         ({**ARRAY, "elementType": "interval day"}, {}),
         ({**MAP, "valueType": "interval day"}, {}),
         ({"type": "struct", "fields": [field("f", "string", **CHAR)]}, {}),

@@ -103,6 +103,21 @@ def test_columns_without_statistics_are_unknown(root: Path) -> None:
     assert names(splits(root, {"c2": [5]})) == ["f", "g", "h"]
 
 
+def test_a_dot_in_a_name_is_not_a_field_of_a_struct(root: Path) -> None:
+    """Statistics of the column `a.b` say nothing about the field b of the column a."""
+    inside = {"type": "struct", "fields": [field("b", "long"), field("c.d", "long")]}
+    both = {"a": {"b": 1, "c.d": 1}, "a.b": 7, "a.c": {"d": 7}}
+    known = {"minValues": both, "maxValues": both, "nullCount": {}}
+    deeper = {"type": "struct", "fields": [field("d", "long")]}
+    columns = [field("a", inside), field("a.b", "long"), field("a.c", deeper)]
+    stats = json.dumps({"numRecords": 9, **known})
+    commit(root, [protocol(), metadata(columns), add("f", stats=stats)])
+    assert names(splits(root, {"a.b": [1]})) == ["f"]
+    assert names(splits(root, {"a.b": [7]})) == []
+    with opened(root) as table:
+        assert table.metadata.filter_schema.names == ["a.b"]
+
+
 def test_statistics_of_mapped_columns_have_physical_names(root: Path) -> None:
     renamed = field(
         "b", "long", **{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "a"}
