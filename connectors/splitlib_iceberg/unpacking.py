@@ -8,6 +8,8 @@ from __future__ import annotations
 import bz2
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
+from gzip import GzipFile
 from io import BytesIO
 from typing import Any, Final
 
@@ -77,20 +79,15 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 def unpacks_by_gzip(data: bytes) -> bool:
     """Return whether a gzip file's decompressed size is within the limit.
 
-    The result is true for a damaged file, because PyIceberg raises an error when it reads the file.
+    PyIceberg decompresses the file with the same class. The result is true for a damaged file,
+    because PyIceberg raises an error when it reads the file.
     """
     left = limit_of(len(data))
-    while data:
-        decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        while not decompressor.eof and data:
-            try:
-                left -= len(decompressor.decompress(data, _PIECE))
-            except zlib.error:
-                return True
+    with GzipFile(fileobj=BytesIO(data)) as stream, suppress(OSError, EOFError, zlib.error):
+        while piece := stream.read(_PIECE):
+            left -= len(piece)
             if left < 0:
                 return False
-            data = decompressor.unconsumed_tail
-        data = decompressor.unused_data
     return True
 
 

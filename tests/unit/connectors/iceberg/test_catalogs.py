@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 import splitlib
 from splitlib_iceberg import IcebergConnector
-from splitlib_iceberg.unpacking import GuardedFileIO
+from splitlib_iceberg.unpacking import GuardedFileIO, limit_of, received, unpacks_by_gzip
 from tests.support.iceberg_tables import (
     append,
     catalog_options,
@@ -169,17 +171,57 @@ def test_no_file_is_written_or_deleted(tmp_path):
     assert location.exists()
 
 
-@pytest.mark.parametrize("size", [1000, 16 << 20])
-def test_compressed_metadata_is_unpacked_within_limits(tmp_path, size):
+def with_header(data: bytes, flags: int, more: bytes = b"") -> bytes:
+    """Change the header of a gzip file. Ten bytes are always there, and the fourth has flags."""
+    return data[:3] + bytes([data[3] | flags]) + data[4:10] + more + data[10:]
+
+
+LARGE = gzip.compress(b" " * (16 << 20))
+
+
+@pytest.mark.parametrize(
+    ("data", "is_too_large"),
+    [
+        (gzip.compress(b" " * 1000), False),
+        (LARGE, True),
+        # Python's gzip ignores these parts, and reads the rest.
+        (gzip.compress(b"{}") + LARGE, True),
+        (gzip.compress(b"{}") + bytes(3) + LARGE, True),
+        (with_header(LARGE, 0x80), True),  # an unknown flag
+        (with_header(LARGE, 2, b"no"), True),  # a wrong checksum of the header
+    ],
+)
+def test_compressed_metadata_is_unpacked_within_limits(tmp_path, data, is_too_large):
     location = str(tmp_path / "v1.gz.metadata.json")
-    (tmp_path / "v1.gz.metadata.json").write_bytes(gzip.compress(b" " * size))
-    files = GuardedFileIO({})
-    if size > 1000:
+    (tmp_path / "v1.gz.metadata.json").write_bytes(data)
+    found = GuardedFileIO({}).new_input(location)
+    if is_too_large:
         with pytest.raises(splitlib.CorruptMetadata, match="decompresses to more"):
-            files.new_input(location).open()
-    else:
-        with files.new_input(location).open() as stream:
-            assert gzip.decompress(stream.read()) == b" " * size
+            found.open()
+        return
+    with found.open() as stream:
+        assert gzip.decompress(stream.read()) == b" " * 1000
+
+
+def test_the_limit_of_compressed_metadata():
+    """Random bytes do not compress, and zeros behind them take the rest of the limit."""
+    start = random.Random(1).randbytes(100)
+    for more, is_within in ((0, True), (1, False)):
+        size, data = 0, b""
+        while (limit := limit_of(len(data))) + more != size:
+            size = limit + more
+            data = gzip.compress(start + bytes(size - len(start)), mtime=0)
+        assert unpacks_by_gzip(data) is is_within
+    for damaged in (data[:-9], data[:20] + b"\xff" * 20, b"{}"):
+        assert unpacks_by_gzip(damaged)  # PyIceberg's error is better when it reads the file
+
+
+def test_the_largest_read():
+    most = 2**31 - 1
+    assert received(BytesIO(b"all"), most) == b"all"
+    for size in (-1, most + 1):
+        with pytest.raises(ValueError, match=f"^{size} bytes exceed the limit of one read"):
+            received(BytesIO(b"all"), size)
 
 
 @pytest.mark.parametrize(
