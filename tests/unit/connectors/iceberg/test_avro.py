@@ -254,6 +254,27 @@ def file_of(kind, *blocks, codec=b"null"):
     return b"Obj\x01" + head + SYNC + b"".join(each)
 
 
+@pytest.mark.parametrize("is_sized", [False, True])
+@pytest.mark.parametrize("is_split", [False, True])
+def test_the_forms_of_a_header(is_sized, is_split):
+    """A header is a map. Blocks of a map with a negative count also have their size in bytes."""
+
+    def block(*pairs):
+        body = b"".join(number(len(text)) + text for pair in pairs for text in pair)
+        return (
+            number(-len(pairs)) + number(len(body)) + body
+            if is_sized
+            else (number(len(pairs)) + body)
+        )
+
+    schema = {"type": "record", "name": "r", "fields": []}
+    pairs = [(b"avro.schema", json.dumps(schema).encode()), (b"a", b"1"), (b"b", b"")]
+    blocks = [block(*pairs[:1]), block(*pairs[1:])] if is_split else [block(*pairs)]
+    container = AvroContainer(b"Obj\x01" + b"".join(blocks) + number(0) + SYNC)
+    assert container.metadata == dict(pairs)
+    assert list(container.records(construct_reader(container.schema))) == []
+
+
 def value_of(kind, block):
     """Decode a file with one block, which has one record with a column of this type."""
     container = AvroContainer(file_of(kind, block))
