@@ -234,7 +234,7 @@ def test_no_file_outside_is_read():
             lambda table=table, config=config: table.read_footer(file, config),
             lambda table=table, config=config: table.refuse_outside([file.path], config),
         ):
-            with pytest.raises(splitlib.LocationNotAllowed, match="'/t/f' is outside.*table=t"):
+            with pytest.raises(splitlib.LocationNotAllowed, match=r"'/t/f' is outside.*table=t"):
                 read()
     assert calls == []
     for config in (None, here):
@@ -244,7 +244,7 @@ def test_no_file_outside_is_read():
 
 def test_settings_of_a_wrong_type():
     wrong: Any = {"allowed_locations": ["/t"]}
-    message = "config is a dict, not a SplitConfig.*connector=memory, table=t"
+    message = r"config is a dict, not a SplitConfig.*connector=memory, table=t"
     with pytest.raises(splitlib.ConfigError, match=message):
         Table("t", "memory", Able(), wrong)
     table = Table("t", "memory", Able())
