@@ -1,0 +1,122 @@
+"""Entries of manifests are compared with the manifest list, and inherit what they leave out."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from pyiceberg.avro.encoder import BinaryEncoder
+from pyiceberg.manifest import ManifestFile
+
+from splitlib import CorruptMetadata, UnsupportedTable
+from splitlib_iceberg.manifests import Entries, read_entries
+from tests.fuzzing.iceberg_files import InMemory, kept, listed
+
+MANIFEST = kept()["null-0.avro"]
+SYNC = MANIFEST[-16:]
+HEADER = MANIFEST[: MANIFEST.index(SYNC) + len(SYNC)]
+# The first record is that of an added file with one row. It begins with the status, the id of a
+# snapshot and the sequence number. The two numbers may be null.
+ADDED = b"\x02" + b"\x02\x02" + b"\x02\x02"
+REST = MANIFEST[MANIFEST.index(ADDED, len(HEADER)) + len(ADDED) : MANIFEST.index(SYNC, len(HEADER))]
+PATH = "file:///t/0.parquet"
+
+
+def number(n: int) -> bytes:
+    encoded = BytesIO()
+    BinaryEncoder(encoded).write_int(n)
+    return encoded.getvalue()
+
+
+def entry(status: int = 1, sequence: int | None = 1) -> bytes:
+    """Return a block with one entry: of status 0 (existing), 1 (added), 2 (deleted) or another."""
+    last = number(0) if sequence is None else number(1) + number(sequence)
+    record = number(status) + number(1) + number(5) + last + REST
+    return number(1) + number(len(record)) + record + SYNC
+
+
+def entries_of(*blocks: bytes, header: bytes = HEADER, **said: Any) -> Entries:
+    """Read a manifest of which the list says that it has as many files as blocks."""
+    counts = {"added_files_count": len(blocks), "added_rows_count": len(blocks)}
+    manifest = {**listed("null", 0), **counts, "manifest_path": "m", **said}
+    files = InMemory({"m": header + b"".join(blocks)})
+    return read_entries(files, ManifestFile.from_args(**manifest))
+
+
+def test_files_that_are_not_deleted_are_live() -> None:
+    found = entries_of(entry(0), entry(2), entry(1), added_files_count=2, added_rows_count=2)
+    assert (list(found.path), list(found.records)) == ([PATH] * 2, [1, 1])
+    assert list(entries_of(entry(2), added_files_count=0, added_rows_count=0).path) == []
+
+
+@pytest.mark.parametrize("status", [3, -1])
+def test_an_entry_of_an_unknown_status_is_refused(status: int) -> None:
+    with pytest.raises(CorruptMetadata, match="manifest m has an entry with an invalid status"):
+        entries_of(entry(), entry(status))
+
+
+@pytest.mark.parametrize(
+    ("status", "own", "of_manifest", "expected"),
+    [
+        (1, 7, 9, 7),
+        (1, 0, 9, 0),
+        (0, 7, 9, 7),
+        (1, None, 9, 9),
+        (1, None, 0, 0),  # tables of version 1 have no sequence numbers
+        (0, None, 0, 0),
+        (0, None, 9, None),
+    ],
+)
+def test_an_added_file_is_as_new_as_its_manifest(
+    status: int, own: int | None, of_manifest: int, expected: int | None
+) -> None:
+    if expected is None:
+        with pytest.raises(CorruptMetadata, match="The manifest m lacks sequence numbers"):
+            entries_of(entry(status, own), sequence_number=of_manifest)
+        return
+    assert entries_of(entry(status, own), sequence_number=of_manifest).sequence == [expected]
+
+
+@pytest.mark.parametrize(("files", "says"), [(1002, "has 1002 files"), (1003, "has at least 1003 files")])
+def test_a_manifest_of_far_too_many_files_is_not_read_to_its_end(files: int, says: str) -> None:
+    """The rest of the file may be huge. Here, it cannot be decoded."""
+    damaged = [b"damaged"] if files == 1003 else []
+    blocks = [entry(2), *[entry()] * files, *damaged]
+    with pytest.raises(CorruptMetadata, match=f"{says}.*the manifest list counts 2"):
+        entries_of(*blocks, added_files_count=1, existing_files_count=1)
+
+
+def test_a_manifest_whose_files_are_not_counted_is_read_to_its_end() -> None:
+    blocks = [entry()] * 1500
+    unknown = {"added_files_count": -1, "added_rows_count": -1}
+    size = len(HEADER) + sum(map(len, blocks))
+    assert len(entries_of(*blocks, **unknown, manifest_length=size).path) == 1500
+    with pytest.raises(CorruptMetadata, match=f"m has {size} bytes, but .* size as {size - 1}"):
+        entries_of(*blocks, **unknown, manifest_length=size - 1)
+
+
+def test_a_manifest_whose_partitions_are_numbers_is_refused() -> None:
+    file = {
+        "type": "record",
+        "name": "r2",
+        "fields": [{"name": "partition", "field-id": 102, "type": "long"}],
+    }
+    fields = [{"name": "data_file", "field-id": 2, "type": file}]
+    schema = json.dumps({"type": "record", "name": "manifest_entry", "fields": fields}).encode()
+    texts = b"".join(number(len(text)) + text for text in (b"avro.schema", schema))
+    header = b"Obj\x01" + number(1) + texts + number(0) + SYNC
+    with pytest.raises(CorruptMetadata, match="partitions of the manifest m are not structs"):
+        entries_of(header=header)
+
+
+@pytest.mark.parametrize(("version", "is_read"), [(b"0", False), (b"1", True), (b"4", False)])
+def test_versions_of_manifests(version: bytes, is_read: bool) -> None:
+    name = b"format-version" + number(1)
+    header = HEADER.replace(name + b"2", name + version)
+    if is_read:
+        assert list(entries_of(entry(), header=header).path) == [PATH]
+        return
+    with pytest.raises(UnsupportedTable, match=f"manifest m .*unknown version {version.decode()}"):
+        entries_of(entry(), header=header)
