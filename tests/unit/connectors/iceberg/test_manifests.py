@@ -79,7 +79,9 @@ def test_an_added_file_is_as_new_as_its_manifest(
     assert entries_of(entry(status, own), sequence_number=of_manifest).sequence == [expected]
 
 
-@pytest.mark.parametrize(("files", "says"), [(1002, "has 1002 files"), (1003, "has at least 1003 files")])
+@pytest.mark.parametrize(
+    ("files", "says"), [(1002, "has 1002 files"), (1003, "has at least 1003 files")]
+)
 def test_a_manifest_of_far_too_many_files_is_not_read_to_its_end(files: int, says: str) -> None:
     """The rest of the file may be huge. Here, it cannot be decoded."""
     damaged = [b"damaged"] if files == 1003 else []
