@@ -125,7 +125,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
         # Thrift's own method is slow, because it copies all received bytes again for each piece.
         data = bytearray()
         while len(data) < size:
-            data += self.read(size - len(data))  # raises an error at the end
+            data += self.read(size - len(data))  # raises an error at the end of the connection
         return bytes(data)
 
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket

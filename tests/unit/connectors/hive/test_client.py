@@ -353,6 +353,24 @@ def test_nothing_is_sent_after_the_deadline(monkeypatch):
     assert sent == [b"100.5", b"on time"]
 
 
+def test_an_answer_comes_in_pieces_and_may_end_early(monkeypatch):
+    monkeypatch.setattr("splitlib_hive.connection.time", SimpleNamespace(monotonic=lambda: 0))
+    pieces, wanted = [b"ab", b"c", b"d", b""], list[int]()
+
+    def recv(size):
+        wanted.append(size)
+        return pieces.pop(0)
+
+    socket = DeadlineSocket("127.0.0.1", 1)
+    socket.setHandle(SimpleNamespace(settimeout=lambda _: None, recv=recv))
+    socket.until, socket.received = 1, 0
+    assert socket.readAll(3) == b"abc"
+    with pytest.raises(TTransportException) as caught:
+        socket.readAll(3)
+    assert caught.value.type == TTransportException.END_OF_FILE
+    assert (wanted, socket.received) == ([3, 1, 3, 2], 4)
+
+
 @pytest.mark.parametrize("given", ["", ",", " , "])
 def test_no_address_is_an_error(given):
     with pytest.raises(splitlib.ConfigError, match="No address"):
