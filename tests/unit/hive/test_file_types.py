@@ -52,31 +52,37 @@ def test_sparks_own_schema_goes_before_the_files():
 
 
 COMMENT = {"comment": "x"}
+CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+
+
+def declared(kind, metadata=None):
+    return {"name": "c", "type": kind, "nullable": True, "metadata": metadata or {}}
+
+
+def struct_of(*fields):
+    return {"type": "struct", "fields": list(fields)}
 
 
 @pytest.mark.parametrize(
-    ("kind", "properties", "is_plain"),
+    ("field", "is_plain"),
     [
-        ("string", COMMENT, False),
-        ("char(3)", {}, False),
-        ({"type": "array", "elementType": "long"}, {}, False),
-        ({"type": "struct", "fields": [{"name": "a", "type": "long"}]}, {}, True),
-        ({"type": "struct", "fields": [{"name": "a", "type": "char(3)"}]}, {}, False),
-        (
-            {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": COMMENT}]},
-            {},
-            False,
-        ),
+        (declared("long"), True),
+        (declared("long", COMMENT), False),
+        (declared("string", CHAR), False),
+        (declared("variant"), False),  # Arrow has no such type
+        (declared(struct_of(declared("long"), declared("string"))), True),
+        (declared(struct_of(declared("long"), declared("string", CHAR))), False),
+        (declared(struct_of(declared("long"), declared(struct_of(declared("variant"))))), False),
+        (declared(struct_of(declared("long")), COMMENT), False),
+        (declared({"type": "array", "elementType": "long", "containsNull": False}), False),
     ],
     ids=str,
 )
-def test_what_arrow_cannot_say_is_kept_as_spark_wrote_it(kind, properties, is_plain):
-    field = {"name": "c", "type": kind, "nullable": True, "metadata": properties}
-    metadata = {ROW_METADATA: json.dumps({"type": "struct", "fields": [field]})}
+def test_a_type_of_spark_is_kept_where_that_of_arrow_is_not_enough(field, is_plain):
+    metadata = {ROW_METADATA: json.dumps(struct_of(field))}
     found = columns(pa.table({"c": [1]}).replace_schema_metadata(metadata)).field("c")
-    assert json.loads((found.metadata or {}).get(SPARK_FIELD, "null")) == (
-        None if is_plain else field
-    )
+    expected = None if is_plain else field
+    assert json.loads((found.metadata or {}).get(SPARK_FIELD, b"null")) == expected
 
 
 def test_nothing_is_required_and_no_list_is_large():
@@ -112,6 +118,18 @@ def test_settings():
     assert columns(nanos).field("c").type == pa.timestamp("ns")
     assert "nanosAsLong" in spark_type(columns(nanos).field("c"))
     assert spark_type(columns(instants, {INT96_AS_TIMESTAMP: "false"}, **old).field("c")) == "int96"
+
+
+@pytest.mark.parametrize(
+    ("digits", "kind"), [(9, pa.decimal128(9, 2)), (38, pa.decimal128(38, 2)), (39, None)]
+)
+def test_decimals_of_more_digits_than_spark_has(digits, kind):
+    stored = pa.table({"c": pa.array([None], pa.decimal256(digits, 2))})
+    found = columns(stored).field("c")
+    if kind is None:
+        assert spark_type(found) == "decimal of Parquet"
+    else:
+        assert (found.type, found.metadata) == (kind, None)
 
 
 def test_settings_have_the_names_of_spark():
