@@ -152,12 +152,17 @@ class AllowedLocations:
         Raises:
             LocationNotAllowed: if a location is not allowed. The error names it.
         """
-        known: set[str] = set()
+        # The directories that are allowed, each with the paths that it may have on the local disk.
+        known: dict[str, list[str]] = {}
         for location in locations:
             directory, _, name = location.rpartition("/")
             ends = name, directory.rpartition("/")[2]
             plain = not any(map(_SPECIAL_NAME.fullmatch, ends))
-            if plain and directory in known and not os.path.islink(local_path(location)):
+            if (
+                plain
+                and (paths := known.get(directory)) is not None
+                and not any(os.path.islink(f"{path}/{name}") for path in paths)
+            ):
                 continue
             if _DROPPED.search(location):
                 raise LocationNotAllowed(
@@ -172,7 +177,7 @@ class AllowedLocations:
                 )
             # An allowed location may be a single file, so its directory is checked separately.
             if plain and directory not in known and self._is_inside(directory):
-                known.add(directory)
+                known[directory] = _local_paths(directory)
 
     def _is_inside(self, location: str) -> bool:
         return all(
@@ -224,19 +229,11 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 def _readings(location: str) -> tuple[_Place, ...]:
     """Return all possible meanings of a location. An allowed prefix has only the first meaning."""
-    path = local_path(location)
-    uri = _URI.fullmatch(without_login(path))
-    if uri is None or uri[1].lower() in _LOCAL:
-        path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
-        # `link/..` is the parent of the link in Hadoop, but the parent of the link's target in the
-        # operating system.
-        paths = [path, os.path.normpath(path)]
-        if _URI.match(location):
-            parsed = _parsed(location)
-            # PyArrow's filesystem, which PyIceberg uses, treats the host as a directory.
-            paths += [parsed[2], parsed[1] + parsed[2]]
+    if paths := _local_paths(location):
         read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
+    uri = _URI.fullmatch(without_login(local_path(location)))
+    assert uri is not None
     scheme = uri[1].lower()
     scheme, _ = _OBJECT_STORES.get(scheme, (scheme, ""))
     authority = _authority(scheme, uri[2] or "")
@@ -246,6 +243,23 @@ def _readings(location: str) -> tuple[_Place, ...]:
         for path in dict.fromkeys((uri[3], cut))
         for parts in (_names(os.path.normpath(f"/{path}")), _literal_names(path))
     )
+
+
+def _local_paths(location: str) -> list[str]:
+    """Return all paths on the local disk that a location may mean. Other locations have none."""
+    path = local_path(location)
+    uri = _URI.fullmatch(without_login(path))
+    if uri is not None and uri[1].lower() not in _LOCAL:
+        return []
+    path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
+    # `link/..` is the parent of the link in Hadoop, but the parent of the link's target in the
+    # operating system.
+    paths = [path, os.path.normpath(path)]
+    if _URI.match(location):
+        parsed = _parsed(location)
+        # PyArrow's filesystem, which PyIceberg uses, treats the host as a directory.
+        paths += [parsed[2], parsed[1] + parsed[2]]
+    return list(dict.fromkeys(paths))
 
 
 def _parsed(location: str) -> tuple[str, str, str]:

@@ -94,6 +94,7 @@ def test_many_files_as_each_by_itself(root, files, prefix):
         ("hdfs:/t/x", "hdfs:///t"),
         ("file:/data/t", "/data"),
         ("file:///data/t", "file:/data/"),
+        ("file:s3://b/data/x", "s3://b/data"),
         ("/data//t", "file:///data"),
         ("/data/./t", "/data"),
         ("/other/../data/t", "/data"),
@@ -196,6 +197,21 @@ def test_links_are_followed(tmp_path):
     assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
     with pytest.raises(LocationNotAllowed, match="file'"):
         AllowedLocations([str(inside)]).refuse_outside([f"{inside}/f", f"{inside}/file"])
+
+
+@pytest.mark.parametrize("start", ["", "file:", "file://", "FILE:", "local://", "file://host", "~"])
+def test_linked_files_are_followed_however_they_are_spelled(start, tmp_path, monkeypatch):
+    """A file is checked by itself if it is a link, though its directory is allowed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside").touch()
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
+    prefixes = [str(tmp_path / "inside"), f"host{tmp_path}"]
+    directory = f"{start}/inside" if start == "~" else f"{start}{tmp_path}/inside"
+    AllowedLocations(prefixes).refuse_outside([f"{directory}/f", f"{directory}/g"])
+    with pytest.raises(LocationNotAllowed, match="link' is outside"):
+        AllowedLocations(prefixes).refuse_outside([f"{directory}/f", f"{directory}/link"])
 
 
 def test_the_error_says_what_is_allowed():
