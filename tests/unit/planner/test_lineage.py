@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from splitlib.spark.logical_plan import Node, parse_plan
+from splitlib.spark.logical_plan import Node, catalyst_object, parse_plan
 from splitlib.spark.planner.eligibility import (
     Reason,
     ScanSite,
     TypeNames,
     blocked_joins,
+    comparable,
     eligible,
     parts_of,
 )
 from splitlib.spark.planner.join_graph import discover
-from splitlib.spark.planner.lineage import is_function, lineages_of, output_ids
+from splitlib.spark.planner.lineage import ChildColumn, Step, is_function, lineages_of, output_ids
 from splitlib.spark.planner.truncated import Truncation
 from tests.unit.test_planner_plans import Tree, attribute, conjunction, equal, joined, relation
 
@@ -125,6 +126,40 @@ def test_keys_of_a_union_are_not_all_from_one_child() -> None:
     assert not lineage.is_of_all_rows
 
 
+def steps_of(tree: Tree, columns: set[int], output: int) -> list[tuple[Step, ...]]:
+    found = lineages_of(parsed(tree), frozenset(columns)).by_attribute[output]
+    return [lineage.steps for lineage in found]
+
+
+def test_steps_through_operators_that_give_columns_other_ids() -> None:
+    union = plan("Union", SCAN, relation(attribute(10), attribute(11)), SCAN)
+    for above, path in ((union, ()), (plan("Filter", union), (0,))):
+        assert steps_of(above, {1, 11}, 1) == [(), (ChildColumn(path, 1, 1, 1),), ()]
+        assert steps_of(above, {11}, 1) == [(ChildColumn(path, 1, 1, 1),)]
+    outputs = {"output": [attribute(number) for number in (9, 0, 8, 7)]}
+    first = [attribute(1), attribute(0), plan("Literal"), attribute(0)]
+    cells = {"projections": [first, [*first[:3], attribute(1)]]}
+    expand = plan("Filter", plan("Expand", SCAN, **outputs, **cells))
+    assert steps_of(expand, {0, 1}, 9) == [(ChildColumn((0,), 0, 0, 1),)]
+    assert steps_of(expand, {0, 1}, 0) == [()]
+    assert set(lineages_of(parsed(expand), frozenset({0, 1})).by_attribute) == {0, 9}
+
+
+@pytest.mark.parametrize(
+    ("argument", "name"),
+    [
+        ({"object": "org.apache.spark.sql.catalyst.plans.Inner$"}, "Inner"),
+        ({"product-class": "x.UsingJoin", "joinType": {}}, "UsingJoin"),
+        ({"product-class": "Inner"}, "Inner"),
+        ({}, ""),
+        (None, ""),
+        ("x.Inner$", ""),
+    ],
+)
+def test_names_of_objects(argument: object, name: str) -> None:
+    assert catalyst_object(argument) == name
+
+
 @pytest.mark.parametrize(
     ("kind", "is_identical"),
     [
@@ -226,6 +261,35 @@ UNKNOWN = plan("OfAnotherVersion", SCAN)
 def test_output_columns(tree: Tree, ids: list[int] | None, unordered: list[int] | None) -> None:
     node = parsed(tree)
     assert (output_ids(node), output_ids(node, in_order=False)) == (ids, unordered)
+
+
+COLLATED = TypeNames("string collate X", "STRING COLLATE X")
+TEXT = TypeNames("string", "STRING")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "type_of", "kept", "reasons"),
+    [
+        (("long", "date", "long", "date"), COLLATED, [0, 1], ()),
+        (("long", "string", "long", "string"), TEXT, [0, 1], ()),
+        (("string", "date", "string", "date"), COLLATED, [1], ("STRING COLLATE X",)),
+        (("string", "date", "long", "date"), COLLATED, [1], ("STRING COLLATE X",)),
+        (("long", "date", "long", "string"), COLLATED, [0], ("STRING COLLATE X",)),
+        (("string", "long", "long", "string"), COLLATED, None, ("STRING COLLATE X",)),
+    ],
+)
+def test_comparisons_that_only_spark_can_make(
+    kinds: tuple[str, ...], type_of: TypeNames, kept: list[int] | None, reasons: tuple[str, ...]
+) -> None:
+    """The kinds are those of the scan's two columns, and of the two columns of the keys."""
+    columns = [attribute(number, kind) for number, kind in zip((0, 1, 10, 11), kinds, strict=True)]
+    one, other = columns[:2], columns[2:]
+    pairs = [equal(left, right) for left, right in zip(one, other, strict=True)]
+    root = joined([relation(*one), relation(*other)], pairs)
+    (join_filter,) = discover(root, frozenset({0, 1}), lambda _: True)
+    left, found = comparable(join_filter, lambda _: type_of)
+    assert (left and [one.target.attribute_id for one in left.comparisons]) == kept
+    assert found == tuple(f"keys of type {kind} can only be compared by Spark" for kind in reasons)
 
 
 def test_reasons_of_a_scan() -> None:
