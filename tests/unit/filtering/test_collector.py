@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
+from splitlib.arrow.tables import values_nbytes
 from splitlib.filtering import collector as collector_module
 from splitlib.filtering.data import passed_limit
 from splitlib.filtering.domains import unique
@@ -230,3 +231,27 @@ def test_types_that_arrow_compares_in_part():
     collector = DynamicFilteringDataCollector(schema, max_values=1)
     collector.add(pa.table({"d": pa.array([5, 9], pa.duration("us"))}))
     assert collector.finish().contains({"d": timedelta(microseconds=7)})
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        (pa.array([1, None, 3], pa.int64()), 24),
+        (pa.array([1, 2, 3], pa.int8()), 3),
+        (pa.array([Decimal("1.5"), None]), 32),
+        (pa.array([True, False, None]), 3),
+        (pa.array(["a", "é", None, ""]), 4 * 4 + 3),
+        (pa.array([b"ab", b"cde"]), 2 * 4 + 5),
+        (pa.array([None, None], pa.string()), 8),
+        (pa.array([], pa.binary()), 0),
+    ],
+    ids=str,
+)
+def test_sizes_of_values(values, size):
+    """The size does not depend on how Arrow stores them. Twice the values are twice as large."""
+    column = pa.chunked_array([values])
+    assert values_nbytes(pa.table([column], ["k"])) == size
+    twice = pa.chunked_array([values, values])
+    assert values_nbytes(pa.table([twice, twice], ["k", "l"])) == 4 * size
+    padded = pa.concat_arrays([values, values]).slice(len(values))
+    assert values_nbytes(pa.table([padded], ["k"])) == size
