@@ -82,6 +82,14 @@ def test_text_is_cast_as_each_alone(texts, kind, data):
         assert same(value, expected), (text, value, expected)
 
 
+@pytest.mark.parametrize("kind", [pa.binary(2), pa.time32("s"), pa.binary(), pa.large_string()])
+def test_text_is_cast_to_other_types_as_each_alone(kind):
+    texts = ["ab", None, "a\n", "abc", "", "é", "12:30:00"]
+    found = try_cast(pa.array(texts), kind)
+    assert found.to_pylist() == [one(text, pa.string(), kind).as_py() for text in texts]
+    assert found.type == kind
+
+
 def test_unsigned_numbers_have_no_sign_beside_a_failure_either():
     assert try_cast(pa.array(["-0", "x", "1"]), pa.uint64()).to_pylist() == [None, None, 1]
 
