@@ -33,6 +33,7 @@ FILES = file_batch((0, StoredFile(f"/t/{name}", 10, 1)) for name in "abc")
 KNOWN = [True] * 3
 ALL = Predicate(pa.schema([("k", pa.int32())]))
 INT64, BOOL = pa.int64(), pa.bool_()
+LISTS = pa.list_(INT64)
 
 
 def statistics(lower=(1, 2, 3), upper=(1, 2, 3), kind=INT64, value=KNOWN, flag=BOOL):
@@ -53,7 +54,7 @@ class Wrong(MemoryConnector):
     def describe(self):
         instant = pa.timestamp("us", "UTC")
         kinds = pa.schema(
-            [("a", pa.int64()), ("x", pa.float64()), ("t", instant), ("k", pa.int32())]
+            [("a", INT64), ("x", pa.float64()), ("t", instant), ("l", LISTS), ("k", pa.int32())]
         )
         return TableMetadata(kinds, ("k",), PARQUET, filter_schema=kinds)
 
@@ -103,6 +104,12 @@ def test_nan_and_null_are_no_bounds():
     ends = (math.nan, 1.0, None)
     known = {"x": statistics(ends, (0.0, math.nan, None), pa.float64())}
     assert files_of(Wrong(statistics=known), x=[5.0]) == ["/t/b", "/t/c"]
+
+
+def test_bounds_that_have_no_order_prune_nothing():
+    known = {"l": statistics([[1], [3], None], [[2], [1], [1]], LISTS), "a": statistics()}
+    assert files_of(Wrong(statistics=known), a=[1]) == ["/t/a"]
+    assert files_of(Wrong(statistics={"l": known["l"]}), a=[1]) == ["/t/a", "/t/b", "/t/c"]
 
 
 def test_a_file_with_bounds_has_values():
