@@ -84,6 +84,25 @@ def test_columns_are_those_of_the_first_file_by_its_path(tmp_path):
     assert FilesConnector.open(str(tmp_path), {}).describe().data_schema.names == ["u"]
 
 
+def test_columns_are_those_of_a_summary_file(tmp_path):
+    def names(**options):
+        with FilesConnector.open(str(tmp_path), options) as connector:
+            return connector.describe().schema.names
+
+    write(tmp_path, "k=1/f")
+    assert names() == ["v", "k"]
+    for name in ("_metadata", "_common_metadata", "_other_metadata"):
+        parquet.write_metadata(pa.schema([(name, pa.int64())]), tmp_path / name)
+    assert names() == ["_common_metadata", "k"]
+    (tmp_path / "_common_metadata").unlink()
+    assert names() == ["_metadata", "k"]
+    # Spark selects all files by the pattern, and these are none of its files.
+    assert names(path_glob="*f") == ["v", "k"]
+    assert names(schema="x int") == ["x", "k"]
+    (tmp_path / "_metadata").unlink()
+    assert names() == ["v", "k"]
+
+
 @pytest.mark.parametrize("merged", [True, False])
 @pytest.mark.parametrize("directory", ["k=1", "."])
 def test_empty_files_have_no_columns(tmp_path, merged, directory):
