@@ -7,12 +7,14 @@ import socket
 import threading
 
 import pytest
+import urllib3
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
 import splitlib
 from splitlib import DynamicFilteringData, SplitConfig
 from splitlib.filtering.predicate import Predicate
+from splitlib.remote.calls import Call, working_on
 from splitlib_glue import GlueConnector
 from splitlib_glue import client as glue_client
 from tests.support import glue_server
@@ -61,6 +63,58 @@ def test_answers_that_report_an_error(server, code, status, kind):
             "ServiceUnavailable",
         )
         assert caught.value.is_throttled == throttled
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind", "says"),
+    [
+        ("{}", 400, splitlib.SourceError, r"GetTable: no message \(status 400\)"),
+        ("{}", 403, splitlib.AccessDenied, r"no message \(status 403\)"),
+        ("{}", 429, splitlib.SourceUnavailable, r"no message \(status 429\)"),
+        ("[1]", 500, splitlib.SourceUnavailable, r"no message \(status 500\)"),
+        ("<p>busy</p>", 503, splitlib.SourceUnavailable, r"no message \(status 503\)"),
+        ('{"message": "late"}', 300, splitlib.SourceError, r"late \(status 300\)"),
+        (
+            '{"__type": "com.amazonaws.glue#EntityNotFoundException", "Message": "none"}',
+            400,
+            splitlib.TableNotFound,
+            r"GetTable: none \(EntityNotFoundException 400\)",
+        ),
+    ],
+)
+def test_answers_that_report_an_error_in_another_form(server, body, status, kind, says):
+    add_table(server, {})
+    server.faults = [lambda handler, right: handler.reply(status, body.encode())]
+    with pytest.raises(kind, match=says) as caught:
+        load(server)
+    assert type(caught.value) is kind
+
+
+def test_no_request_takes_longer_than_its_time(server, monkeypatch):
+    add_table(server, {})
+    timeouts, made = [], urllib3.Timeout
+    monkeypatch.setattr(urllib3, "Timeout", lambda **of: timeouts.append(of) or made(**of))
+    for connecting, whole in ((3, 50), (50, 30)):
+        seconds = {"connect_timeout_seconds": connecting, "timeout_seconds": whole}
+        client = glue_client.GlueClient({**server.options, **seconds})
+        client.call("GetTable", DatabaseName="db", Name="t")
+        client.close()
+    assert timeouts == [{"connect": 3, "read": 50}, {"connect": 30, "read": 30}]
+    call = Call(20)
+    with working_on(call):
+        glue_client.GlueClient(server.options).call("GetTable", DatabaseName="db", Name="t")
+    assert timeouts[-1]["connect"] == 10
+    assert 0 < timeouts[-1]["read"] <= 20
+
+
+def test_a_closed_client_has_no_connection(server):
+    add_table(server, {})
+    client = glue_client.GlueClient(server.options)
+    client.call("GetTable", DatabaseName="db", Name="t")
+    client.close()
+    with pytest.raises(splitlib.SourceUnavailable, match="Pool is closed"):
+        client.call("GetTable", DatabaseName="db", Name="t")
+    assert server.names() == ["GetTable"]
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,38 @@ def test_condition_names_plain_text_only(values, expected):
     assert expression(Predicate(SCHEMA, [keys]), SCHEMA) == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "is_used"),
+    [
+        ("current_user localtime sysdate session_user true false null user rownum unknown", False),
+        ("date time timestamp interval default value any all some not exists case CAST", False),
+        ("recurrent nonlocal a_sysdate users times dates intervals any_ cases casts", True),
+        ("a A9 a_b_9", True),
+        ("_a 9a a-b a.b é aé", False),  # not plain identifiers
+    ],
+)
+def test_keys_with_names_that_mean_something_to_glue_are_in_no_condition(names, is_used):
+    for name in names.split():
+        schema = pa.schema([(name, pa.string())])
+        keys = DynamicFilteringData.from_values({name: ["x"]})
+        expected = f"{name.lower()} IN ('x')" if is_used else None
+        assert expression(Predicate(schema, [keys]), schema) == expected, name
+
+
+def test_a_long_condition_leaves_out_its_longest_parts():
+    """Glue accepts 2,048 characters."""
+    schema = pa.schema([(name, pa.string()) for name in "abc"])
+
+    def condition(**lengths):
+        keys = [DynamicFilteringData.from_values({k: ["x" * n]}) for k, n in lengths.items()]
+        return expression(Predicate(schema, keys), schema)
+
+    most = 2048 - len("a IN ('')")
+    assert condition(a=most) == f"a IN ('{'x' * most}')"
+    assert condition(a=most + 1) is None
+    assert condition(a=1, b=most, c=2) == "a IN ('x') AND c IN ('xx')"
+
+
 def test_condition_covers_all_alternatives():
     def one(**values):
         return Predicate(SCHEMA, [DynamicFilteringData.from_values(values)])
