@@ -178,7 +178,7 @@ def test_malformed_partitions(server, change, partition):
 def test_malformed_tables(server, table):
     add_table(server, {"k": "int"})
     server.tables[server.catalog, "db", "t"].update(table)
-    with pytest.raises(splitlib.CorruptMetadata, match="data about the table is damaged"):
+    with pytest.raises(splitlib.CorruptMetadata, match="The catalog's data about the table is"):
         opened(server)
 
 

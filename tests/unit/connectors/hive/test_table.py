@@ -82,7 +82,8 @@ def test_a_schema_of_spark_that_is_damaged(parameters):
     ids=str,
 )
 def test_a_part_that_is_missing(changes):
-    with pytest.raises(splitlib.CorruptMetadata, match="the table is damaged"):
+    says = "^The metastore's data about the table is damaged: "
+    with pytest.raises(splitlib.CorruptMetadata, match=says):
         table_metadata(table_of({}, **changes))
 
 
@@ -110,3 +111,31 @@ def test_spark_remembers_the_case_of_columns():
         metadata = table_metadata(table_of({"spark.sql.sources.schema": other}))
         assert (metadata.schema.names, metadata.partition_keys) == (["v", "k"], ("k",))
         assert metadata.spark_schema is None
+
+
+HIVE = "org.apache.hadoop.hive."
+
+
+@pytest.mark.parametrize(
+    ("serde", "is_required"),
+    [
+        (PARQUET, True),
+        (f"{HIVE}ql.io.orc.OrcSerde", True),
+        (f"{HIVE}serde2.lazy.LazySimpleSerDe", False),
+    ],
+)
+def test_readers_of_hive_ignore_that_a_column_is_required(serde, is_required):
+    required = [{**field, "nullable": False} for field in SCHEMA["fields"]]
+    described = StorageDescriptor(
+        cols=[FieldSchema("v", "int")],
+        location="file:/t",
+        inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+        serdeInfo=SerDeInfo(serializationLib=serde),
+    )
+    schema = {"spark.sql.sources.schema": json.dumps({**SCHEMA, "fields": required})}
+    metadata = table_metadata(table_of(schema, sd=described))
+    fields = json.loads(metadata.spark_schema or "")["fields"]
+    assert [(field["name"], field["nullable"]) for field in fields] == [
+        ("v", not is_required),
+        ("k", not is_required),
+    ]
