@@ -9,14 +9,33 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.utils.config import Config
 
 import splitlib
+from splitlib_iceberg import IcebergConnector
 from tests.support.iceberg_tables import (
     append,
+    catalog_options,
     create,
     data_file,
     open_table,
     select,
 )
 from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, rewrite_metadata
+
+
+def test_names_of_tables(catalog, table, tmp_path):
+    for namespace in ("a", "a.b", "a.b.c", "d"):
+        catalog.create_namespace(namespace)
+    for name in ("a.u", "a.t", "a.b.c.t"):
+        catalog.create_table(name, SIMPLE)
+    database, name = table.name()
+    every = [("a", "t"), ("a", "u"), ("a.b.c", "t"), (database, name)]
+    for options in (catalog_options(tmp_path), {"catalog": catalog}):
+        assert list(IcebergConnector.table_names(None, options)) == every
+        assert list(IcebergConnector.table_names("a", options)) == every[:2]
+        assert list(IcebergConnector.table_names("a.b.c", options)) == every[2:3]
+        assert list(IcebergConnector.table_names("d", options)) == []
+        with pytest.raises(splitlib.TableNotFound):
+            list(IcebergConnector.table_names("e", options))
+    assert catalog.load_table("a.t")  # the user's own catalog is still open
 
 
 def test_an_empty_table_reads_as_nothing(catalog):
