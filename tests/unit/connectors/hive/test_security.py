@@ -172,9 +172,10 @@ class _HttpMetastore(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"".join(b"1\r\n%c\r\n" % byte for byte in data) + b"0\r\n\r\n")
         else:
-            self.send_header("Content-Length", str(len(data)))
+            if self.server.is_sized:
+                self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) - self.server.missing])
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -187,7 +188,7 @@ def served_by_http(tls: ssl.SSLContext | None = None) -> Iterator[Any]:
         server.daemon_threads, server.block_on_close = True, False
         server.headers, server.status, server.in_chunks, server.closes = [], 0, False, False
         server.is_mute = False
-        server.processor = Api.Processor(metastore())
+        server.is_sized, server.missing, server.processor = True, 0, Api.Processor(metastore())
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         server.uri = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
@@ -214,6 +215,14 @@ def test_a_connection_that_the_server_ends_is_opened_anew_with_tls(pems):
             assert client.get_databases() == ["d"]
         client.close()
     assert len(server.headers) == 3
+
+
+@pytest.mark.parametrize("is_sized", [True, False])
+def test_an_answer_by_http_that_ends_early(is_sized):
+    with served_by_http() as server:
+        server.is_sized, server.closes, server.missing = is_sized, True, 1
+        with pytest.raises(SourceUnavailable, match="the response is too short"):
+            databases(f"{server.uri}/metastore/")
 
 
 def test_http_without_a_token():
