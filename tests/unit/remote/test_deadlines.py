@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -335,6 +336,18 @@ def test_an_idle_thread_is_used_again():
             names.add(workers.submit(threading.get_ident).outcome.result())
             time.sleep(0.002)
         assert len(names) < 4
+
+
+def test_an_idle_thread_keeps_no_result():
+    class Result:
+        pass
+
+    gone = threading.Event()
+    with Workers(1, "splitlib-test") as workers:
+        task = workers.submit(Result)
+        weakref.finalize(task.outcome.result(10), gone.set)
+        del task
+        assert gone.wait(10)
 
 
 def test_ctrl_c_while_a_call_hangs(hanging):
