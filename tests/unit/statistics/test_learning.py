@@ -141,6 +141,18 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
     assert (report.filters[0].used_fields, report.files.total) == ((), None)
 
 
+@pytest.mark.parametrize(
+    ("ends", "wanted"), [((10, 20), (5, 15)), ((10, 20), (5,)), ((20, 9), (15,))]
+)
+def test_half_of_the_row_groups_are_few(tmp_path: Path, ends: Any, wanted: Any) -> None:
+    """Half of them overlap, or are kept, or both. The bounds of every second file begin at 0."""
+    for number in range(40):
+        first = 0 if number % 2 or ends[1] < 10 else 10
+        write(tmp_path / f"{number}.parquet", rows(range(first, ends[number % 2 == 0])))
+    found, enumerator = selected(opened(tmp_path, SCHEMA), items(*wanted))
+    assert (len(found), enumerator.metrics.footers_read) == (20 * len(wanted), 40)
+
+
 def test_an_unused_filter_names_the_reasons_of_the_table_and_of_its_footers(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path / f"{number}.parquet", rows(range(10)))
