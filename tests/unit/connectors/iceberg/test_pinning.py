@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -21,7 +22,7 @@ from tests.support.iceberg_tables import (
 from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, rewrite_metadata
 
 
-def test_names_of_tables(catalog, table, tmp_path):
+def test_names_of_tables(catalog, table, tmp_path, monkeypatch):
     for namespace in ("a", "a.b", "a.b.c", "d"):
         catalog.create_namespace(namespace)
     for name in ("a.u", "a.t", "a.b.c.t"):
@@ -36,6 +37,10 @@ def test_names_of_tables(catalog, table, tmp_path):
         with pytest.raises(splitlib.TableNotFound):
             list(IcebergConnector.table_names("e", options))
     assert catalog.load_table("a.t")  # the user's own catalog is still open
+    asked: list[Any] = []
+    monkeypatch.setattr(catalog, "list_tables", lambda name: asked.append(name) or [(*name, "t")])
+    assert list(IcebergConnector.table_names("a.b", {"catalog": catalog})) == [("a.b", "t")]
+    assert asked == [("a", "b")]  # servers join the parts with a character of their own
 
 
 def test_an_empty_table_reads_as_nothing(catalog):
