@@ -394,8 +394,7 @@ class Ranges:
 
     def describe(self) -> str:
         """Return a short description for reports."""
-        ends = f"{shown(self.lower[0])}, {shown(self.upper[-1])}"
-        ends = f"{self.brackets[0]}{ends}{self.brackets[1]}"
+        ends = f"{shown(self.lower[0])}, {shown(self.upper[-1])}".join(self.brackets)
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
 
     def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
