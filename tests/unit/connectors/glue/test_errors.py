@@ -93,7 +93,12 @@ def test_answers_that_report_an_error_in_another_form(server, body, status, kind
 def test_no_request_takes_longer_than_its_time(server, monkeypatch):
     add_table(server, {})
     timeouts, made = [], urllib3.Timeout
-    monkeypatch.setattr(urllib3, "Timeout", lambda **of: timeouts.append(of) or made(**of))
+
+    def noting(**seconds):
+        timeouts.append(seconds)
+        return made(**seconds)
+
+    monkeypatch.setattr(urllib3, "Timeout", noting)
     for connecting, whole in ((3, 50), (50, 30)):
         seconds = {"connect_timeout_seconds": connecting, "timeout_seconds": whole}
         client = glue_client.GlueClient({**server.options, **seconds})

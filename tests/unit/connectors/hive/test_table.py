@@ -125,7 +125,8 @@ HIVE = "org.apache.hadoop.hive."
     ],
 )
 def test_readers_of_hive_ignore_that_a_column_is_required(serde, is_required):
-    required = [{**field, "nullable": False} for field in SCHEMA["fields"]]
+    fields: Any = SCHEMA["fields"]
+    required = [{**field, "nullable": False} for field in fields]
     described = StorageDescriptor(
         cols=[FieldSchema("v", "int")],
         location="file:/t",

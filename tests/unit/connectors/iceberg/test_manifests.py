@@ -92,7 +92,7 @@ def test_a_manifest_of_far_too_many_files_is_not_read_to_its_end(files: int, say
 
 def test_a_manifest_whose_files_are_not_counted_is_read_to_its_end() -> None:
     blocks = [entry()] * 1500
-    unknown = {"added_files_count": -1, "added_rows_count": -1}
+    unknown: dict[str, Any] = {"added_files_count": -1, "added_rows_count": -1}
     size = len(HEADER) + sum(map(len, blocks))
     assert len(entries_of(*blocks, **unknown, manifest_length=size).path) == 1500
     with pytest.raises(CorruptMetadata, match=f"m has {size} bytes, but .* size as {size - 1}"):

@@ -38,7 +38,12 @@ def test_names_of_tables(catalog, table, tmp_path, monkeypatch):
             list(IcebergConnector.table_names("e", options))
     assert catalog.load_table("a.t")  # the user's own catalog is still open
     asked: list[Any] = []
-    monkeypatch.setattr(catalog, "list_tables", lambda name: asked.append(name) or [(*name, "t")])
+
+    def listed(namespace):
+        asked.append(namespace)
+        return [(*namespace, "t")]
+
+    monkeypatch.setattr(catalog, "list_tables", listed)
     assert list(IcebergConnector.table_names("a.b", {"catalog": catalog})) == [("a.b", "t")]
     assert asked == [("a", "b")]  # servers join the parts with a character of their own
 
