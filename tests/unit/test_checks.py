@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,8 @@ from splitlib import (
     SourceUnavailable,
     SplitConfig,
 )
+from splitlib.checks import name_parts
+from splitlib.errors import InvalidFilter
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     ColumnStatistics,
@@ -235,3 +238,23 @@ def listed(connector):
         Table("t", "lists", connector), SplitConfig(retry_attempts=1)
     )
     return [(split.path, split.partition_values["k"]) for split in enumerator.enumerate_splits()]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a", ["a"]),
+        ("t.`a.b`", ["t", "a.b"]),
+        ("`a``b`.c", ["a`b", "c"]),
+        *((wrong, None) for wrong in ("", "a.", ".a", "a..b", "`a", "a`b", "`a`b")),
+    ],
+)
+def test_names_of_columns(name, parts):
+    if parts is not None:
+        assert name_parts(name) == parts
+        return
+    with pytest.raises(
+        InvalidFilter, match=f"{re.escape(repr(name))} is not a column name"
+    ) as caught:
+        name_parts(name)
+    assert "backticks" in str(caught.value.hint)

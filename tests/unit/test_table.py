@@ -276,6 +276,26 @@ def test_partition_columns_that_differ_only_in_case():
         Table("t", "memory", InCapitals())
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32()])
+@pytest.mark.parametrize("name", ["timeZone", "TIMEZONE", "other"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_partition_values_in_another_time_zone_are_refused(kind, name, zone):
+    class Zoned(Able):
+        def describe(self):
+            form = ReadFormat.of("csv", {name: zone})
+            schema = pa.schema([("k", kind)])
+            return replace(super().describe(), schema=schema, read_format=form, filter_schema=None)
+
+    table = Table("t", "memory", Zoned())
+    if zone == "UTC" or name == "other" or pa.types.is_date(kind) or kind.tz is None:
+        partitions_of(table)
+        return
+    with pytest.raises(
+        splitlib.UnsupportedTable, match=r"timeZone is Asia/Tokyo, .* in use is UTC"
+    ):
+        partitions_of(table)
+
+
 def test_options_of_the_storage():
     assert Table("t", "memory", Placed()).storage_options("s3") == {"of": "s3"}
     assert Table("t", "memory", Able()).storage_options("s3") == {}

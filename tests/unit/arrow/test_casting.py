@@ -222,3 +222,16 @@ def test_a_date_beyond_all_timestamps_matches_none():
     assert coerced is not None
     assert coerced.matchable.to_pylist() == [False, True]
     assert coerced.values[1].as_py() == dt.datetime(1970, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        ([True, None], pa.date32(), [None, None]),
+        (["12:00:00", None], pa.time64("us"), [None, None]),
+        (["abc", "x", "a\nb", None], pa.binary(3), [b"abc", None, b"a\nb", None]),
+    ],
+)
+def test_rare_casts(values, kind, expected):
+    found = try_cast(pa.array(values), kind)
+    assert (found.type, found.to_pylist()) == (kind, expected)

@@ -63,6 +63,14 @@ def test_compressed_bodies_are_not_unpacked(codec, version):
         ipc.read_batch(sink.getvalue().to_pybytes())
 
 
+def test_custom_metadata_of_a_message_is_refused():
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, BATCH.schema) as writer:
+        writer.write_batch(BATCH, custom_metadata={"a": "b"})
+    with pytest.raises(ipc.Unreadable, match="a message has custom metadata"):
+        ipc.read_batch(sink.getvalue().to_pybytes())
+
+
 def test_messages_that_are_never_written_are_refused():
     """A tensor after the batch would not be read, and nothing else checks it."""
     batch = ipc.write_batch(BATCH)[:-8]  # without the end of the stream

@@ -64,3 +64,27 @@ def test_a_deep_header_is_refused():
 def test_other_keys_are_refused(keys):
     with pytest.raises(InvalidCheckpoint, match="not a checkpoint"):
         decode(sample(), SCAN, TableMetadata(keys, tuple(keys.names), METADATA.read_format))
+
+
+def with_batch(change, **changes):
+    header, known, stream, *rest = sections_of(wire.unseal(with_header(**changes), FORMAT))
+    return sealed([header, known, wire.write_batch(change(wire.read_batch(stream))), *rest])
+
+
+@pytest.mark.parametrize("column", ["path", "position"])
+def test_a_split_with_missing_values_is_refused(column):
+    def without(batch):
+        at = batch.schema.get_field_index(column)
+        field = batch.schema.field(at)
+        return batch.set_column(at, field, pa.nulls(batch.num_rows, field.type))
+
+    with pytest.raises(InvalidCheckpoint) as caught:
+        decode(with_batch(without), SCAN, METADATA)
+    assert "a split has missing values" in str(caught.value.__cause__)
+
+
+def test_fields_that_the_partitions_do_not_have_are_refused():
+    data = with_header(kinds=[[["other", "k", False]]])
+    with pytest.raises(InvalidCheckpoint) as caught:
+        decode(data, SCAN, METADATA)
+    assert "partitions have the columns ['k']" in str(caught.value.__cause__)

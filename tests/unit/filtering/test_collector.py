@@ -211,6 +211,7 @@ def test_fields_with_values_of_their_own_are_named():
         (pa.float64(), pa.array([Decimal("0.10000000000000000001")]), False),
         (pa.float64(), pa.array([Decimal("0.10"), None]), True),
         (pa.float64(), pa.array([2**53 + 1]), False),
+        (pa.float64(), pa.array([2**53, None]), True),
     ],
 )
 def test_keys_are_not_rounded(kind, keys, is_exact):

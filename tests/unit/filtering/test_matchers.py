@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib.filtering import matchers
+from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ColumnStatistics
 
@@ -217,6 +218,20 @@ def test_a_nan_is_no_bound():
         for keys in ([0.5], [2.0], nan)
     ]
     assert kept == [[True, True], [False, True], [True, True]]
+
+
+@pytest.mark.parametrize("includes_null", [False, True])
+def test_a_range_with_null_keeps_files_that_may_have_null(includes_null):
+    field, flags = pa.field("k", pa.int64()), [False, True, None]
+    domain = RangeDomain(field, Ranges.between(pa.scalar(1), pa.scalar(9)), includes_null)
+    schema = pa.schema([field])
+    keys = splitlib.DynamicFilteringData(schema, [domain], exceeds_threshold=False)
+    far, near = ([value] * 3 for value in (50, 5))
+    for bounds, expected in ((far, [False, includes_null, includes_null]), (near, [True] * 3)):
+        ends = pa.array(bounds, pa.int64())
+        no, has_null = pa.array([False] * 3), pa.array(flags, pa.bool_())
+        known = ColumnStatistics(ends, ends, has_null, no, pa.array([True] * 3))
+        assert Predicate(schema, [keys]).match_bounds({"k": known}).to_pylist() == expected
 
 
 def test_gaps_between_keys_are_seen():

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData
+from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.matchers import coerce
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
@@ -332,11 +333,46 @@ def test_a_range_of_a_collated_key_says_nothing():
     assert "s has a collation" in str(applied.unused_because)
 
 
+def test_values_of_a_collated_key_say_nothing():
+    key = pa.field("s", pa.string(), metadata={LOGICAL_TYPE: f"{COLLATED} UTF8_LCASE"})
+    schema = pa.schema([key, ("n", pa.int32())])
+    predicate = Predicate(schema, [from_values({"s": ["a", "b"], "n": [1, 2]})])
+    found = predicate.match(
+        pa.record_batch({"s": ["A", "x", "a"], "n": pa.array([1, 2, 3], "int32")})
+    )
+    assert found.to_pylist() == [True, True, False]
+    (applied,) = predicate.filters
+    assert applied.used_fields == ("n",)
+    assert "s has a collation" in str(applied.unused_because)
+
+
+@pytest.mark.parametrize("big", [2**40, -(2**40)])
+def test_ranges_of_which_an_end_between_does_not_fit_are_one(big):
+    """The ends of the whole are kept, because other ends cannot be compared."""
+    ends = sorted([(1, 2), (8, 9), (big, big + 1)])
+    lower, upper = (pa.array(each, pa.int64()) for each in zip(*ends, strict=True))
+    field = pa.field("d", pa.int64())
+    domain = RangeDomain(field, Ranges(lower, upper))
+    data = DynamicFilteringData(pa.schema([field]), [domain], exceeds_threshold=False)
+    days = pa.record_batch({"d": pa.array([-9, 1, 5, 9, 20], pa.int32())})
+    found = Predicate(pa.schema([("d", pa.int32())]), [data]).match(days).to_pylist()
+    assert found == (
+        [False, True, True, True, True] if big > 0 else [True, True, True, True, False]
+    )
+
+
 class Mistaken(Half):
     """A transform for which faulty writers stored results that are too high by 1."""
 
     def mistaken(self, results):
         return pc.add(results, pa.scalar(1, results.type))
+
+
+def test_what_faulty_writers_made_of_a_value_is_kept():
+    halves = pa.record_batch({"half": pa.array([0, 1, 2, 3], pa.int32())})
+    fields = (PartitionField("half", "d", Mistaken()),)
+    found = Predicate(SCHEMA, [from_values({"d": [2]})]).match(halves, fields).to_pylist()
+    assert found == [False, True, True, False]
 
 
 def test_what_faulty_writers_made_of_a_range_is_kept():

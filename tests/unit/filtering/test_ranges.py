@@ -137,6 +137,14 @@ def test_the_widest_gaps_between_texts_are_left_out(start, ends, expected):
     assert found == [(start + low, start + high) for low, high in expected]
 
 
+def test_values_without_gaps_are_merged_in_groups():
+    values = pa.array([b"aa", b"bb", b"cc", b"dd", b"ee", b"zz"], pa.binary(2))
+    ranges = Ranges(values, values)
+    assert pairs(ranges.at_most(3)) == [(b"aa", b"bb"), (b"cc", b"dd"), (b"ee", b"zz")]
+    assert pairs(ranges.at_most(1)) == [(b"aa", b"zz")]
+    assert pairs(ranges.at_most(6)) == pairs(ranges)
+
+
 def test_days_in_a_row_are_one_range():
     days = [date(2024, 1, 1) + timedelta(i) for i in range(30)]
     others = [date(2024, 6, 1) + timedelta(i) for i in range(5)]

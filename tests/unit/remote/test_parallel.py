@@ -7,7 +7,7 @@ import pytest
 
 import splitlib
 from splitlib import SplitConfig
-from splitlib.remote.calls import BoundedCalls, current_call
+from splitlib.remote.calls import BoundedCalls, Workers, current_call, in_pool
 from splitlib.remote.parallel import in_parallel
 
 
@@ -20,6 +20,12 @@ def test_results_are_in_the_order_of_the_arguments():
 
     assert in_parallel(squared, [3, 1, 2, 0], threads=4) == [9, 1, 4, 0]
     assert in_parallel(squared, []) == []
+
+
+def test_threads_of_a_pool_know_it():
+    with Workers(2, "pool") as pool:
+        assert list(pool.map(lambda _: in_pool(), range(3))) == [True] * 3
+    assert not in_pool()
 
 
 def test_one_call_needs_no_thread():
