@@ -33,7 +33,7 @@ _MESSAGE: Final = struct.Struct(">BI")
 _START, _OK, _COMPLETE = 1, 2, 5
 _FRAME: Final = struct.Struct(">i")
 # Maximum size of a SASL message. The ticket of a user in many groups has about 64 kB.
-_MOST_MESSAGE: Final = 1 << 20
+MOST_MESSAGE: Final = 1 << 20
 _MOST_ERROR: Final = 2000
 # Security layers in RFC 4752, in the order of preference: none, integrity, confidentiality.
 _LAYERS: Final = (1, 2, 4)
@@ -333,7 +333,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
 
     def _receive(self) -> tuple[int, bytes]:
         status, size = _MESSAGE.unpack(self._socket.readAll(_MESSAGE.size))
-        if size > _MOST_MESSAGE:
+        if size > MOST_MESSAGE:
             raise TTransportException(
                 TTransportException.SIZE_LIMIT,
                 f"a message of {size} bytes: the metastore may not use Kerberos",

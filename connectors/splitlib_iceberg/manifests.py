@@ -40,7 +40,7 @@ _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 # specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
-_FEW = 1000
+FEW = 1000
 _LIVE = (ManifestEntryStatus.EXISTING, ManifestEntryStatus.ADDED)
 _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
@@ -154,7 +154,7 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
         if row[_ENTRY["status"]] != ManifestEntryStatus.DELETED:
             yield row
             found += 1
-            if most is not None and found > most + _FEW:
+            if most is not None and found > most + FEW:
                 raise CorruptMetadata(
                     f"The manifest {manifest.manifest_path} has at least {found} files, but the "
                     f"manifest list counts {most}."

@@ -25,13 +25,13 @@ from splitlib.model import DeleteFile
 from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import reading
 
-_PIECE: Final = 1 << 20
+PIECE: Final = 1 << 20
 # Maximum ratio of decompressed to compressed size. Iceberg's and PyIceberg's metadata files have a
 # ratio of about 20. Small files may compress better, so ``_LEAST`` bytes are added.
 _RATIO: Final = 100
 _LEAST: Final = 4 << 20
 # Maximum number of bytes read at once.
-_MOST_RECEIVED: Final = (1 << 31) - 1
+MOST_RECEIVED: Final = (1 << 31) - 1
 _OWN: Final = "splitlib.py-io-impl"
 """Property that keeps the user's ``py-io-impl``, which this module replaces by its own class."""
 _GUARDED: Final = f"{__name__}.GuardedFileIO"
@@ -84,7 +84,7 @@ def unpacks_by_gzip(data: bytes) -> bool:
     """
     left = limit_of(len(data))
     with GzipFile(fileobj=BytesIO(data)) as stream, suppress(OSError, EOFError, zlib.error):
-        while piece := stream.read(_PIECE):
+        while piece := stream.read(PIECE):
             left -= len(piece)
             if left < 0:
                 return False
@@ -104,13 +104,13 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
     """
     if size is None:
         return _all_of(stream)
-    if not 0 <= size <= _MOST_RECEIVED:
+    if not 0 <= size <= MOST_RECEIVED:
         raise ValueError(f"{size} bytes exceed the limit of one read.")
-    if size <= _PIECE:
+    if size <= PIECE:
         return stream.read(size)
     # ``size`` may be wrong, so read in pieces. Then memory is allocated only for bytes that exist.
     found = bytearray()
-    while len(found) < size and (piece := stream.read(min(size - len(found), _PIECE * 16))):
+    while len(found) < size and (piece := stream.read(min(size - len(found), PIECE * 16))):
         found += piece
     return bytes(found)
 
@@ -118,7 +118,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
 def _all_of(stream: InputStream) -> bytes:
     size = getattr(stream, "size", None)
     size = size() if callable(size) else size
-    if isinstance(size, int) and size > _MOST_RECEIVED:
+    if isinstance(size, int) and size > MOST_RECEIVED:
         raise ValueError(f"{size} bytes exceed the limit of one read.")
     return stream.read()
 
@@ -158,7 +158,7 @@ def _of_zstandard(data: bytes, limit: int) -> bytes:
     found = bytearray()
     try:
         with ZstdDecompressor().stream_reader(BytesIO(data)) as reader:
-            while piece := reader.read(min(_PIECE, limit + 1 - len(found))):
+            while piece := reader.read(min(PIECE, limit + 1 - len(found))):
                 found += piece
                 if len(found) > limit:
                     raise _too_large(limit)

@@ -129,7 +129,7 @@ def test_a_frame_with_a_negative_length_is_refused(gssapi):
 
 @pytest.mark.parametrize("most", [8, 9])
 def test_a_long_message_is_refused(gssapi, monkeypatch, most):
-    monkeypatch.setattr("splitlib_hive.security._MOST_MESSAGE", most)
+    monkeypatch.setattr("splitlib_hive.security.MOST_MESSAGE", most)
     with served_by_sasl(1) as uri:
         if most == len(b"challenge"):
             assert databases(uri, kerberos_principal="hive/_HOST@EXAMPLE.COM") == ["d"]

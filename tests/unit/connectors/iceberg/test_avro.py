@@ -326,7 +326,7 @@ class Short(BytesIO):
 )
 def test_bytes_are_received_in_pieces(monkeypatch, size, found, asked):
     """The size may be wrong, so no more memory is taken than bytes arrive."""
-    monkeypatch.setattr("splitlib_iceberg.unpacking._PIECE", 2)
+    monkeypatch.setattr("splitlib_iceberg.unpacking.PIECE", 2)
     stream = Short(bytes(range(20)))
     assert received(stream, size) == bytes(range(found))
     assert stream.asked == asked
@@ -337,7 +337,7 @@ def test_a_read_has_a_limit(monkeypatch, size):
     class Sized(BytesIO):
         pass
 
-    monkeypatch.setattr("splitlib_iceberg.unpacking._MOST_RECEIVED", 10)
+    monkeypatch.setattr("splitlib_iceberg.unpacking.MOST_RECEIVED", 10)
     is_right = 0 <= size <= 10
     stream, of_method, of_property = (Sized(bytes(30)) for _ in range(3))
     of_method.size, of_property.size = (lambda: size), size  # type: ignore[attr-defined]

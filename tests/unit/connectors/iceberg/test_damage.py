@@ -261,7 +261,7 @@ def test_a_manifest_with_far_more_files_than_its_list_says(
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=1)
-    monkeypatch.setattr("splitlib_iceberg.manifests._FEW", few)
+    monkeypatch.setattr("splitlib_iceberg.manifests.FEW", few)
     with pytest.raises(splitlib.CorruptMetadata, match=f"{says}, but the manifest list counts 1"):
         select(open_table(catalog, table))
 
