@@ -107,11 +107,12 @@ def columns_of(metadata: Mapping[str, Any], features: frozenset[str]) -> Columns
     if not metadata.get("schemaString"):
         raise UnsupportedTable("The table has no schema, so it has no columns.")
     declared = json.loads(metadata["schemaString"])
-    mode = (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
+    given = (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
+    mode = str(given).lower()
     if "columnMapping" not in features:
         mode = "none"
     if mode not in ("none", "name", "id"):
-        raise UnsupportedTable(f"The column mapping mode {mode!r} is not supported.")
+        raise UnsupportedTable(f"The column mapping mode {given!r} is not supported.")
     walk = _Walk(is_mapped=mode != "none")
     fields = [walk.field(each) for each in declared["fields"]]
     by_name = {f.name: (f, each) for f, each in zip(fields, declared["fields"], strict=True)}

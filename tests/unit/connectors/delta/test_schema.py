@@ -22,9 +22,9 @@ from tests.unit.connectors.delta.tables import MAPPED, opened
         ({"schemaString": ""}, splitlib.UnsupportedTable, "has no schema"),
         ({"partitionColumns": ["x"]}, splitlib.CorruptMetadata, "no partition column x"),
         (
-            {"configuration": {"delta.columnMapping.mode": "x"}},
+            {"configuration": {"delta.columnMapping.mode": "X"}},
             splitlib.UnsupportedTable,
-            "mode 'x' is not supported",
+            "mode 'X' is not supported",
         ),
     ],
     ids=str,
@@ -65,7 +65,16 @@ def test_changes_of_types(root: Path, before: str, after: str, is_read: bool) ->
         opened(root)
 
 
-@pytest.mark.parametrize(("mode", "columns"), [("name", ((1, "x"),)), ("id", "id")])
+@pytest.mark.parametrize(
+    ("mode", "columns"),
+    [
+        ("name", ((1, "x"),)),
+        ("id", "id"),
+        ("NAME", ((1, "x"),)),  # Delta ignores case, and keeps what the user wrote
+        ("Id", "id"),
+        ("None", "name"),
+    ],
+)
 def test_columns_are_mapped_by_readers_of_version_2(root: Path, mode: str, columns: Any) -> None:
     """Before table features, version 2 of the protocol meant that readers map columns."""
     names = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
