@@ -2,7 +2,8 @@
 
 Statistics are in memory, and in files below ``statistics_location``, which any number of processes
 can share. Each column of each table has its own directory there. A file is written in one step and
-never changed. Any file may be deleted at any time.
+never changed. Its name has a digest of its content, so a damaged file is ignored. Any file may be
+deleted at any time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 _log = get_logger(__name__)
-_FORMAT: Final = "v2"
+# Files of other formats have other directories, which are never read.
+_FORMAT: Final = "v3"
 _SUFFIX: Final = ".parquet"
 # Maximum size of one saved file, and of all saved files of a column, in bytes. Files that exceed a
 # limit are ignored.
@@ -136,8 +138,8 @@ class SavedColumn:
     def load(self, known: Collection[str] = ()) -> Iterator[tuple[str, pa.Table | None]]:
         """Yield the path and the Arrow table of each saved file whose path is not in ``known``.
 
-        The table is None if splitlib did not write the file. Files that are too large, or that
-        cannot be read at the moment, are skipped.
+        The table is None if splitlib did not write the file, or the file is damaged. Files that are
+        too large, or that cannot be read at the moment, are skipped.
         """
         total = 0
         for path, size in self._files():
@@ -192,11 +194,15 @@ class SavedColumn:
         """Read a saved file into an Arrow table.
 
         Raises:
-            pyarrow.ArrowException: if splitlib did not write the file.
+            pyarrow.ArrowException: if splitlib did not write the file, or it is damaged.
         """
         from pyarrow import parquet  # slow to import
 
         content = self._fs.cat_file(path)
+        # Nothing else finds all damage: most values may change unnoticed, because pages have no
+        # checksums. And Arrow ends the process if some parts of the metadata are damaged.
+        if not path.endswith(_end_of_name(content)):
+            raise pa.ArrowInvalid("the file is damaged, or splitlib did not write it")
         try:
             file = parquet.ParquetFile(pa.BufferReader(content))
             if _number_of_values(file.metadata) > MOST_VALUES:
@@ -226,7 +232,9 @@ class SavedColumn:
             yield from self._write(rows[: rows.num_rows // 2])
             yield from self._write(rows[rows.num_rows // 2 :])
             return
-        path = f"{self._directory}/{uuid.uuid4().hex}{_SUFFIX}"
+        # A random part keeps names from being reused. Otherwise a process that merges files could
+        # delete a file that another process has just written again, with the same rows.
+        path = f"{self._directory}/{uuid.uuid4().hex}{_end_of_name(data)}"
         if not getattr(self._fs, "local_file", False):
             self._fs.pipe_file(path, data)  # object stores never show an incomplete object
         else:
@@ -237,7 +245,12 @@ class SavedColumn:
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
             os.replace(hidden, path)
-        yield path
+        yield self._fs._strip_protocol(path)  # as in listings
+
+
+def _end_of_name(content: bytes) -> str:
+    """Return how the name of a saved file with this content ends."""
+    return f"-{blake2b(content, digest_size=16).hexdigest()}{_SUFFIX}"
 
 
 def _number_of_values(metadata: FileMetaData) -> int:

@@ -6,6 +6,8 @@ import logging
 import os
 import stat
 import threading
+import uuid
+from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,20 +159,38 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+def with_digest(file: Path) -> None:
+    """Give a file the name that splitlib gives to a file with this content."""
+    digest = blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    file.rename(file.with_name(f"{uuid.uuid4().hex}-{digest}.parquet"))
+
+
+def without_digest(file: Path) -> None:
+    file.rename(file.with_name(f"{uuid.uuid4().hex}.parquet"))
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, without_digest])
+@pytest.mark.parametrize("has_digest", [False, True])
 def test_broken_files_are_ignored(
     table: splitlib.Table,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     damage: Any,
+    has_digest: bool,
 ) -> None:
     place = tmp_path / "stats"
     find(table, place, 5)
     (file,) = files_in(place)
     monkeypatch.setattr(saved, "MOST_VALUES", 6000)
     damage(file)
+    if has_digest:
+        (file,) = files_in(place)
+        with_digest(file)
     another_process(monkeypatch)
+    if has_digest and damage is without_digest:
+        assert find(table, place, 5) == ({"00.parquet"}, 0)
+        return
     with caplog.at_level(logging.WARNING, "splitlib"):
         assert find(table, place, 5) == ({"00.parquet"}, 20)
         table_of_more = opened(tmp_path / "t", SCHEMA)
