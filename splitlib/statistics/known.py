@@ -9,6 +9,7 @@ deleted at any time.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -284,6 +285,8 @@ class KnownStatistics:
 
     Errors from ``statistics_location`` are logged, and only make planning slower. Each plan has its
     own instance, which also keeps statistics of files that are too new to be kept for later plans.
+    An instance must be created before the footers are read whose statistics it gets, because files
+    count as new by the time of its creation.
 
     Args:
         table: The table.
@@ -294,6 +297,7 @@ class KnownStatistics:
         self._table = table.metadata.location or f"{table.connector_name}:{table.name}"
         self._location = config.statistics_location
         self._config = replace(config, call_deadline_seconds=_SECONDS)
+        self._began = time.time()
         self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
@@ -332,9 +336,9 @@ class KnownStatistics:
 
         See :meth:`StatisticsStore.add` for the arguments and the result.
         """
-        old = LEARNED.add(columns, files, groups)
+        old = LEARNED.add(columns, files, groups, self._began)
         if old.false_count:
-            self._young.add(columns, files, groups)
+            self._young.add(columns, files, groups, self._began)
         if self._location is not None and pc.any(old).as_py():
             for column in columns:
                 rows = rows_to_save(files, groups[column.name.lower()], old)
@@ -368,8 +372,9 @@ class KnownStatistics:
         except Exception as error:  # the storage may raise any error
             _log.warning("Statistics of %s are not loaded: %s", self._table, error)
             return
+        now = time.time()  # the process that saved the statistics has left out new files
         for _, part in parts:
             for batch in () if part is None else part.to_batches():
                 groups = {key.name.lower(): batch["groups"]}
-                LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups)
+                LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups, now)
         LEARNED.add_loaded(key, [path for path, _ in parts])

@@ -7,6 +7,7 @@ type in a file, such as INT in place of STRING, the query fails.
 from __future__ import annotations
 
 import io
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import is_unchanged, may_be_old
+from splitlib.statistics.store import young_since
 from splitlib.storage import StoredFile
 from splitlib.table import Table
 
@@ -74,6 +76,7 @@ def of_same_type(
         paths = set(files["path"].filter(same).to_pylist())
         found = {file: kinds for file, kinds in found.items() if file.path in paths}
     unread = [file for file in every if file not in found]
+    newest = young_since(time.time())
     endless = replace(config, enumeration_deadline_seconds=0)
     try:
         with BoundedCalls(endless, Future()) as calls:
@@ -91,7 +94,8 @@ def of_same_type(
     _known.update(
         (file, _distinct.setdefault(kinds, kinds))
         for file, kinds in found.items()
-        if file.modified  # With an unknown time, a changed file could not be noticed.
+        # With an unknown time, or in a new file, a change could not be noticed.
+        if 0 < file.modified < newest
     )
     stored = set().union(*set(found.values()))
     same = [

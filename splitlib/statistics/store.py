@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,8 +19,9 @@ from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all tables' statistics in memory, in bytes."""
-# Minimum age of files whose statistics are kept. Storage may round modification times to seconds,
-# so a younger file could be replaced unnoticed by another file with the same size and time.
+# Minimum age of a file, at the time of reading, so that what was read is kept. Storage may round
+# modification times to seconds, so a younger file could be replaced unnoticed by another file with
+# the same size and time.
 _YOUNG_MS: Final = 2_000
 
 Ints = npt.NDArray[np.int64]
@@ -68,6 +68,19 @@ class _Chunk(NamedTuple):
         return rows, same
 
 
+def young_since(began: float) -> int:
+    """Return the modification time from which files are too young for what was read to be kept.
+
+    Args:
+        began: Time in seconds since the epoch, not later than the first read. A later time, such
+            as when the last footer has arrived, would not show that a file was young when read.
+
+    Returns:
+        Time in milliseconds since the epoch.
+    """
+    return int(began * 1000) - _YOUNG_MS
+
+
 class StatisticsStore:
     """In-memory statistics by column and file. Files are identified by path, size and time.
 
@@ -77,20 +90,12 @@ class StatisticsStore:
 
     Args:
         most_bytes: Maximum size of the content, in bytes.
-        clock: Function that returns the time in seconds since the epoch.
         keeps_young: Whether to also keep statistics of files that were written a moment ago, and
             so could be replaced unnoticed.
     """
 
-    def __init__(
-        self,
-        most_bytes: int = MOST_BYTES,
-        clock: Callable[[], float] = time.time,
-        *,
-        keeps_young: bool = False,
-    ) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, *, keeps_young: bool = False) -> None:
         self._most_bytes = most_bytes
-        self._clock = clock
         self._keeps_young = keeps_young
         # If Python's hashes are not random, paths get a secret prefix. Without it, somebody could
         # construct two paths with the same hash.
@@ -129,25 +134,30 @@ class StatisticsStore:
         return FileGroups(found)
 
     def add(
-        self, columns: pa.Schema, files: pa.RecordBatch, groups: Mapping[str, pa.ListArray]
+        self,
+        columns: pa.Schema,
+        files: pa.RecordBatch,
+        groups: Mapping[str, pa.ListArray],
+        began: float,
     ) -> pa.BooleanArray:
         """Keep the files' row groups, except for files with unknown row groups and new files.
 
-        Files are new if they were written so recently that they could be replaced unnoticed.
+        Files are new if they were written so shortly before their footers were read that they could
+        be replaced unnoticed.
 
         Args:
             columns: Table columns.
             files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
             groups: Row groups by column, as in :attr:`FileGroups.columns`.
+            began: Time in seconds since the epoch, before any of the footers was read.
 
         Returns:
             For each file, whether it is old enough and has a known modification time.
         """
-        newest = int(self._clock() * 1000) - _YOUNG_MS
         times = files["modified"]
         old = pc.greater(times, 0)
         if not self._keeps_young:
-            old = pc.and_(old, pc.less(times, newest))
+            old = pc.and_(old, pc.less(times, young_since(began)))
         identified = self._identified(files)
         for column in columns:
             lists = groups[column.name.lower()]

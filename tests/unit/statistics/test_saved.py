@@ -387,11 +387,11 @@ def test_analyze_refuses_filters_on_other_columns(tmp_path: Path, fields: list[s
 def test_analyze_counts_no_files_that_are_too_young(
     table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved, "LEARNED", StatisticsStore(clock=lambda: OLD_SECONDS + 1.0))
-    found = analyze_table(table)
+    with monkeypatch.context() as young:
+        young.setattr(saved, "time", SimpleNamespace(time=lambda: OLD_SECONDS + 1.0))
+        found = analyze_table(table)
     assert (found.files, found.learned, found.young, found.row_groups) == (20, 0, 20, 0)
     assert "; analyze 20 new files again in a moment" in str(found)
-    monkeypatch.setattr(saved, "LEARNED", StatisticsStore())
     assert "new files" not in str(analyze_table(table, ["item", "Item"]))
     assert analyze_table(table, ["item", "Item"]).columns == ("item",)
 

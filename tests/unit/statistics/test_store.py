@@ -29,7 +29,7 @@ def batch(files: list[File]) -> pa.RecordBatch:
 
 
 def store_of(most_bytes: int = 1 << 20) -> StatisticsStore:
-    return StatisticsStore(most_bytes, clock=lambda: NOW_MS / 1000)
+    return StatisticsStore(most_bytes)
 
 
 def add(
@@ -37,7 +37,8 @@ def add(
 ) -> None:
     rows = [[GroupRow(value, value, False, True, False, 0, 9)] for value in values]
     names = [name.lower() for name in columns.names]
-    store.add(columns, batch(files), {name: groups_array(rows, pa.int64()) for name in names})
+    groups = {name: groups_array(rows, pa.int64()) for name in names}
+    store.add(columns, batch(files), groups, NOW_MS / 1000)
 
 
 def get(store: StatisticsStore, files: list[File], columns: pa.Schema = ITEM) -> list[int | None]:
@@ -99,7 +100,7 @@ def test_instants_are_the_same_in_every_time_zone() -> None:
     store, kinds = store_of(), [pa.timestamp("us", zone) for zone in ("Asia/Tokyo", "UTC")]
     columns = [pa.schema([pa.field("t", kind)]) for kind in kinds]
     rows = [[GroupRow(5, 6, False, True, False, 0, 9)]]
-    store.add(columns[0], batch([("a", 1, 1)]), {"t": groups_array(rows, kinds[0])})
+    store.add(columns[0], batch([("a", 1, 1)]), {"t": groups_array(rows, kinds[0])}, 1e9)
     (lists,) = store.get(columns[1], batch([("a", 1, 1)])).columns.values()
     assert lists.flatten().field("lower").cast(pa.int64()).to_pylist() == [5]
 
