@@ -7,17 +7,14 @@ Arrow then gets the rows as a file in Arrow's IPC format.
 
 from __future__ import annotations
 
-import atexit
-import os
 import re
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -28,7 +25,7 @@ from pyarrow import parquet as pq
 
 from splitlib.arrow.values import try_cast
 from splitlib.checks import mismatches
-from splitlib.errors import CorruptMetadata, InvalidFilter, SourceError
+from splitlib.errors import CorruptMetadata, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, are_in
@@ -38,7 +35,8 @@ from splitlib.model import DeleteFile, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.columns import Find
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import open_file, read_split
-from splitlib.storage import Storage, in_forks_of_this, located
+from splitlib.rows.calls import CALLS
+from splitlib.storage import Storage, located
 
 # Maximum number of converted files in memory. They are kept because Arrow opens each file twice:
 # first for its columns, then for its rows.
@@ -46,10 +44,6 @@ _KEPT = 8
 # Names of the columns in position delete files, from the Iceberg specification.
 _PATH, _POSITION = "file_path", "pos"
 _PARQUET = ReadFormat("parquet")
-# When a program ends, Arrow's threads count as idle if they are idle in four checks, 5 ms apart.
-_IDLE_TIMES, _IDLE_SECONDS = 4, 0.005
-# Maximum time to wait for them. A call can last: a storage may not answer for some seconds.
-_END_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -76,102 +70,6 @@ class Converted:
     deleted: Deleted | None
 
 
-class Calls:
-    """The calls from Arrow's threads into Python. When the program ends, they are refused.
-
-    Arrow reads ahead, even if the program reads only a part of a scan. A thread that calls Python
-    while the interpreter finalizes never returns, or aborts the process. So :meth:`end` runs before
-    that. Then all calls fail at once, each scan stops at its next file, and ``end`` waits until
-    Arrow's threads are idle.
-    """
-
-    def __init__(self) -> None:
-        self._ended = False
-        self._renew()
-        in_forks_of_this(self, Calls._renew)
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._scans = False  # Arrow's threads do not exist in a forked process.
-
-    def refuse_at_exit(self) -> None:
-        """Reject calls after :meth:`end`.
-
-        Raises:
-            SourceError: if the program ends.
-        """
-        if self._ended:
-            raise SourceError(
-                "No file can be read any more, because the program ends.",
-                hint="read the rows before the main thread ends.",
-            )
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """In the ``with`` block, count a call. If the program ends, raise an error instead."""
-        with self._lock:
-            self.refuse_at_exit()
-            self._inside += 1
-            self._scans = True
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-
-    def end(self) -> None:
-        """Refuse further calls, and wait until Arrow's threads are idle, but not for ever."""
-        with self._lock:
-            self._ended = True
-        idle, until = 0, time.monotonic() + _END_SECONDS
-        while self._scans and idle < _IDLE_TIMES and time.monotonic() < until:
-            before = _others_seconds()
-            time.sleep(_IDLE_SECONDS)  # Threads that wait for Python's lock get it meanwhile.
-            works = self._inside or _others_work(_others_seconds() - before)
-            idle = 0 if works else idle + 1
-
-
-def _others_seconds() -> float:
-    """Return the processor time that other threads of this process have used."""
-    return time.process_time() - time.thread_time()
-
-
-def _others_work(seconds: float) -> bool:
-    """Return whether threads other than Python's own do something.
-
-    Args:
-        seconds: Processor time that other threads have just used. It decides only if the operating
-            system does not show the state of threads, because a thread that waits for a disk uses
-            no processor time.
-    """
-    # Python also lists a thread of Arrow, as a dummy, if code in a call has used its name.
-    listed = threading.enumerate()
-    own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
-    # Before Python 3.13, the main thread of a forked process is listed with its parent's number.
-    own.add(threading.get_native_id())
-    try:
-        with os.scandir("/proc/self/task") as tasks:
-            return any(_runs(task.path) for task in tasks if int(task.name) not in own)
-    except FileNotFoundError:
-        return seconds > _IDLE_SECONDS / 50
-
-
-def _runs(task: str) -> bool:
-    """Return whether a thread runs, could run (state R), or waits for a disk (state D)."""
-    try:
-        with open(f"{task}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in "RD"
-    except (FileNotFoundError, ProcessLookupError):
-        return False  # This thread has ended.
-
-
-_CALLS: Final = Calls()
-# Functions of ``atexit`` run after all threads that are not daemons have ended, so that these can
-# still read, and before the interpreter finalizes.
-atexit.register(_CALLS.end)
-
-
 class _Counted:
     """A file object of Python that Arrow's threads read. Each call is counted."""
 
@@ -179,7 +77,7 @@ class _Counted:
         self._file = file
 
     def read(self, size: int = -1) -> Any:
-        with _CALLS.counted():
+        with CALLS.counted(self):
             return self._file.read(size)
 
     def __getattr__(self, name: str) -> Any:
@@ -235,7 +133,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access. A file from :meth:`add_converted` is converted here."""
-        with _CALLS.counted(), self._checked():
+        with CALLS.counted(self), self._checked():
             part = self._converted.get(path)
             if part is None:
                 split = self._plain[path]
@@ -296,7 +194,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
                 deleted=deleted,
                 pre_buffer=False,  # Required, because Arrow's I/O threads call this function.
             ):
-                _CALLS.refuse_at_exit()
+                CALLS.refuse_at_exit()
                 writer.write_batch(batch)
         return sink.getvalue()
 

@@ -23,7 +23,8 @@ from pyarrow import dataset
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib.errors import ConnectorNotInstalled, SourceError
-from splitlib.rows.converted import Calls
+from splitlib.rows import calls as calls_module
+from splitlib.rows.calls import Calls
 from splitlib.rows.dataset import relation
 from tests.unit.rows import drawn_tables as drawn
 
@@ -205,41 +206,114 @@ def many_files(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize(("kind", "part"), CASES)
-def test_a_program_that_reads_a_part_ends(many_files, kind, part):
-    """Arrow's threads, which read ahead, must not call Python while the interpreter finalizes."""
-    done = subprocess.run(
-        [sys.executable, "-c", READS_A_PART, str(many_files), kind, part],
+def ran(program, *arguments):
+    """Run a Python program to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,  # only a guard
     )
+
+
+@pytest.mark.parametrize(("kind", "part"), CASES)
+def test_a_program_that_reads_a_part_ends(many_files, kind, part):
+    """Arrow's threads, which read ahead, must not call Python while the interpreter finalizes."""
+    done = ran(READS_A_PART, many_files, kind, part)
     assert done.returncode == CODES.get(part, 0), done.stderr
     assert "Fatal" not in done.stderr
     assert ("an error of the program" in done.stderr) == (part == "raise")
 
 
+# A program whose function of atexit, registered before splitlib's, reads all rows, and then a part.
+# Its arguments are the table and how to read it.
+READS_AT_EXIT = """
+import atexit
+import sys
+
+def rows():
+    return splitlib.load_table(sys.argv[1], "files").to_arrow_dataset(*keys)
+
+@atexit.register
+def before():
+    print(made.to_table().num_rows, rows().to_table().num_rows)
+    next(rows().to_batches())
+
+import splitlib
+
+keys = [{"v": [0.5, float("nan")]}] if sys.argv[2] == "converted" else []
+made = rows()
+if sys.argv[2] == "read":
+    next(made.to_batches())
+"""
+
+
+@pytest.mark.parametrize("kind", ["read", "plain", "converted"])
+def test_functions_at_exit_can_read(many_files, kind):
+    """``atexit`` runs functions that were registered earlier after later ones."""
+    done = ran(READS_AT_EXIT, many_files, kind)
+    assert done.returncode == 0, done.stderr
+    count = 120 if kind == "converted" else 600
+    assert done.stdout.split() == [str(count), str(count)], done.stderr
+    assert not done.stderr
+
+
+class Called:
+    """An object that Arrow calls."""
+
+
 def test_no_call_begins_after_the_end():
     calls = Calls()
-    with calls.counted():
+    with calls.counted(Called()):
         pass
     calls.end()
-    with pytest.raises(SourceError, match="because the program ends"), calls.counted():
+    with pytest.raises(SourceError, match="because the program ends"), calls.counted(Called()):
         pass
 
 
-def test_the_thread_that_ends_a_program_is_not_one_of_arrow(monkeypatch):
+@pytest.fixture
+def waits(monkeypatch):
+    """The waits at the end of a program, each of which is skipped but counts as time."""
+    waits: list[float] = []
+    clock = SimpleNamespace(
+        sleep=waits.append,
+        monotonic=lambda: sum(waits),
+        process_time=time.process_time,
+        thread_time=time.thread_time,
+    )
+    monkeypatch.setattr(calls_module, "time", clock)
+    return waits
+
+
+def test_the_thread_that_ends_a_program_is_not_one_of_arrow(monkeypatch, waits):
     """In a forked process, Python may list the main thread with another number."""
     own = str(threading.get_native_id())
     tasks = [SimpleNamespace(name=own, path=f"/proc/self/task/{own}")]
     monkeypatch.setattr(threading, "enumerate", list)
     monkeypatch.setattr(os, "scandir", lambda _: nullcontext(tasks))
-    waits = []
-    monkeypatch.setattr(time, "sleep", waits.append)
-    calls = Calls()
-    with calls.counted():
+    calls, called = Calls(), Called()
+    with calls.counted(called):
         pass
     calls.end()
     assert len(waits) < 10
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("freed", 0), ("kept", 2), ("inside", 10)], ids=str)
+def test_threads_of_other_libraries_do_not_delay_the_end_for_long(
+    tmp_path, monkeypatch, waits, state, seconds
+):
+    """Threads of other libraries look like Arrow's. Here, one of them always runs."""
+    (tmp_path / "stat").write_text("0 (other library) R 1")
+    tasks = [SimpleNamespace(name="0", path=str(tmp_path))]
+    monkeypatch.setattr(os, "scandir", lambda _: nullcontext(tasks))
+    calls, called = Calls(), Called()
+    with calls.counted(called):
+        if state == "inside":
+            calls.end()
+    if state == "freed":
+        del called
+    if state != "inside":
+        calls.end()
+    assert sum(waits) == pytest.approx(seconds, abs=0.02)
