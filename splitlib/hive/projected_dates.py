@@ -119,6 +119,11 @@ class DateFormat:
         return moment if self.write(moment) == text else None
 
 
+def is_relative(text: str) -> bool:
+    """Return whether one end of a range is a time relative to now, such as ``NOW-3YEARS``."""
+    return _NOW.fullmatch(text) is not None
+
+
 def range_end(text: str, form: DateFormat, now: datetime) -> datetime | None:
     """Parse one end of a range: a date, or a time relative to now, such as ``NOW-3YEARS``.
 

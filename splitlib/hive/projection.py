@@ -18,7 +18,14 @@ import pyarrow as pa
 
 from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import escape
-from splitlib.hive.projected_dates import FIXED, UNITS, DateFormat, plus_months, range_end
+from splitlib.hive.projected_dates import (
+    FIXED,
+    UNITS,
+    DateFormat,
+    is_relative,
+    plus_months,
+    range_end,
+)
 
 _INT64: Final = range(-(2**63), 2**63)
 _MOST_DIGITS: Final = 100
@@ -262,8 +269,12 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
     unit = _unit(key.name, properties, form)
     if UNITS.index(unit) > UNITS.index(form.unit):
         raise _invalid(key.name, f"has a unit, {unit}, that is finer than its format")
-    if unit not in FIXED and first.day > 28:
-        raise _invalid(key.name, f"begins on a day that not every month has, with unit {unit}")
+    if unit not in FIXED and form.unit not in ("YEARS", "MONTHS"):
+        # Whether the table can be read must not depend on the day on which it is read.
+        if is_relative(ends[0]):
+            raise _invalid(key.name, f"begins on a day relative to NOW, with unit {unit}")
+        if first.day > 28:
+            raise _invalid(key.name, f"begins on a day that not every month has, with unit {unit}")
     of: Literal["date", "text", "timestamp"] | None = None
     if pa.types.is_date(key.type):
         of = "date"

@@ -194,6 +194,21 @@ def test_ranges_relative_to_now(ends, first, last, count):
     assert (found.text(0), found.text(found.count - 1), found.count) == (first, last, count)
 
 
+@pytest.mark.parametrize("unit", ["MONTHS", "YEARS"])
+@pytest.mark.parametrize("day", [1, 28, 29, 31])
+def test_the_day_does_not_decide_whether_a_range_is_valid(unit, day):
+    def of(form):
+        properties = {"type": "date", "format": form, "range": "NOW-3YEARS,NOW"}
+        return values_of(
+            pa.string(), datetime(2024, 1, day), **properties, interval=1, interval_unit=unit
+        )
+
+    for form in ("yyyy-MM-dd", "yyyy-MM-dd HH"):
+        with pytest.raises(splitlib.UnsupportedTable, match="a day relative to NOW"):
+            of(form)
+    assert of("yyyy-MM").count == (37 if unit == "MONTHS" else 4)
+
+
 def test_default_intervals():
     def of(form, ends):
         return texts(values_of(pa.string(), type="date", format=form, range=ends))
@@ -304,7 +319,12 @@ def test_timestamps_and_other_types():
         ),
         (
             pa.string(),
-            {"type": "date", "format": "yyyyMMdd", "range": "NOW,NOW", "interval_unit": "MONTHS"},
+            {
+                "type": "date",
+                "format": "yyyyMMdd",
+                "range": "20240129,NOW",
+                "interval_unit": "MONTHS",
+            },
             "not every month",
         ),
     ],
