@@ -11,18 +11,20 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.errors import SplitlibError
+from splitlib.errors import SourceUnavailable, SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import run_bounded
 from splitlib.statistics.row_groups import FileGroups, MatchedGroups, group_type
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 _log = get_logger(__name__)
+T = TypeVar("T")
 # Files of other formats have other directories, which are never read.
 _FORMAT: Final = "v3"
 _SUFFIX: Final = ".parquet"
@@ -47,8 +50,10 @@ MOST_FILES: Final = 32
 _IDENTITY: Final = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.int64())]
 )
-# Deadline for reading or writing saved statistics, in seconds.
-_SECONDS: Final = 30.0
+# Deadline for reading or writing saved statistics, in seconds. A location that does not answer in
+# this time is not used for some time.
+SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 300.0
 
 
 @runtime_checkable
@@ -280,6 +285,10 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.take(order.filter(keep))
 
 
+# Locations that did not answer, with the ``time.monotonic`` until which they are not used.
+PAUSED_UNTIL: Final[dict[str, float]] = {}
+
+
 class KnownStatistics:
     """Statistics of one table's files, in memory and in ``statistics_location``.
 
@@ -295,8 +304,10 @@ class KnownStatistics:
 
     def __init__(self, table: Table, config: SplitConfig) -> None:
         self._table = table.metadata.location or f"{table.connector_name}:{table.name}"
-        self._location = config.statistics_location
-        self._config = replace(config, call_deadline_seconds=_SECONDS)
+        location = config.statistics_location
+        is_paused = PAUSED_UNTIL.get(location or "", 0) > monotonic()
+        self._location = None if is_paused else location
+        self._config = replace(config, call_deadline_seconds=SECONDS)
         self._began = time.time()
         self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
@@ -318,7 +329,7 @@ class KnownStatistics:
         ]
         for column in missing:
             self._tried.add(ColumnKey.of(column))
-            self._load(self._location, column)
+            self._load(column)
         return self._in_memory(columns, files) if missing else found
 
     def _in_memory(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
@@ -351,26 +362,29 @@ class KnownStatistics:
         new, self._new = self._new, {}
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
+            paths = self._tried_with(key, partial(SavedColumn.save, rows=rows), "saved")
+            LEARNED.add_loaded(key, paths or ())
 
-            def save(key: ColumnKey = key, rows: pa.Table = rows) -> list[str]:
-                assert self._location is not None
-                return SavedColumn(self._location, self._table, key).save(rows)
-
-            try:
-                LEARNED.add_loaded(key, run_bounded(save, self._config))
-            except Exception as error:  # the storage may raise any error
-                _log.warning("Statistics of %s are not saved: %s", self._table, error)
-
-    def _load(self, location: str, column: pa.Field) -> None:
-        key = ColumnKey.of(column)
-
-        def load() -> list[tuple[str, pa.Table | None]]:
-            return list(SavedColumn(location, self._table, key).load(LEARNED.loaded(key)))
-
+    def _tried_with(self, key: ColumnKey, use: Callable[[SavedColumn], T], done: str) -> T | None:
+        """Use the saved files of a column. If this fails, log it, and return None."""
+        location = self._location
+        if location is None:
+            return None
         try:
-            parts = run_bounded(load, self._config)
+            return run_bounded(lambda: use(SavedColumn(location, self._table, key)), self._config)
         except Exception as error:  # the storage may raise any error
-            _log.warning("Statistics of %s are not loaded: %s", self._table, error)
+            _log.warning("Statistics of %s are not %s: %s", self._table, done, error)
+            if isinstance(error, SourceUnavailable):
+                self._location = None
+                PAUSED_UNTIL[location] = monotonic() + _PAUSE_SECONDS
+            return None
+
+    def _load(self, column: pa.Field) -> None:
+        key = ColumnKey.of(column)
+        parts = self._tried_with(
+            key, lambda column: list(column.load(LEARNED.loaded(key))), "loaded"
+        )
+        if parts is None:
             return
         now = time.time()  # the process that saved the statistics has left out new files
         for _, part in parts:

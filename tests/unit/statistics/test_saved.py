@@ -252,6 +252,30 @@ def test_files_that_could_not_be_read_are_read_later(
     assert find(table, place, 5) == ({"00.parquet"}, 0)
 
 
+def test_a_place_that_does_not_answer_is_used_once(
+    table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stats"
+    find(table, place, 5)
+    another_process(monkeypatch)
+    never = threading.Event()
+    load = Mock(side_effect=lambda *_: never.wait())
+    config = splitlib.SplitConfig(statistics_location=str(place))
+    with monkeypatch.context() as slow:
+        slow.setattr(saved, "SECONDS", 0.05)
+        slow.setattr(saved.SavedColumn, "load", load)
+        for _ in range(2):
+            statistics = saved.KnownStatistics(table, config)
+            files = next(DynamicFileEnumerator(table, config).select_files()).files.files
+            found = statistics.get(SCHEMA, files)
+            assert found.columns["item"].null_count == 20
+            statistics.save()
+    never.set()
+    assert load.call_count == 1
+    monkeypatch.setattr(saved, "PAUSED_UNTIL", {})
+    assert find(table, place, 5) == ({"00.parquet"}, 0)
+
+
 def test_forgotten_statistics_are_loaded_again(
     table: splitlib.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
