@@ -17,12 +17,14 @@ from splitlib.spark.jvm.plans import LOGICAL
 from splitlib.spark.jvm.scala import each
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan, ParsedPlan
 
-_WRITES_QUERY: Final = (
-    "InsertIntoStatement",
-    "CreateTableAsSelect",
-    "ReplaceTableAsSelect",
-    "OverwriteByExpression",  # INSERT … REPLACE WHERE
-)
+# Commands that write the result of a query, with the name of the argument that holds the query.
+_WRITES_QUERY: Final = {
+    "InsertIntoStatement": "query",
+    "InsertIntoDir": "child",  # INSERT OVERWRITE DIRECTORY
+    "CreateTableAsSelect": "query",
+    "ReplaceTableAsSelect": "query",
+    "OverwriteByExpression": "query",  # INSERT … REPLACE WHERE
+}
 # Root nodes of parsed queries. A plan with any other root is not treated as a query, for example a
 # script, EXECUTE IMMEDIATE, SET VAR or a statement that a later Spark version adds.
 _QUERIES: Final = frozenset(
@@ -127,7 +129,16 @@ class ParsedCommand:
     @property
     def query(self) -> LogicalPlan:
         """Plan of the query whose result the command writes, including the command's ``WITH``."""
-        return self.within(self.node.query())
+        return self.within(self._written)
+
+    @property
+    def _argument(self) -> str:
+        return _WRITES_QUERY[self.catalyst.plans.kind(self.node)]
+
+    @property
+    def _written(self) -> LogicalPlan:
+        query: LogicalPlan = getattr(self.node, self._argument)()
+        return query
 
     @property
     def plan(self) -> LogicalPlan:
@@ -162,7 +173,7 @@ class ParsedCommand:
     def tables_read(self) -> list[tuple[str, ...]]:
         """Parts of each table name in the query or in the source of a MERGE, without CTEs."""
         plans = self.catalyst.plans
-        read = self.node.sourceTable() if self.kind == "merge" else self.node.query()
+        read = self.node.sourceTable() if self.kind == "merge" else self._written
         return [
             tuple(each(leaf.multipartIdentifier()))
             for leaf in plans.all_leaves(read)
@@ -195,7 +206,7 @@ class ParsedCommand:
 
         The copy has no ``WITH``, so the new query cannot refer to the command's CTEs.
         """
-        return self.catalyst.plans.with_named_arguments(self.node, {"query": query})
+        return self.catalyst.plans.with_named_arguments(self.node, {self._argument: query})
 
     def with_source(self, source: LogicalPlan) -> Self:
         """Return a copy of a MERGE command with another source."""

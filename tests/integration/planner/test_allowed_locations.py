@@ -290,7 +290,6 @@ def test_the_table_itself_is_elsewhere(
         "FROM {} INSERT INTO al_days SELECT day, 1 INSERT INTO al_days SELECT day, 2",
         "SET VAR al_v = (SELECT count(*) FROM {})",
         "EXECUTE IMMEDIATE 'SELECT count(*) FROM {}'",
-        "INSERT OVERWRITE DIRECTORY '/al_nowhere' USING parquet SELECT * FROM {}",
         "SELECT TRANSFORM(v) USING 'cat' AS (v) FROM {}",
         "CACHE TABLE al_cached AS SELECT * FROM {}",
         "ANALYZE TABLE {} COMPUTE STATISTICS FOR ALL COLUMNS",
@@ -305,10 +304,14 @@ def test_statements_that_are_not_understood(spark: SparkSession, statement: str)
     assert spark.table(DAYS).count() == 15
 
 
-def test_statements_that_are(spark: SparkSession) -> None:
+def test_statements_that_are(spark: SparkSession, tmp_path: Path) -> None:
     splitlib.sql(spark, f"SELECT * FROM {DAYS} LIMIT ALL").count()
     splitlib.sql(spark, f"WITH d AS (FROM {DAYS}) VALUES (1) UNION SELECT id FROM d").count()
     splitlib.sql(spark, f"SELECT * FROM {DAYS} WHERE id = :x", {"x": 1}).count()
+    written = f"INSERT OVERWRITE DIRECTORY '{tmp_path}' USING parquet SELECT * FROM"
+    splitlib.sql(spark, f"{written} {DAYS}")
+    with refused():
+        splitlib.sql(spark, f"{written} {FACTS}")
     splitlib.sql(spark, "USE default")
     assert splitlib.sql(spark, "SHOW TABLES").count() >= 3
     with pytest.raises(ParseException):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -70,6 +71,75 @@ def test_what_a_command_reads_is_pruned_before_it_runs(spark, tables, command):
         assert scan.partitions == (2, 9)
     finally:
         spark.sql("DROP TABLE IF EXISTS c_made")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "INSERT OVERWRITE DIRECTORY '{}' USING parquet {}",
+        "INSERT OVERWRITE LOCAL DIRECTORY '{}' STORED AS PARQUET {}",
+        "WITH j AS ({1}) INSERT OVERWRITE DIRECTORY '{0}' USING parquet SELECT * FROM j",
+    ],
+)
+def test_what_is_written_to_a_directory_is_pruned(spark, tables, tmp_path, command):
+    spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
+    spark.sql(command.format(tmp_path / "spark", JOINED))
+    returned = splitlib.sql(spark, command.format(tmp_path / "splitlib", JOINED))
+    written = [spark.read.parquet(str(tmp_path / name)) for name in ("spark", "splitlib")]
+    assert written[0].schema == written[1].schema
+    rows = [sorted(each.collect()) for each in written]
+    assert rows[0] == rows[1] != []
+    (scan,) = splitlib.explain(returned).scans
+    assert scan.partitions == (2, 9)
+
+
+def test_a_directory_that_is_read_is_not_overwritten(spark, tables, tmp_path):
+    spark.sql(f"CREATE TABLE c_here (k int) USING parquet LOCATION '{tmp_path / 'here'}'")
+    try:
+        spark.sql("INSERT INTO c_here VALUES (1), (3)")
+        command = (
+            f"INSERT OVERWRITE DIRECTORY 'file:{tmp_path / 'here'}' USING parquet "
+            "SELECT k FROM c_fact JOIN c_here USING (k) JOIN c_dim ON k = id WHERE grp = 1"
+        )
+        conditions = []
+        for run in (type(spark).sql, splitlib.sql):
+            with pytest.raises(AnalysisException) as refused:
+                run(spark, command)
+            conditions.append(condition_of(refused.value))
+        assert conditions[0] == conditions[1] is not None
+        assert spark.table("c_here").count() == 2
+    finally:
+        spark.sql("DROP TABLE c_here")
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "reason"),
+    [
+        (f"INSERT INTO c_target {JOINED} AND v < :v", {"v": 9}, "commands with parameters"),
+        (f"INSERT INTO c_target {JOINED} AND v < ?", [9], "commands with parameters"),
+        (
+            f"FROM ({JOINED}) INSERT INTO c_target SELECT v, 1 INSERT INTO c_target SELECT v, 2",
+            None,
+            "this command",
+        ),
+        (f"CACHE TABLE c_cached AS {JOINED}", None, "this command"),
+        ("SHOW TABLES", None, "this command"),
+        pytest.param(
+            f"BEGIN {JOINED}; END",
+            None,
+            "this command",
+            marks=pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 3.5 has no scripts"),
+        ),
+    ],
+)
+def test_why_a_command_is_not_planned(spark, tables, command, parameters, reason):
+    try:
+        given = () if parameters is None else (parameters,)
+        with changed(spark, {"spark.sql.scripting.enabled": "true"}):
+            shown = str(splitlib.explain(splitlib.sql(spark, command, *given)))
+    finally:
+        spark.catalog.dropTempView("c_cached")
+    assert f"left to Spark: splitlib does not plan {reason}." in shown
 
 
 def test_an_insert_that_reads_what_it_overwrites_is_refused_as_ever(spark, tables):
