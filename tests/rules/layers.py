@@ -63,6 +63,7 @@ SPARK = [
     "named_tables",
     "planner",
     "datasource",
+    "commands",
     "sql",
     "audit",
 ]

@@ -77,6 +77,8 @@ NO_JOIN: Final = "the query has no join."
 """Reason why Spark runs a query unchanged: without a join, there are no keys to prune by."""
 NO_TABLE: Final = "the query reads no partitioned table and no table that accepts conditions."
 """Reason why Spark runs a query unchanged: the query has no scan to prune."""
+COMMAND: Final = "the DataFrame is the result of a command."
+"""Reason why Spark runs a query unchanged: a rewritten plan would execute the command again."""
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
@@ -243,8 +245,7 @@ def query_of(
     if df.isStreaming:
         return "the query is a streaming query."
     if is_command(df):
-        # Running a rewritten plan would execute the command again.
-        return "the DataFrame is the result of a command."
+        return COMMAND
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.execution.analyzed(df)
     tree = catalyst.plans.tree(analyzed)

@@ -44,6 +44,10 @@ _REMEDIES: Final = {
     "is a streaming query": "Call splitlib.optimize in foreachBatch.",
     "is the result of a command": "If the command reads tables, pass its text to splitlib.sql. For "
     "other commands nothing is to be done.",
+    "does not plan commands with parameters": "Write the values into the text of the command.",
+    "does not plan this command": "If it reads tables, write it as INSERT, CREATE TABLE AS, MERGE, "
+    "UPDATE or DELETE, one command for each table that is written. For CACHE TABLE, use cache() on "
+    "the result of splitlib.sql. For other commands nothing is to be done.",
     "the query has no join": "Nothing is to be done: Spark itself prunes by the conditions of a "
     "query.",
     "reads no partitioned table": "Partition a large table by a column that the query compares, or "
