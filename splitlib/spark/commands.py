@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, TooManyPartitions
 from splitlib.report import Report, size_text
-from splitlib.spark.allowed_scans import is_query
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
@@ -100,8 +99,7 @@ def report_on_statement(spark: SparkSession, text: str, report: Report) -> Repor
     the command was not planned.
     """
     # The result of a script is that of its last query.
-    may_be_script = report.reasons == (with_remedy(NO_JOIN),) and not is_query(text)
-    is_script = may_be_script and is_statement(spark, text)
+    is_script = report.reasons == (with_remedy(NO_JOIN),) and is_statement(spark, text)
     if not is_script and report.reasons != (with_remedy(COMMAND),):
         return report
     # Only commands without parameters are planned, because each part of a command may have some.

@@ -16,7 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib.errors import ConfigError
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
-from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
+from splitlib.spark.allowed_scans import (
+    allowed_by,
+    is_query,
+    refuse_statement,
+    refuse_written_query,
+)
 from splitlib.spark.commands import planned_command, report_on_statement
 from splitlib.spark.dimension import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
@@ -107,7 +112,8 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         with named as (text, tables):
             allowed = allowed_by(spark)
             refuse_statement(spark, text, allowed, has_parameters=has_parameters)
-            command = None if has_parameters else planned_command(spark, text, tables)
+            is_planned = not (has_parameters or is_query(text))
+            command = planned_command(spark, text, tables) if is_planned else None
             if command is None or command.plan is None:
                 refuse_written_query(spark, text, allowed)
             if command is not None and command.plan is not None:
@@ -123,7 +129,8 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         state.check(spark, query)
         return sql(spark, query, *args, **kwargs)
 
-    report = report_on_statement(spark, text, report)
+    if not is_query(text):
+        report = report_on_statement(spark, text, report)
     remember(planned, report, None if is_command(df) else again)
     return planned
 

@@ -249,6 +249,9 @@ def test_forked_process_has_connections_of_its_own(server):
         assert opening == by_parent != by_child
 
 
+NO_SECONDS: tuple[object, ...] = (0, "soon", {}, -1, 10**400)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -262,7 +265,7 @@ def test_forked_process_has_connections_of_its_own(server):
                 {"timeout_seconds": value},
                 f"timeout_seconds must be a positive number, not {value!r}",
             )
-            for value in (0, "soon", {}, -1, 10**400)
+            for value in NO_SECONDS
         ),
         ({"timeout_seconds": float("inf")}, "timeout_seconds must be a positive number"),
         ({"partitions_per_request": 1001}, "at most 1000"),
