@@ -398,13 +398,13 @@ class FooterStage:
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)
         read, files = list(pending.read), selected.files.files
-        groups = valid_now(self._table, files, groups, matched, read, self._config)
-        now = groups.match(predicate.of_learned)
+        valid = valid_now(self._table, files, groups, matched, read, self._config)
+        now = matched if valid is groups else valid.match(predicate.of_learned)
         self._count(replace(matched, keeps=now.keeps), read)
         if not matched.known.any():
             return selected
         self._use.columns |= groups.columns.keys()
-        selected = replace(selected, learned=groups, places=now.places_of_each())
+        selected = replace(selected, learned=valid, places=now.places_of_each())
         return selected.take(pa.array(np.flatnonzero(now.keeps)))
 
     def _groups(self, pending: _Pending) -> FileGroups:

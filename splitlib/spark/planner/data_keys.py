@@ -65,9 +65,10 @@ _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
-# each bound of a range. Spark still skips row groups by their statistics. If the query itself tests
-# data columns, the filter stays on, and fewer ranges are used.
+# each bound of a range. Spark still skips row groups by their statistics. If the query itself
+# compares data columns for equality, the filter stays on, and fewer ranges are used.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
+_EQUALITIES: Final = frozenset({"EqualTo", "EqualNullSafe", "In", "InSet"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +91,7 @@ class _Files:
     """Names of columns that may have another type in some ORC files."""
     other_types_because: str | None = None
     is_tested: bool = False
-    """Whether the query itself has conditions on data columns."""
+    """Whether the query itself compares data columns with values for equality."""
 
     @property
     def form(self) -> str:
@@ -172,7 +173,8 @@ class _DataKeys:
         """Apply join filters on data columns, and return the new outcomes of the filtered scans."""
         found: dict[Scan, ScanOutcome] = {}
         for path, site in self._sites().items():
-            files = replace(self._files[path], is_tested=not site.reads_all)
+            own = (part.kind for one in site.conditions for part in one.condition.walk())
+            files = replace(self._files[path], is_tested=not _EQUALITIES.isdisjoint(own))
             try:
                 found[files.outcome.scan] = self._with_keys(files, site.filters)
             except JVM_ERRORS:
