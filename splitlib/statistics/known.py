@@ -304,9 +304,10 @@ class KnownStatistics:
 
     def __init__(self, table: Table, config: SplitConfig) -> None:
         self._table = table.metadata.location or f"{table.connector_name}:{table.name}"
-        location = config.statistics_location
-        is_paused = PAUSED_UNTIL.get(location or "", 0) > monotonic()
-        self._location = None if is_paused else location
+        self._location = location = config.statistics_location
+        if PAUSED_UNTIL.get(location or "", 0) > monotonic():
+            _log.warning("Statistics in %s are not used: it did not answer before.", location)
+            self._location = None
         self._config = replace(config, call_deadline_seconds=SECONDS)
         self._began = time.time()
         self._young = StatisticsStore(keeps_young=True)
