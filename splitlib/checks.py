@@ -398,3 +398,24 @@ def name_parts(name: str) -> list[str]:
         parts.append(found[2] or found[1].replace("``", "`"))
         end = found.end()
     return parts
+
+
+def check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
+    """Raise an error unless ``found`` has the same files as ``files``, so that no rows are lost."""
+    same = sorted(row for batch in found for row in _places(batch))
+    if same != sorted(_places(files)):
+        raise CorruptMetadata(
+            f"The column names are for files other than the {len(files)} requested files."
+        )
+
+
+def _places(files: FileBatch) -> Iterator[tuple[str, int]]:
+    columns = (files.files["path"].to_pylist(), files.files["partition"].to_pylist())
+    return zip(*columns, strict=True)
+
+
+def paths_in(batches: Iterable[FileBatch]) -> Iterator[str]:
+    """Yield the paths of all data files and their delete files."""
+    for batch in batches:
+        yield from batch.files["path"].to_pylist()
+        yield from (file.path for deletes in batch.delete_sets for file in deletes)

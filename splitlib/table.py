@@ -19,9 +19,11 @@ from splitlib.arrow.values import in_zone, is_instant
 from splitlib.checks import (
     PartitionsOnce,
     check_listed_in_part,
+    check_same_files,
     checked_files,
     checked_partitions,
     files_once,
+    paths_in,
 )
 from splitlib.config import SplitConfig, refuse_other_than_config
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
@@ -60,6 +62,16 @@ class ReadsFooters(Protocol):
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""
+
+
+@runtime_checkable
+class KeepsListings(Protocol):
+    """A connector whose list of files may be older than the files, as Spark keeps such lists."""
+
+    may_be_old: bool
+
+    def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
+        """Return a mask of the files that still have the listed size and modification time."""
 
 
 class Table:
@@ -245,7 +257,7 @@ class Table:
             found = self.connector.list_files(partitions, predicate)
             batches = [checked_files(batch, partitions, self.metadata) for batch in found]
             check_listed_in_part(batches)
-            refuse_outside(_paths(batches))
+            refuse_outside(paths_in(batches))
             if self.metadata.snapshot_id is not None:
                 # A snapshot may contain a file twice. The file is then read twice.
                 return batches
@@ -307,6 +319,18 @@ class Table:
                 return self.connector.read_end(file.path, file.size, length)
             return self._storage(file.path).read_end(file, length)
 
+    @property
+    def may_be_old(self) -> bool:
+        """Whether the connector may have listed the files before they changed."""
+        return isinstance(self.connector, KeepsListings) and self.connector.may_be_old
+
+    def unchanged(self, files: pa.RecordBatch, config: SplitConfig) -> pa.BooleanArray:
+        """Return a mask of the files that still have the listed size and modification time."""
+        if isinstance(self.connector, KeepsListings) and self.may_be_old and len(files):
+            with self._context():
+                return self.connector.unchanged(files, config.listing_threads)
+        return pa.repeat(pa.scalar(True), len(files))
+
     def _storage(self, path: str) -> Storage:
         """Return the storage client for a path. Clients are cached, one per protocol."""
         from splitlib.storage import Storage  # Imported here because it imports fsspec (slow).
@@ -336,7 +360,7 @@ class Table:
 
         def named(piece: FileBatch) -> list[FileBatch]:
             found = list(connector.with_physical_names(piece))
-            _check_same_files(found, piece)
+            check_same_files(found, piece)
             return found
 
         rows = pa.array(range(len(files)), pa.int64())
@@ -419,24 +443,3 @@ class Table:
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
-
-
-def _paths(batches: Iterable[FileBatch]) -> Iterator[str]:
-    """Yield the paths of all data files and their delete files."""
-    for batch in batches:
-        yield from batch.files["path"].to_pylist()
-        yield from (file.path for deletes in batch.delete_sets for file in deletes)
-
-
-def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Raise an error unless ``found`` has the same files as ``files``, so that no rows are lost."""
-    same = sorted(row for batch in found for row in _places(batch))
-    if same != sorted(_places(files)):
-        raise CorruptMetadata(
-            f"The column names are for files other than the {len(files)} requested files."
-        )
-
-
-def _places(files: FileBatch) -> Iterator[tuple[str, int]]:
-    columns = (files.files["path"].to_pylist(), files.files["partition"].to_pylist())
-    return zip(*columns, strict=True)

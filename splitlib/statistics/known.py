@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,23 +56,6 @@ SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 300.0
 
 
-@runtime_checkable
-class KeepsListings(Protocol):
-    """A connector whose list of files may be older than the files, as Spark keeps such lists."""
-
-    @property
-    def may_be_old(self) -> bool:
-        """Whether the files were listed before this plan."""
-
-    def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
-        """Return a mask of the files that still have the listed size and modification time."""
-
-
-def may_be_old(table: Table) -> bool:
-    """Return whether the table's list of files may be older than the files."""
-    return isinstance(table.connector, KeepsListings) and table.connector.may_be_old
-
-
 def is_unchanged(table: Table, files: pa.RecordBatch, config: SplitConfig) -> pa.BooleanArray:
     """Return a mask of the files for which earlier statistics are still valid.
 
@@ -81,11 +64,8 @@ def is_unchanged(table: Table, files: pa.RecordBatch, config: SplitConfig) -> pa
         files: Files from the table's listing, with the columns of ``FILE_SCHEMA``.
         config: Settings.
     """
-    connector = table.connector
-    if not (isinstance(connector, KeepsListings) and connector.may_be_old and len(files)):
-        return pa.repeat(pa.scalar(True), len(files))
     try:
-        return connector.unchanged(files, config.listing_threads)
+        return table.unchanged(files, config)
     except SplitlibError:
         _log.debug("The files of %s could not be listed again.", table.name, exc_info=True)
         return pa.repeat(pa.scalar(False), len(files))
@@ -111,7 +91,7 @@ def valid_now(
         read: Indexes of the files whose footers were read in this plan.
         config: Settings.
     """
-    if not may_be_old(table):
+    if not table.may_be_old:
         return groups
     earlier = np.ones(len(files), np.bool_)
     earlier[read] = False

@@ -19,7 +19,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls
-from splitlib.statistics.known import is_unchanged, may_be_old
+from splitlib.statistics.known import is_unchanged
 from splitlib.statistics.store import young_since
 from splitlib.storage import StoredFile
 from splitlib.table import Table
@@ -71,7 +71,7 @@ def of_same_type(
         StoredFile(**file) for file in files.select(StoredFile._fields).to_pylist()
     )
     found = {file: kinds for file in every if (kinds := _known.get(file)) is not None}
-    if found and may_be_old(table):
+    if found and table.may_be_old:
         same = is_unchanged(table, files, config)
         paths = set(files["path"].filter(same).to_pylist())
         found = {file: kinds for file, kinds in found.items() if file.path in paths}

@@ -57,7 +57,7 @@ from splitlib.spark.predicates.row_filters import (
 from splitlib.spark.session import is_by_position
 from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
-from splitlib.statistics.known import KnownStatistics, may_be_old
+from splitlib.statistics.known import KnownStatistics
 from splitlib.statistics.orc_types import MOST_FILES, of_same_type
 from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overlap
 
@@ -379,7 +379,7 @@ class _DataKeys:
         catalyst, config, node = self._query.catalyst, self._query.config, files.node
         try:
             location = files.scan.table.metadata.location
-            is_new = not may_be_old(files.scan.table)
+            is_new = not files.scan.table.may_be_old
             relation = ListedTable(catalyst, files.leaf, files.index, location, is_new=is_new)
             table = table_of(catalyst.spark, report.table, relation, config)
             enumerator = DynamicFileEnumerator(table, config, filters=keys)

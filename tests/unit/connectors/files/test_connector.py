@@ -76,7 +76,7 @@ def test_a_storage_that_fails_is_not_a_damaged_file(root, monkeypatch, form):
     def failing(file):
         raise ConnectionError("hung up")
 
-    monkeypatch.setattr("splitlib.arrow.parquet_footer.read_metadata", failing)
+    monkeypatch.setattr("splitlib.arrow.parquet_footer.read_footer", failing)
     monkeypatch.setattr(orc, "ORCFile", failing)
     once = splitlib.SplitConfig(retry_attempts=1)
     with pytest.raises(splitlib.SourceUnavailable, match="ConnectionError: hung up"):
