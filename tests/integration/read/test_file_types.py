@@ -51,7 +51,7 @@ COLUMNS = {
     ),
     "dictionary": pa.array(["a", None, "a"]).dictionary_encode(),
 }  # fmt: skip
-if hasattr(pa, "bool8"):  # types that pyarrow writes since 18 and 19
+if hasattr(pa, "json_"):  # types that pyarrow writes since 18 and 19
     COLUMNS |= {
         "fixed_list": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.uint16(), 2)),
         "string_view": pa.array(["a", None, ""], pa.string_view()),
