@@ -340,6 +340,7 @@ def test_a_read_has_a_limit(monkeypatch, size):
     monkeypatch.setattr("splitlib_iceberg.unpacking.MOST_RECEIVED", 10)
     is_right = 0 <= size <= 10
     stream, of_method, of_property = (Sized(bytes(30)) for _ in range(3))
+    # Streams of PyArrow have a method, and others a property.
     of_method.size, of_property.size = (lambda: size), size  # type: ignore[attr-defined]
     if is_right:
         assert received(stream, size) == bytes(size)
