@@ -398,9 +398,13 @@ class FooterStage:
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)
         read, files = list(pending.read), selected.files.files
-        valid = valid_now(self._table, files, groups, matched, read, self._config)
+        fresh = self._statistics.read_now
+        valid, listings = valid_now(self._table, files, groups, matched, fresh, self._config)
+        self._tally.count(storage_requests=listings)
         now = matched if valid is groups else valid.match(predicate.of_learned)
-        self._count(replace(matched, keeps=now.keeps), read)
+        # The row groups of a file that has changed are unknown.
+        total = np.where(now.keeps & ~matched.keeps, 0, matched.total)
+        self._count(replace(matched, keeps=now.keeps, total=total), read)
         if not matched.known.any():
             return selected
         self._use.columns |= groups.columns.keys()

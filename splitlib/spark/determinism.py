@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conf import RuntimeConfig
 
-from splitlib.spark.jvm.catalyst import plan_text
+from splitlib.spark.jvm.catalyst import Catalyst, plan_text
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -101,6 +101,11 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
             return plan.volatile
         if "Deduplicate" in plan.operators and _keeps_some_row(analyzed_plan(df)):
             return _SOME_ROW
+        if "InMemoryRelation" in plan.operators:
+            cached = _cached(Catalyst(df.sparkSession), analyzed_plan(df))
+            why = (why_not_deterministic(part, trusts_foreign=trusts_foreign) for part in cached)
+            if found := next(filter(None, why), None):
+                return found
         text, aggregates = plan.operators, plan.aggregates
         calls = _ORDERED.search(aggregates)
     else:
@@ -125,6 +130,16 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
     if foreign:
         return f"{foreign[1]} may return different rows each time"
     return None
+
+
+def _cached(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[DataFrame]:
+    """Yield a DataFrame of each cached result that a plan reads.
+
+    Spark computes the rows again after ``unpersist()``, or after executors are lost.
+    """
+    for leaf in catalyst.plans.all_leaves(plan):
+        if catalyst.plans.kind(leaf) == "InMemoryRelation":
+            yield catalyst.execution.dataframe(leaf.cacheBuilder().logicalPlan())
 
 
 def _keeps_some_row(plan: LogicalPlan) -> bool:

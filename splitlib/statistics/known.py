@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -76,31 +76,33 @@ def valid_now(
     files: pa.RecordBatch,
     groups: FileGroups,
     matched: MatchedGroups,
-    read: Sequence[int],
+    fresh: Collection[str],
     config: SplitConfig,
-) -> FileGroups:
+) -> tuple[FileGroups, int]:
     """Return the row groups without those of files that may have changed since they were listed.
 
-    Only files that would be dropped are looked up, because each of them saves a request.
+    Only files that would be dropped are looked up, because each of them saves a request. The second
+    result is the number of directories that were listed for it.
 
     Args:
         table: The table.
         files: Files from the table's listing, with the columns of ``FILE_SCHEMA``.
         groups: Row groups of the files.
         matched: The row groups that match the filters.
-        read: Indexes of the files whose footers were read in this plan.
+        fresh: Paths of the files whose footers were read in this plan.
         config: Settings.
     """
     if not table.may_be_old:
-        return groups
-    earlier = np.ones(len(files), np.bool_)
-    earlier[read] = False
+        return groups, 0
+    earlier = np.array([path not in fresh for path in files["path"].to_pylist()], np.bool_)
     dropped = np.flatnonzero(earlier & ~matched.keeps)
-    same = is_unchanged(table, files.take(pa.array(dropped)), config)
+    unsure = files.take(pa.array(dropped))
+    same = is_unchanged(table, unsure, config)
+    directories = pc.replace_substring_regex(unsure["path"], "/[^/]*$", "")
     earlier[dropped[same.to_numpy(zero_copy_only=False)]] = False
     rows = np.flatnonzero(earlier)
     unknown = {name: pa.nulls(len(rows), lists.type) for name, lists in groups.columns.items()}
-    return groups.replaced(rows, unknown)
+    return groups.replaced(rows, unknown), pc.count_distinct(directories).as_py()
 
 
 class SavedColumn:
@@ -288,11 +290,14 @@ class KnownStatistics:
         if PAUSED_UNTIL.get(location or "", 0) > monotonic():
             _log.warning("Statistics in %s are not used: it did not answer before.", location)
             self._location = None
+        self._may_be_old = table.may_be_old
         self._config = replace(config, call_deadline_seconds=SECONDS)
         self._began = time.time()
         self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
+        self.read_now: set[str] = set()
+        """Paths of the files whose footers were read in this plan, if the listing may be old."""
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
         """Return the files' row groups from memory. If some are missing, load saved statistics.
@@ -328,6 +333,8 @@ class KnownStatistics:
 
         See :meth:`StatisticsStore.add` for the arguments and the result.
         """
+        if self._may_be_old:
+            self.read_now.update(files["path"].to_pylist())
         old = LEARNED.add(columns, files, groups, self._began)
         if old.false_count:
             self._young.add(columns, files, groups, self._began)

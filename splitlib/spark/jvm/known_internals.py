@@ -59,6 +59,10 @@ _KNOWN: Final = {
         "LogicalRDD": "rdd()RDD",
         "LogicalRDD$": "",
     },
+    "org.apache.spark.sql.execution.columnar": {
+        "CachedRDDBuilder": "logicalPlan()LogicalPlan",
+        "InMemoryRelation": "cacheBuilder()CachedRDDBuilder",
+    },
     "org.apache.spark.sql.execution.datasources": {
         "CatalogFileIndex": """
             filterPartitions(Seq)InMemoryFileIndex

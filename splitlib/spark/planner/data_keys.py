@@ -7,10 +7,10 @@ become a condition on the rows of the scan.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Final
 
@@ -33,19 +33,19 @@ from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.file_index import some_files_of
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
-from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
+from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import Costs, copied_leaves, worth_collecting
-from splitlib.spark.planner.eligibility import ScanSite, eligible
+from splitlib.spark.planner.eligibility import Reason, ScanSite, eligible, parts_of
 from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, discover
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
-from splitlib.spark.planner.materializable import sampled_leaves, with_narrowing
-from splitlib.spark.planner.prune import scans_read_once
+from splitlib.spark.planner.materializable import sampled_leaves
+from splitlib.spark.planner.prune import reason_text, scans_read_once
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import with_remedy
 from splitlib.spark.planner.scan_sites import prunable
-from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
-from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, SessionScan
+from splitlib.spark.planner.scan_sites.planned_scan import COMPUTED, Scan, ScanOutcome
+from splitlib.spark.planner.scan_sites.prunable import NO_PARTITION_KEYS, ScanFiles, SessionScan
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan
 from splitlib.spark.predicates.row_filters import (
     FEW_RANGES,
@@ -64,64 +64,18 @@ from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overla
 _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
+# A dimension of at most this many bytes may have few keys, also if it is partitioned.
+_FEW_BYTES: Final = 1 << 20
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
-# each bound of a range. Spark still skips row groups by their statistics. If the query itself
-# compares data columns for equality, the filter stays on, and fewer ranges are used.
+# each bound of a range. Spark still skips row groups by their statistics. If the query itself has a
+# condition that dictionaries decide, the filter stays on, and fewer ranges are used.
 _BY_DICTIONARY: Final = "parquet.filter.dictionary.enabled"
-_EQUALITIES: Final = frozenset({"EqualTo", "EqualNullSafe", "In", "InSet"})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Files:
-    """A scan of Parquet or ORC files that occurs once in the query."""
-
-    outcome: ScanOutcome
-    scan: SessionScan
-    node: LogicalPlan
-    """Plan of the scan, with a fixed list of files."""
-    leaf: LogicalPlan
-    """Relation that reads the files, the only leaf of the scan."""
-    place: Path
-    """Path from ``node`` to the leaf."""
-    index: FileIndex
-    """Spark's file index, with the list of files."""
-    nbytes: int
-    """Size of the files, in bytes."""
-    other_types: frozenset[str] = frozenset()
-    """Names of columns that may have another type in some ORC files."""
-    other_types_because: str | None = None
-    is_tested: bool = False
-    """Whether the query itself compares data columns with values for equality."""
-
-    @property
-    def form(self) -> str:
-        """Name of the file format, such as ``parquet``."""
-        return self.scan.table.metadata.read_format.name
-
-    @property
-    def has_footers(self) -> bool:
-        """Whether splitlib reads statistics from the footers of this format (Parquet, not ORC)."""
-        return self.form == "parquet"
-
-    @property
-    def column_ids(self) -> Iterator[int]:
-        """Ids of the data columns, except columns whose names differ only in case.
-
-        Filters ignore case, so they would mistake such columns for each other.
-        """
-        lower = Counter(name.lower() for name in self.scan.ids)
-        names = self.scan.table.metadata.data_schema.names
-        ids = (self.scan.ids.get(name) for name in names if lower[name.lower()] == 1)
-        return (i for i in ids if i is not None)
-
-    def column(self, comparison: Comparison) -> str:
-        """Return the name of the column that a comparison tests."""
-        return self.scan.names[comparison.column]
-
-    def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
-        """Return the schema of the columns that ``data`` can test, with the table's types."""
-        names = frozenset(data.fields) - self.other_types
-        return pa.schema([c for c in self.scan.table.metadata.data_schema if c.name in names])
+_DECIDED_BY_DICTIONARIES: Final = frozenset(
+    {"Contains", "EndsWith", "EqualNullSafe", "EqualTo", "In", "InSet", "StartsWith"}
+)
+_OF_STRUCT: Final = "keys of a field of a struct skip nothing."
+_MANY_KEYS: Final = "its files have Bloom filters, but a partitioned table rarely has so few keys"
+_TOO_LARGE: Final = "the dimension is larger than half of this table."
 
 
 def with_data_keys(
@@ -172,9 +126,16 @@ class _DataKeys:
     def applied(self) -> Mapping[Scan, ScanOutcome]:
         """Apply join filters on data columns, and return the new outcomes of the filtered scans."""
         found: dict[Scan, ScanOutcome] = {}
-        for path, site in self._sites().items():
-            own = (part.kind for one in site.conditions for part in one.condition.walk())
-            files = replace(self._files[path], is_tested=not _EQUALITIES.isdisjoint(own))
+        sites = self._sites()
+        filters = [one for site in sites.values() for one in site.filters]
+        read_for_keys = {leaf.path for one in filters for leaf in one.dimension.leaves}
+        for path, site in sites.items():
+            if not site.filters:
+                if path not in read_for_keys:
+                    found |= self._with_reasons(self._files[path].outcome, site)
+                continue
+            own = {part.kind for one in site.conditions for part in one.condition.walk()}
+            files = replace(self._files[path], is_tested=bool(own & _DECIDED_BY_DICTIONARIES))
             try:
                 found[files.outcome.scan] = self._with_keys(files, site.filters)
             except JVM_ERRORS:
@@ -183,8 +144,20 @@ class _DataKeys:
                 _log.debug("Join keys of data columns could not be used.", exc_info=True)
         return found
 
+    def _with_reasons(self, outcome: ScanOutcome, site: ScanSite) -> Mapping[Scan, ScanOutcome]:
+        """Return the new outcome of a scan without partitions that no join filters."""
+        scan, plan = outcome.scan, self._query.optimized
+        if scan.is_listed or not site.reasons:
+            return {}
+        texts = (reason_text(scan, plan, reason) for reason in site.reasons)
+        of_table = (
+            text.replace("the partition columns", "columns of this table") for text in texts
+        )
+        report = replace(outcome.report, reasons=tuple(dict.fromkeys(of_table)))
+        return {scan: replace(outcome, report=report)}
+
     @cached_property
-    def _files(self) -> Mapping[Path, _Files]:
+    def _files(self) -> Mapping[Path, ScanFiles]:
         """Large scans of Parquet and ORC files, by path in the optimized plan."""
         sampled = sampled_leaves(self._query.analyzed_tree)
         found = {}
@@ -205,35 +178,42 @@ class _DataKeys:
                 leaf, place = leaf.children().head(), (*place, 0)
             index = self._query.catalyst.relations.listed_index_of(leaf)
             if index is not None and nbytes >= prunable.LEAST_BYTES:
-                found[path] = _Files(outcome, scan, node, leaf, place, index, nbytes)
+                found[path] = ScanFiles(outcome, scan, node, leaf, place, index, nbytes)
         return found
 
+    @cached_property
+    def _costs(self) -> Costs:
+        query = self._query
+        copies = copied_leaves(query.analyzed_tree, self._tree)
+        rdds = {path for path, leaf in copies.items() if leaf.kind == "LogicalRDD"}
+        read = ((path, o.report.nbytes.matched) for path, o in self._read_once.items())
+        sized = replace(query, pruned_bytes={p: size for p, size in read if size is not None})
+        return Costs(lambda leaf: sized.size_of(leaf, ()), query.dimension_bytes, rdds)
+
     def _sites(self) -> Mapping[Path, ScanSite]:
-        """Return the scans with join filters whose keys are worth collecting, by path."""
+        """Return the scans with the join filters whose keys are worth collecting, by path."""
         if not self._files:
             return {}
         query, tree = self._query, self._tree
         columns = frozenset(i for files in self._files.values() for i in files.column_ids)
-        copies = copied_leaves(query.analyzed_tree, tree)
-        rdds = {path for path, leaf in copies.items() if leaf.kind == "LogicalRDD"}
-        read = ((path, o.report.nbytes.matched) for path, o in self._read_once.items())
-        sized = replace(query, pruned_bytes={p: size for p, size in read if size is not None})
-        costs = Costs(lambda leaf: sized.size_of(leaf, ()), query.dimension_bytes, rdds)
-        compared = map(_plain_columns, discover(tree, columns, costs.may_run))
-        filters = [one for one in compared if one.comparisons]
+        costs = self._costs
+        filters = discover(tree, columns, costs.may_run)
         leaves = [node for node in tree.walk() if node.path in self._files]
         sites = eligible(tree, leaves, columns, filters, query.type_of, deterministic=True)
+        sites = {path: _of_plain_columns(site) for path, site in sites.items()}
         sites = worth_collecting(sites, costs, ())
         found: dict[Path, ScanSite] = {}
         for path, site in sites.items():
             most = self._files[path].nbytes * _SMALLER
             costed = ((one, costs.bytes_read(one.dimension.node)) for one in site.filters)
             small = tuple(one for one, size in costed if size is not None and size <= most)
-            if small:
-                found[path] = replace(site, filters=small)
+            why = {one: f"{one.why_not_collected}." for one in site.from_sites}
+            why |= {one: _TOO_LARGE for one in site.filters if one not in small}
+            reasons = (Reason(text, parts_of(one.comparisons)) for one, text in why.items())
+            found[path] = replace(site, filters=small).because(*reasons)
         return found
 
-    def _with_keys(self, files: _Files, filters: Sequence[JoinFilter]) -> ScanOutcome:
+    def _with_keys(self, files: ScanFiles, filters: Sequence[JoinFilter]) -> ScanOutcome:
         """Filter a scan by the join keys that let Spark skip row groups. Return its outcome."""
         catalyst = self._query.catalyst
         tested = [
@@ -247,11 +227,11 @@ class _DataKeys:
         for join_filter, names in zip(filters, tested, strict=True):
             groups = found.groups.only(names.values())
             is_clustered = groups.columns and overlap(groups) <= MOST_KEPT
-            may_help = is_clustered or (
-                has_bloom_filters(groups) and not self._is_partitioned(join_filter.dimension)
-            )
-            if files.has_footers and not may_help:
-                report = _with_note(report, names, self._why_not_clustered(groups))
+            why = "" if is_clustered else self._why_not_clustered(groups)
+            if why and has_bloom_filters(groups):
+                why = _MANY_KEYS if self._has_many_keys(join_filter.dimension) else ""
+            if files.has_footers and why:
+                report = _with_note(report, names, why)
             else:
                 future = self._queries.submit(join_filter.dimension, join_filter.comparisons)
                 submitted.append((join_filter, names, groups, future))
@@ -292,18 +272,22 @@ class _DataKeys:
         reasons = tuple(reason for reason in report.reasons if reason != NO_PARTITION_KEYS)
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
 
-    def _is_partitioned(self, dimension: Dimension) -> bool:
-        """Return whether a dimension reads a partitioned table.
+    def _has_many_keys(self, dimension: Dimension) -> bool:
+        """Return whether a dimension reads more than a little of a partitioned table.
 
         Spark looks up at most PUSHED_VALUES keys in Bloom filters. A fact table rarely has so few,
         and collecting its keys only to find this out takes as long as a part of the query.
         """
-        nodes = (node for one in with_narrowing(dimension) for node in one.node.walk())
-        scans = (self._query.scan_of(node) for node in nodes if node.is_leaf)
-        return any(isinstance(s, ListedScan) and s.table.partition_keys for s in scans)
+        for leaf in dimension.leaves:
+            scan = self._query.scan_of(leaf)
+            if isinstance(scan, ListedScan) and scan.table.partition_keys:
+                size = self._costs.bytes_read(leaf)
+                if size is None or size > _FEW_BYTES:
+                    return True
+        return False
 
     def _use_of(
-        self, files: _Files, groups: FileGroups, data: DynamicFilteringData, seconds: float
+        self, files: ScanFiles, groups: FileGroups, data: DynamicFilteringData, seconds: float
     ) -> tuple[FilterUse, list[Column]]:
         """Return the report entry for collected keys, and their conditions for the file reader."""
         columns, spark = files.columns_of(data), self._query.catalyst.spark
@@ -325,6 +309,8 @@ class _DataKeys:
                 is_short = data.is_exact and data.num_values <= PUSHED_VALUES
                 if conditions and is_short and has_bloom_filters(groups):
                     count = Count()
+                elif _has_nan(data):
+                    unused = "NaN is among the keys, and statistics do not show where it occurs."
                 else:
                     unused = "most row groups have such values."
         fields, about = () if unused else data.fields, (data.describe(), data.nbytes, seconds)
@@ -333,7 +319,7 @@ class _DataKeys:
 
     def _notes(
         self,
-        files: _Files,
+        files: ScanFiles,
         use: FilterUse,
         data: DynamicFilteringData,
         conditions: Sequence[Column],
@@ -348,7 +334,7 @@ class _DataKeys:
         given = (f"the {files.form.upper()} reader gets the keys of {fields}",)
         return notes if notes or files.has_footers else given
 
-    def _sample(self, files: _Files, names: Collection[str]) -> tuple[_Files, Sample]:
+    def _sample(self, files: ScanFiles, names: Collection[str]) -> tuple[ScanFiles, Sample]:
         """Read statistics from some Parquet footers, or types of columns from ORC footers."""
         config, table = self._query.config, files.scan.table
         possible, most = learnable_columns(table.metadata, config), SAMPLED_FILES
@@ -367,7 +353,7 @@ class _DataKeys:
 
     def _without_other_files(
         self,
-        files: _Files,
+        files: ScanFiles,
         keys: Sequence[DynamicFilteringData],
         found: Sample,
         report: Report,
@@ -386,7 +372,7 @@ class _DataKeys:
             with enumerator.progress():
                 selected = list(enumerator.select_files(sample=found))
             of_files = enumerator.explain()
-            requests = report.storage_requests + enumerator.metrics.footers_read
+            requests = report.storage_requests + enumerator.metrics.storage_requests
             report = replace(report, storage_requests=requests)
             if not enumerator.metrics.files_dropped.get("footers"):
                 return node, report
@@ -411,19 +397,34 @@ class _DataKeys:
         return f"most row groups have nearly all of its values {sampled}"
 
 
-def _plain_columns(join_filter: JoinFilter) -> JoinFilter:
-    """Return a copy of the filter with only the comparisons of columns, not of computed values.
+def _of_plain_columns(site: ScanSite) -> ScanSite:
+    """Return a copy of the site with only the comparisons of columns, not of computed values.
 
     Equalities with truncated columns, such as ``date(ts)``, are kept.
 
     If several keys are compared for equality with one column, only the first comparison is kept.
     """
-    kept: dict[object, Comparison] = {}
-    for number, comparison in enumerate(join_filter.comparisons):
-        column, is_equality = comparison.column, comparison.operator in ("=", "<=>")
-        if column is not None and (is_equality or comparison.lineage.truncation is None):
-            kept.setdefault(column if is_equality else (column, number), comparison)
-    return replace(join_filter, comparisons=tuple(kept.values()))
+    filters: list[JoinFilter] = []
+    for join_filter in site.filters:
+        kept: dict[object, Comparison] = {}
+        for number, one in enumerate(join_filter.comparisons):
+            column, is_equality = one.column, one.operator in ("=", "<=>")
+            if column is not None and (is_equality or one.lineage.truncation is None):
+                kept.setdefault(column if is_equality else (column, number), one)
+        if kept:
+            filters.append(replace(join_filter, comparisons=tuple(kept.values())))
+            continue
+        sides = (part for one in join_filter.comparisons for part in one.target.walk())
+        is_field = any(part.kind == "GetStructField" for part in sides)
+        reason = Reason(_OF_STRUCT if is_field else COMPUTED, parts_of(join_filter.comparisons))
+        site = site.because(reason)
+    return replace(site, filters=tuple(filters))
+
+
+def _has_nan(data: DynamicFilteringData) -> bool:
+    """Return whether keys of a single float column contain NaN."""
+    is_float = [pa.types.is_floating(kind) for kind in data.schema.types]
+    return is_float == [True] and data.is_exact and data.contains({data.fields[0]: math.nan})
 
 
 def _of_columns(

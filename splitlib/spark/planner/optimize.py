@@ -79,8 +79,8 @@ NO_TABLE: Final = "the query reads no partitioned table and no table that accept
 """Reason why Spark runs a query unchanged: the query has no scan to prune."""
 COMMAND: Final = "the DataFrame is the result of a command."
 """Reason why Spark runs a query unchanged: a rewritten plan would execute the command again."""
-# Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
-_JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
+# Nodes of an analyzed plan that the optimizer turns into Join, and Join itself.
+_JOINS: Final = ("Join", "AsOfJoin", "Except", "Intersect", "NearestByJoin")
 
 
 def plan(

@@ -59,8 +59,8 @@ _REMEDIES: Final = {
     "condition on the other table into WHERE.",
     "RIGHT OUTER JOIN keeps": "Use INNER JOIN if rows without a match are not needed, or write the "
     "condition on the other table into WHERE.",
-    "NOT IN and NOT EXISTS keep": "These keys can leave out nothing. If only some partitions "
-    "matter, add a condition on the partition columns of the table.",
+    "NOT IN and NOT EXISTS keep": "These keys can leave out nothing. If only a part of the table "
+    "matters, add a condition on it.",
     "only one part of an OR": f"Write the parts of the OR as queries {_UNION}",
     "a scalar subquery as a value": "Write the subquery as an inner join if rows without a match "
     "are not needed.",
@@ -71,26 +71,25 @@ _REMEDIES: Final = {
     "nearly every partition has a match. Add a comparison by =, <, <=, > or >= if there is one.",
     "is not a supported join condition": "Compare columns by =, <=>, <, <=, > or >=, combined with "
     "AND.",
-    "combines the partition columns with other columns": "Add a comparison of the partition column "
-    "alone, such as a range of days.",
+    "with other columns": "Add a comparison of the column alone, such as a range of days.",
     "from several tables or from an outer join": "Store the join of these tables in a table, or "
     "compute it with splitlib.freeze, and join its result.",
     # Operators between the join and the table. Other operators match `keys are not applied below`.
-    "below an aggregate": "Group by the partition column too, or join before the aggregate, "
-    f"{_SAME}",
-    "below a window": "Add the partition column to PARTITION BY, or join before the window, "
-    f"{_SAME}",
-    "below a rank": f"Add the partition column to PARTITION BY, or join before the rank, {_SAME}",
-    "below an expression": "Join by the partition column itself.",
+    "below an aggregate": f"Group by the column too, or join before the aggregate, {_SAME}",
+    "below a window": f"Add the column to PARTITION BY, or join before the window, {_SAME}",
+    "below a rank": f"Add the column to PARTITION BY, or join before the rank, {_SAME}",
+    "below an expression": "Join by the column itself.",
     "below an outer join": f"Join the table with the dimension before the outer join, {_SAME}",
     "below a scalar subquery": "Store the result of the subquery in a table first.",
     "below a recursive query": _RECURSIVE,
     "below observe()": f"Call observe() after the join, {_SAME}",
     "below zipWithIndex()": f"Number the rows after the join, {_SAME}",
     "keys are not applied below": "Join the dimension before {0}, if the query then means the "
-    "same. Otherwise add a condition on the partition columns before {0}.",
-    "compared with a computed value": "Compare the partition column itself, or an expression of "
-    "partition columns only.",
+    "same. Otherwise add a condition before {0}.",
+    "compared with a computed value": "Compare the column itself.",
+    "keys of a field of a struct": "Store the field as a column of its own.",
+    "larger than half of this table": "Narrow the condition on the dimension, if only a part of it "
+    "is needed.",
     "in another way than Spark": "Join by a column of another type, such as BIGINT or DATE.",
     "can only be compared by Spark": "Compare values of a type such as BIGINT, DATE, or STRING "
     "without a collation. Compare the fields of a struct one by one.",
@@ -109,7 +108,7 @@ _REMEDIES: Final = {
     "has observe()": f"Call observe() after the join, {_SAME}",
     "a step of a recursive query": _RECURSIVE,
     "has no condition that drops rows": "Add a condition on the dimension: without one, its keys "
-    "probably occur in every partition. To collect them nevertheless, use "
+    "probably occur everywhere. To collect them nevertheless, use "
     "splitlib.read(spark).table(…).filtered_by(…).",
     "the keys cannot be collected": "Write the condition with functions that return null and raise "
     "no error, such as try_cast.",
@@ -136,6 +135,9 @@ _REMEDIES: Final = {
     "learnStatistics is off": "Set it to true.",
     "of its type are not trusted": "Nothing is to be done: Spark alone filters by nested and "
     "collated columns, and by columns with a default or a field id.",
+    "rarely has so few keys": "Nothing is to be done: Spark looks up at most 10 keys in Bloom "
+    "filters.",
+    "NaN is among the keys": "Leave out NaN by a condition on the dimension.",
     "most row groups have such values": "Narrow the condition on the dimension, or sort the table "
     "by this column when it is written.",
     "reader skips nothing by keys": "Join by integers, dates or strings.",

@@ -39,7 +39,7 @@ OTHERS = {
     "SELECT f.v FROM (SELECT * FROM p_sales LIMIT 5) f JOIN p_days d ON f.day = d.id "
     "WHERE d.week = 1": ("f.day = d.id", "below LIMIT", "Join the dimension before LIMIT"),
     "SELECT v FROM p_sales WHERE day NOT IN (SELECT id FROM p_days WHERE week = 1 AND id > 0)": (
-        "day", "NOT IN", "add a condition on the partition columns"
+        "day", "NOT IN", "add a condition on it"
     ),
 }  # fmt: skip
 

@@ -91,19 +91,20 @@ def test_row_groups_with_nearly_all_values_are_not_tested(spark, facts):
     assert sorted(df.collect()) == sorted(spark.sql(query).collect())
 
 
-def test_dictionaries_are_still_used_for_conditions_of_the_query(spark, facts, tmp_path):
+@pytest.mark.parametrize("condition", ["= 'open'", "LIKE 'o%'", "LIKE '%pe%'", "LIKE '%en'"])
+def test_dictionaries_are_still_used_for_conditions_of_the_query(spark, facts, tmp_path, condition):
     """Parquet's reader skips row groups whose dictionary does not have the value."""
-    status = ["open" if i == ROWS // 2 else "done"[i % 2 :] for i in range(ROWS)]
-    table = pa.table({"item": range(ROWS), "amount": [i % 7 for i in range(ROWS)]})
-    table = table.append_column("status", [status])
+    status = ["az"[i % 2] for i in range(ROWS)]
+    status[ROWS // 2] = "open"
+    table = pq.read_table(facts / "whole/f.parquet").append_column("status", [status])
     pq.write_table(table, tmp_path / "f.parquet", row_group_size=GROUP)
     spark.read.parquet(str(tmp_path)).createOrReplaceTempView("data_keys_status")
     brands = ", ".join(map(str, range(30, 60)))
-    query = f"{QUERY.format(fact='status', brands=brands)} AND f.status = 'open'"
+    query = f"{QUERY.format(fact='status', brands=brands)} AND f.status {condition}"
     df = splitlib.sql(spark, query)
     assert rows_scanned(df) == GROUP
     assert df.collect() == spark.sql(query).collect()
-    assert any(scan.filters for scan in splitlib.explain(df).scans)
+    assert any(scan.filters for scan in splitlib.explain(df).scans), str(splitlib.explain(df))
     spark.catalog.dropTempView("data_keys_status")
 
 
@@ -163,6 +164,38 @@ def test_partitions_and_row_groups_are_pruned_together(spark, facts):
 def test_rows_are_those_of_spark(spark, facts, join):
     query = f"SELECT count(*), sum(f.amount), sum(f.item) FROM data_keys_sorted f {join}"
     assert splitlib.sql(spark, query).collect() == spark.sql(query).collect()
+
+
+@pytest.mark.parametrize(
+    ("join", "reason"),
+    [
+        ("JOIN d ON f.item + 1 = d.id", "(f.item + 1L) = d.id: keys are compared with a computed"),
+        ("JOIN d ON f.item + d.brand = d.id", "combines columns of this table with other columns."),
+        ("LEFT JOIN d ON f.item = d.id", "LEFT OUTER JOIN keeps every row of this table"),
+        ("JOIN data_keys_items d ON f.item = d.id", "f.item = d.id: the dimension has no"),
+        (
+            "JOIN d ON f.note = string(d.id) COLLATE UTF8_LCASE",
+            "LCASE can only be compared by Spark",
+        ),
+        ("JOIN data_keys_sorted d ON f.item = d.item AND d.amount = 3", "larger than half of this"),
+    ],
+)
+def test_a_table_without_partitions_that_no_join_filters_is_reported(spark, facts, join, reason):
+    with_d = "WITH d AS (SELECT id, brand FROM data_keys_items WHERE brand = 3)"
+    query = f"{with_d} SELECT f.amount, d.* FROM data_keys_whole f {join}"
+    df = splitlib.sql(spark, query)
+    (scan,) = (s for s in splitlib.explain(df).scans if s.table.endswith("whole"))
+    assert any(reason in found for found in scan.reasons), scan.reasons
+    assert df.count() == spark.sql(query).count()
+
+
+def test_intersect_has_keys_without_a_join(spark, facts):
+    ids = "SELECT id FROM data_keys_items WHERE brand = 3"
+    query = f"SELECT item FROM data_keys_whole INTERSECT {ids}"
+    df = splitlib.sql(spark, query)
+    (use,) = (use for scan in splitlib.explain(df).scans for use in scan.filters)
+    assert use.row_groups == (1, ROWS // GROUP)
+    assert sorted(df.collect()) == sorted(spark.sql(query).collect())
 
 
 @pytest.mark.parametrize("on", ["f.a = d.x AND f.A = d.y", "f.A = d.y AND f.a = d.x"])

@@ -133,6 +133,9 @@ def test_files_that_were_replaced_are_read(spark, tmp_path, directory, where):
         df = splitlib.optimize(joined)
         assert [row.item for row in df.collect()] == [5]
         assert read(df) == {"0.parquet"}
+    # The directories of the files that earlier statistics drop were listed again.
+    (scan,) = (s for s in splitlib.explain(df).scans if s.filters)
+    assert scan.storage_requests == (2 if directory == "t" and where == "true" else 1)
     replaced(tmp_path / "t", 1000, 1_600_000_500)
     assert [row.item for row in joined.collect()] == [1205]
     assert [row.item for row in splitlib.optimize(joined).collect()] == [1205]

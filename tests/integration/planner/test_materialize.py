@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Iterator
 
@@ -49,6 +50,24 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     listed = ", ".join(map(str, sorted(found))) or "NULL"
     whole = spark.sql(f"SELECT v, day FROM p_sales WHERE day IN ({listed})")
     assert rows_of(optimized) == rows_of(whole)
+
+
+@pytest.mark.parametrize("is_random", [True, False])
+def test_cached_dimension_that_is_random_is_computed_once(
+    spark: SparkSession, is_random: bool
+) -> None:
+    """Spark computes a cached dimension again after ``unpersist()``."""
+    draw = F.udf(lambda _: random.randrange(20), "int")
+    draw = draw.asNondeterministic() if is_random else draw
+    days = spark.range(3).select(draw("id").alias("id")).cache()
+    sales = spark.table("p_sales")
+    optimized = splitlib.optimize(sales.join(days, sales.day == days.id).select("day"))
+    kept = {row.id for row in days.collect()}
+    days.unpersist(blocking=True)
+    plan = optimized._jdf.queryExecution().analyzed().toString()
+    assert ("InMemoryRelation" in plan) != is_random
+    if is_random:
+        assert {row.day for row in optimized.collect()} == kept
 
 
 def test_keys_of_computed_rows_need_no_job(spark: SparkSession) -> None:

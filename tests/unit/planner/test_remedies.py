@@ -51,7 +51,7 @@ def test_an_operator_is_named() -> None:
     reason = "keys are not applied below LIMIT, which is above this table."
     assert with_remedy(reason).removeprefix(reason) == (
         " Join the dimension before LIMIT, if the query then means the same. Otherwise add a "
-        "condition on the partition columns before LIMIT."
+        "condition before LIMIT."
     )
 
 

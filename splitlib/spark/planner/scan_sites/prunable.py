@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -13,16 +14,18 @@ from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.tally import PartitionRanges
 from splitlib.errors import UnsupportedTable
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import AnyOf, Predicate
 from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
-from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.spark_handles import FileIndex, LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.eligibility import Ids, ScanSite
+from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
 from splitlib.spark.planner.scan_sites.planned_scan import (
     ALSO_WITHOUT_KEYS,
@@ -124,6 +127,59 @@ class WholeScan(SessionScan):
 
     def fixed(self, sites: Sequence[PrunedSite], plan: LogicalPlan) -> None:
         """Return None: the query already has a fixed list of the table's files."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanFiles:
+    """A scan of Parquet or ORC files that occurs once in the query."""
+
+    outcome: ScanOutcome
+    scan: SessionScan
+    node: LogicalPlan
+    """Plan of the scan, with a fixed list of files."""
+    leaf: LogicalPlan
+    """Relation that reads the files, the only leaf of the scan."""
+    place: Path
+    """Path from ``node`` to the leaf."""
+    index: FileIndex
+    """Spark's file index, with the list of files."""
+    nbytes: int
+    """Size of the files, in bytes."""
+    other_types: frozenset[str] = frozenset()
+    """Names of columns that may have another type in some ORC files."""
+    other_types_because: str | None = None
+    is_tested: bool = False
+    """Whether the query itself has a condition on data columns that dictionaries decide."""
+
+    @property
+    def form(self) -> str:
+        """Name of the file format, such as ``parquet``."""
+        return self.scan.table.metadata.read_format.name
+
+    @property
+    def has_footers(self) -> bool:
+        """Whether splitlib reads statistics from the footers of this format (Parquet, not ORC)."""
+        return self.form == "parquet"
+
+    @property
+    def column_ids(self) -> Iterator[int]:
+        """Ids of the data columns, except columns whose names differ only in case.
+
+        Filters ignore case, so they would mistake such columns for each other.
+        """
+        lower = Counter(name.lower() for name in self.scan.ids)
+        names = self.scan.table.metadata.data_schema.names
+        ids = (self.scan.ids.get(name) for name in names if lower[name.lower()] == 1)
+        return (i for i in ids if i is not None)
+
+    def column(self, comparison: Comparison) -> str:
+        """Return the name of the column that a comparison tests."""
+        return self.scan.names[comparison.column]
+
+    def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
+        """Return the schema of the columns that ``data`` can test, with the table's types."""
+        names = frozenset(data.fields) - self.other_types
+        return pa.schema([c for c in self.scan.table.metadata.data_schema if c.name in names])
 
 
 class NamedScan(ListedScan):
