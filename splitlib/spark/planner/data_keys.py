@@ -65,7 +65,7 @@ _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
 # A dimension of at most this many bytes may have few keys, also if it is partitioned.
-_FEW_BYTES: Final = 1 << 20
+FEW_BYTES: Final = 1 << 20
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
 # each bound of a range. Spark still skips row groups by their statistics. If the query itself has a
 # condition that dictionaries decide, the filter stays on, and fewer ranges are used.
@@ -149,11 +149,9 @@ class _DataKeys:
         scan, plan = outcome.scan, self._query.optimized
         if scan.is_listed or not site.reasons:
             return {}
-        texts = (reason_text(scan, plan, reason) for reason in site.reasons)
-        of_table = (
-            text.replace("the partition columns", "columns of this table") for text in texts
-        )
-        report = replace(outcome.report, reasons=tuple(dict.fromkeys(of_table)))
+        columns = ("the partition columns", "columns of this table")
+        texts = (reason_text(scan, plan, one).replace(*columns) for one in site.reasons)
+        report = replace(outcome.report, reasons=tuple(dict.fromkeys(texts)))
         return {scan: replace(outcome, report=report)}
 
     @cached_property
@@ -273,16 +271,16 @@ class _DataKeys:
         return replace(files.outcome, instead=node, report=replace(report, reasons=reasons))
 
     def _has_many_keys(self, dimension: Dimension) -> bool:
-        """Return whether a dimension reads more than a little of a partitioned table.
+        """Return whether a dimension reads more than FEW_BYTES of a partitioned table.
 
-        Spark looks up at most PUSHED_VALUES keys in Bloom filters. A fact table rarely has so few,
-        and collecting its keys only to find this out takes as long as a part of the query.
+        Spark looks up at most PUSHED_VALUES keys in Bloom filters. A fact table rarely has fewer,
+        and collecting its keys to find this out takes as long as a part of the query.
         """
         for leaf in dimension.leaves:
             scan = self._query.scan_of(leaf)
             if isinstance(scan, ListedScan) and scan.table.partition_keys:
                 size = self._costs.bytes_read(leaf)
-                if size is None or size > _FEW_BYTES:
+                if size is None or size > FEW_BYTES:
                     return True
         return False
 

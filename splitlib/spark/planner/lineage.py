@@ -34,7 +34,7 @@ _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitio
 _PYTHON = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 # Operators that keep all columns, but whose rows or metrics depend on several input rows. So keys
 # cannot be applied below them.
-_SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"})
+SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"})
 # Generators whose output depends on one input row only. User-defined generators can keep state
 # between rows, so they are not listed.
 _GENERATORS = frozenset(
@@ -408,7 +408,7 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
             return of_child()
         case "Generate" if in_order:
             return None
-        case kind if kind in _ROW_BY_ROW or kind in _SOME_ROWS:
+        case kind if kind in _ROW_BY_ROW or kind in SOME_ROWS:
             return of_child()
         case kind if kind in _ADDED:
             inner, added = of_child(), _ids(node.expressions(_ADDED[kind]))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, SOME_ROWS, TABLES, leaf_ids
 
 # Operators that output the columns of their input, and read only columns that their arguments name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
@@ -140,6 +140,63 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
         if leaf.kind == "LogicalRDD"
     }
     return list(leaves.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceLeaf:
+    """A small table of a data source that a dimension reads, such as Iceberg or JDBC."""
+
+    leaf: Node
+    """The leaf in the optimized plan. It has only the columns that the query reads."""
+    table: Node
+    """The leaf in the analyzed plan. It has all columns."""
+    read: frozenset[int]
+    """Positions of the table's columns that the query reads, or that cannot be null."""
+    filter_place: Path | None
+    """Path of the filter directly above the leaf in the optimized plan; None if there is none."""
+
+
+def source_leaves(
+    dimensions: Iterable[Dimension],
+    optimized: Node,
+    analyzed: Node,
+    sites: Collection[Path],
+    fits: Callable[[Node], bool],
+) -> list[SourceLeaf]:
+    """Return the small tables of data sources whose rows can be kept.
+
+    Tables below LIMIT, OFFSET or TABLESAMPLE are left out: Spark may have moved these into the
+    source, so a filter above the leaf may not apply to all rows of the table.
+
+    Args:
+        dimensions: Dimensions whose keys are collected.
+        optimized: The optimized plan. No leaf is a copy under new column ids.
+        analyzed: The analyzed plan.
+        sites: Paths of the leaves that keys may prune. They are never included.
+        fits: Function that returns whether a leaf is small enough to keep its rows in memory.
+    """
+    tables = [node for node in analyzed.walk() if node.kind in TABLES]
+    limits = [node for node in analyzed.walk() if node.kind in SOME_ROWS]
+    limited = {below.path for limit in limits for below in limit.walk()}
+    nodes = {node.path: node for node in optimized.walk()}
+    read = Counter(leaf_ids(node) for node in nodes.values() if node.is_leaf)
+    found = []
+    own = {leaf.path: leaf for dimension in dimensions for leaf in dimension.leaves}
+    for path, leaf in own.items():
+        ids = leaf_ids(leaf)
+        is_plain = leaf.kind in TABLES and path[-1:] > (-1,) and path not in sites
+        if not (is_plain and ids and read[ids] == 1 and fits(leaf)):
+            continue
+        at = [table for table in tables if ids <= leaf_ids(table)]
+        if len(at) != 1 or at[0].path in limited:
+            continue
+        columns = enumerate(at[0].columns)
+        wanted = (i for i, c in columns if c.attribute_id in ids or not c.fields["nullable"])
+        above = nodes[path[:-1]]
+        is_filter = above.kind == "Filter" and not above.subqueries
+        place = above.path if is_filter else None
+        found.append(SourceLeaf(leaf, at[0], frozenset(wanted), place))
+    return found
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:

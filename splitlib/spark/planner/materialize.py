@@ -31,15 +31,18 @@ from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.planner.decide import copied_leaves
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import leaf_ids
+from splitlib.spark.planner.lineage import TABLES, leaf_ids
 from splitlib.spark.planner.materializable import (
     Columns,
     Materializable,
+    SourceLeaf,
     columns_of,
     inputs_of_joins,
     rdds_of,
     sampled_leaves,
+    source_leaves,
 )
 from splitlib.spark.planner.prune import PrunedSites
 from splitlib.spark.planner.query import Query
@@ -67,6 +70,7 @@ def materialize(
     dimensions: Iterable[Dimension],
     run_once: Iterable[Sequence[Materializable]],
     executor: Executor,
+    sites: Collection[Path],
 ) -> Materialized:
     """Execute the leaves of dimensions with their filters, and replace these leaves by their rows.
 
@@ -78,13 +82,16 @@ def materialize(
         dimensions: Dimensions whose keys are collected.
         run_once: Leaves to execute, one group after the other.
         executor: Executor that executes the leaves of a group in parallel.
+        sites: Paths of the leaves that keys may prune. They are not executed.
     """
     computed = _checkpoints(query, dimensions)
     opaque = {ids: query.catalyst.execution.opaque(plan) for ids, plan in computed.items()}
     leaves = _by_path(query.analyzed_tree, opaque)
-    optimized = query.catalyst.plans.replaced(
-        query.optimized, _by_path(query.optimized_tree, computed)
-    )
+    known = _by_path(query.optimized_tree, computed)
+    for source, (leaf, columns) in _rows_of_sources(query, dimensions, executor, sites).items():
+        leaves[source.table.path] = leaf
+        known[source.leaf.path] = columns
+    optimized = query.catalyst.plans.replaced(query.optimized, known)
     done: set[Path] = set()
     for group in run_once:
         # If a leaf could not be replaced, leaves whose filters read it are not replaced either.
@@ -149,6 +156,43 @@ def _checkpoints(
         node = catalyst.plans.node(query.optimized, leaf.path)
         if ids and ids not in found and not catalyst.plans.has_fixed_rows(node):
             found[ids] = analyzed_plan(kept_rows(catalyst.execution.dataframe(node)))
+    return found
+
+
+def _rows_of_sources(
+    query: Query, dimensions: Iterable[Dimension], executor: Executor, sites: Collection[Path]
+) -> dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]]:
+    """Read the small tables of data sources that dimensions read, and keep their rows.
+
+    Such a source has other rows after a commit, without Spark's knowledge. Return two plans for
+    each table: a leaf for the analyzed plan, and the columns of the leaf in the optimized plan.
+    Tables that cannot be read are left out.
+    """
+    root, catalyst = query.optimized_tree, query.catalyst
+    if not any(node.kind in TABLES for node in root.walk()):
+        return {}
+    if copied_leaves(query.analyzed_tree, root):
+        return {}
+
+    def fits(leaf: Node) -> bool:
+        size = query.size_of(leaf, ())
+        return size is not None and size <= query.broadcast_threshold
+
+    plans, parts = catalyst.plans, {}
+    for one in source_leaves(dimensions, root, query.analyzed_tree, sites, fits):
+        plan = plans.node(query.analyzed, one.table.path)
+        if one.filter_place is not None:
+            condition = plans.node(query.optimized, one.filter_place).condition()
+            plan = plans.filtered(plan, condition)
+        columns = list(shown(catalyst, plan, one.table, one.read))
+        parts[one] = allowed_part(catalyst, plans.projected(plan, columns), query.config)
+    found: dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]] = {}
+    for one, rows in zip(parts, executor.map(_rows_or_none, parts.values()), strict=True):
+        if rows is not None:
+            output = plans.node(query.analyzed, one.table.path).output()
+            local = plans.local_relation(output, rows)
+            own = plans.output(plans.node(query.optimized, one.leaf.path))
+            found[one] = catalyst.execution.opaque(local), plans.projected(local, own)
     return found
 
 

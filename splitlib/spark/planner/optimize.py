@@ -331,7 +331,10 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         query = with_fixed_files(query, decisions.run_once, executor)
     if decisions.dimensions:
         with traced("run_dimensions"):
-            materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
+            targets = {path for path, one in sites.items() if one.site.may_have_keys}
+            materialized = materialize(
+                query, decisions.dimensions, decisions.run_once, executor, targets
+            )
         # Metadata that could not be fetched here is requested again later, with retries.
         wait(fetching)
     dead = finding_dead.result()
@@ -397,6 +400,7 @@ def _rewritten(pruned: _Pruned) -> DataFrame:
             if scan in sharing_scans:
                 node = query.catalyst.plans.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
+    narrowed = {path: node for path, node in narrowed.items() if path not in materialized.leaves}
     planned = rewritten_query(
         query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves
     )

@@ -79,7 +79,7 @@ def test_keys_of_a_large_partitioned_table_are_not_collected_for_bloom_filters(
     spark, bloom_items, tmp_path_factory, monkeypatch, few_bytes
 ):
     """They are rarely few enough for a lookup, and their query takes time."""
-    monkeypatch.setattr(data_keys, "_FEW_BYTES", few_bytes)
+    monkeypatch.setattr(data_keys, "FEW_BYTES", few_bytes)
     root = tmp_path_factory.mktemp("returns")
     for day in range(3):
         (root / f"day={day}").mkdir()

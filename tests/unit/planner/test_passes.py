@@ -18,7 +18,7 @@ from splitlib.spark.planner.decide import (
 )
 from splitlib.spark.planner.eligibility import ScanSite, blocked_joins
 from splitlib.spark.planner.join_graph import Dimension, discover
-from splitlib.spark.planner.materializable import rdds_of
+from splitlib.spark.planner.materializable import SourceLeaf, rdds_of, source_leaves
 from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
 
 
@@ -277,6 +277,62 @@ def test_leaves_that_read_an_rdd() -> None:
     assert rdds_of([whole, part]) == [root.children[1]]
     assert rdds_of([Dimension(root.children[0], ((part, ()),))]) == [root.children[1]]
     assert rdds_of([Dimension(root.children[0])]) == []
+
+
+def _of_source(kind: str, *numbers: int, nullable: bool = True) -> Tree:
+    output = [[attribute(number)[0] | {"nullable": nullable}] for number in numbers]
+    return [{"class": f"DataSourceV2{kind}Relation", "num-children": 0, "output": output}]
+
+
+def _sources(optimized: Tree, analyzed: Tree, **given: object) -> list[SourceLeaf]:
+    plan, old = (parse_plan(json.dumps(tree)) for tree in (optimized, analyzed))
+    sites = given.get("sites", ())
+    assert isinstance(sites, tuple)
+    fits = bool(given.get("fits", True))
+    return source_leaves([Dimension(plan)], plan, old, sites, lambda _: fits)
+
+
+_ABOVE_1: Tree = [
+    {"class": "Filter", "num-children": 1, "condition": at_most(attribute(1), attribute(2))}
+]
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_small_tables_of_data_sources_are_kept_with_their_filters(nullable: bool) -> None:
+    analyzed = _of_source("", 1, 2, 3, nullable=nullable)
+    (found,) = _sources([*_ABOVE_1, *_of_source("Scan", 2, 1)], analyzed)
+    assert (found.leaf.path, found.table.path, found.filter_place) == ((0,), (), ())
+    assert found.read == ({0, 1} if nullable else {0, 1, 2})
+    (found,) = _sources(_join("Inner", _of_source("Scan", 1), relation(attribute(5))), analyzed)
+    assert (found.leaf.path, found.filter_place) == ((0,), None)
+    assert found.read == ({0} if nullable else {0, 1, 2})
+
+
+def test_filters_with_subqueries_are_not_used_for_tables_of_data_sources() -> None:
+    value: Tree = [{"class": "ScalarSubquery", "num-children": 0, "plan": relation(attribute(9))}]
+    above = [{"class": "Filter", "num-children": 1, "condition": at_most(attribute(1), value)}]
+    (found,) = _sources([*above, *_of_source("Scan", 1)], _of_source("", 1, 2))
+    assert found.filter_place is None
+
+
+@pytest.mark.parametrize("kind", ["GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"])
+def test_tables_of_data_sources_below_limits_are_not_kept(kind: str) -> None:
+    """Spark may have moved the limit into the source, and then a filter above is above it."""
+    below: Tree = [{"class": kind, "num-children": 1}, *_of_source("", 1, 2)]
+    assert not _sources([*_ABOVE_1, *_of_source("Scan", 1, 2)], below)
+
+
+def test_other_tables_of_data_sources_are_not_kept() -> None:
+    one, whole = [*_ABOVE_1, *_of_source("Scan", 1, 2)], _of_source("", 1, 2, 3)
+    assert _sources(one, whole)
+    assert not _sources(one, whole, fits=False)
+    assert not _sources(one, whole, sites=((0,),))
+    assert not _sources(one, relation(attribute(1), attribute(2)))
+    assert not _sources([*_ABOVE_1, *relation(attribute(1), attribute(2))], whole)
+    assert not _sources(one, _of_source("", 1, 3))  # an aggregate that the source computes
+    assert not _sources(_of_source("Scan"), whole)
+    assert not _sources(one, _join("Inner", whole, whole))
+    assert not _sources(_join("Inner", one, _of_source("Scan", 1, 2)), whole)
 
 
 def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
