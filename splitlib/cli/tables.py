@@ -299,6 +299,8 @@ def add_audit(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     if args.json and args.html:
         raise ConfigError("--json and --html contradict each other.")
+    if not 0 <= args.fail_under <= 100:
+        raise ConfigError(f"--fail-under {args.fail_under:g} is not a number from 0 to 100.")
     queries = dict(_queries(args.file))
     found = audited(queries, pairs("conf", args.conf), files=args.files)
     if args.json:

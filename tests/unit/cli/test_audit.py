@@ -112,6 +112,8 @@ def test_errors_of_the_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ([str(file)], "has no query"),
         ([f"{tmp_path}/none.sql"], "No such file"),
         ([str(file), "--json", "--html"], "contradict"),
+        ([str(file), "--fail-under", "nan"], "nan is not a number from 0 to 100"),
+        ([str(file), "--fail-under", "101"], "101 is not a number from 0 to 100"),
     ]:
         assert main(["audit", *arguments]) == 2
         assert message in capsys.readouterr().err
