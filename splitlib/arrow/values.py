@@ -179,8 +179,8 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
         values = values.cast(pa.int64())
     elif pa.types.is_boolean(kind):
         values = values.cast(pa.uint8())
-    elif pa.types.is_fixed_size_binary(kind):
-        values = values.cast(pa.binary())
+    elif pa.types.is_fixed_size_binary(kind) or pa.types.is_string(kind):
+        values = values.cast(pa.binary())  # Spark does not check that strings are valid UTF-8
     if values.null_count:
         values = values.fill_null(b"" if pa.types.is_binary(values.type) else _zero(values.type))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)

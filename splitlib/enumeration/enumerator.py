@@ -164,7 +164,9 @@ class DynamicFileEnumerator:
             )
         self.table = table
         self.config = config or SplitConfig.resolve()
-        self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
+        self._static_data = [
+            table.in_its_time_zone(s) for s in static if isinstance(s, DynamicFilteringData)
+        ]
         self._static = [s for s in static if not isinstance(s, DynamicFilteringData)]
         self._strict = strict
         self._learnable = learnable_columns(table.metadata, self.config)

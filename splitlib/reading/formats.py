@@ -50,9 +50,12 @@ class RowGroupFilter:
         self.columns: Final[pa.Schema] = pa.schema(
             field
             for field in schema
-            if field.name.lower() in named and not (is_char(field) or pa.types.is_null(field.type))
+            if field.name.lower() in named
+            and not (
+                is_char(field) or pa.types.is_null(field.type) or pa.types.is_nested(field.type)
+            )
         )
-        """The columns of ``schema`` that the filters use, except CHAR and null columns."""
+        """The columns of ``schema`` that the filters use, except CHAR, null and nested columns."""
 
     def __bool__(self) -> bool:
         return len(self.columns) > 0

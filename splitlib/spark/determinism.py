@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conf import RuntimeConfig
 
 from splitlib.spark.jvm.catalyst import Catalyst, plan_text
-from splitlib.spark.jvm.gateway import analyzed_plan
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.scala import each
-from splitlib.spark.jvm.spark_handles import CatalystAttribute, LogicalPlan
+from splitlib.spark.jvm.spark_handles import CachedRdd, CatalystAttribute, LogicalPlan
 
 # Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
 # because the order may have ties. A sample that keeps all rows is excluded.
@@ -31,6 +31,13 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
+_ARRIVAL_OF_PHYSICAL: Final = re.compile(
+    r"\b((?:Collect|Global|Local)Limit|CollectTail|TakeOrderedAndProject"
+    r"|Sample(?! 0\.0, 1\.0, false\b))\b"
+)
+_PARTLY_SHOWN: Final = "Spark shows only a part of its plan"
+_CALLS_PYTHON: Final = "it calls Python, whose functions may not be deterministic"
+_OF_ROWS_FRAME: Final = "a window with ROWS BETWEEN depends on the order of its input rows"
 _SOME_ROW: Final = "dropDuplicates() depends on the order of its input rows"
 _ID: Final = re.compile(r"#\d+")
 _KEEPS_ROWS: Final = re.compile(r"^[\s:+|\-]*Deduplicate\b", re.MULTILINE)
@@ -102,18 +109,20 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
         if "Deduplicate" in plan.operators and _keeps_some_row(analyzed_plan(df)):
             return _SOME_ROW
         if "InMemoryRelation" in plan.operators:
-            cached = _cached(Catalyst(df.sparkSession), analyzed_plan(df))
-            why = (why_not_deterministic(part, trusts_foreign=trusts_foreign) for part in cached)
-            if found := next(filter(None, why), None):
-                return found
+            catalyst = Catalyst(df.sparkSession)
+            leaves = catalyst.plans.all_leaves(analyzed_plan(df))
+            cached = (one for one in leaves if one.nodeName() == "InMemoryRelation")
+            for builder in (leaf.cacheBuilder() for leaf in cached):
+                if why := _why_other_rows(catalyst, builder, trusts_foreign=trusts_foreign):
+                    return why
         text, aggregates = plan.operators, plan.aggregates
         calls = _ORDERED.search(aggregates)
     else:
         everything = explained(df)
         if _SHORTENED.search(everything):
-            return "Spark shows only a part of its plan"
+            return _PARTLY_SHOWN
         if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
-            return "it calls Python, whose functions may not be deterministic"
+            return _CALLS_PYTHON
         text = everything.partition("== Analyzed Logical Plan ==")[2]
         text = aggregates = text.partition("== Optimized")[0]
         if _shows_that_some_row_is_kept(text):
@@ -122,7 +131,7 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
     if calls:
         return f"it calls {calls[1].lower()}()"
     if any(frame[1] for frame in _ROWS_FRAME.finditer(aggregates)):
-        return "a window with ROWS BETWEEN depends on the order of its input rows"
+        return _OF_ROWS_FRAME
     arrival = _ARRIVAL.search(text)
     if arrival:
         return f"{arrival[1]} depends on the order of its input rows"
@@ -132,14 +141,28 @@ def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str 
     return None
 
 
-def _cached(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[DataFrame]:
-    """Yield a DataFrame of each cached result that a plan reads.
+def _why_other_rows(catalyst: Catalyst, builder: CachedRdd, *, trusts_foreign: bool) -> str | None:
+    """Return why a cached result may have other rows if Spark computes it again, or None.
 
-    Spark computes the rows again after ``unpersist()``, or after executors are lost.
+    Spark does this after ``unpersist()``, or after executors are lost.
     """
-    for leaf in catalyst.plans.all_leaves(plan):
-        if catalyst.plans.kind(leaf) == "InMemoryRelation":
-            yield catalyst.execution.dataframe(leaf.cacheBuilder().logicalPlan())
+    try:
+        rows = catalyst.execution.dataframe(builder.logicalPlan())
+    except JVM_ERRORS:  # Spark 3.5 keeps only the physical plan
+        with _explaining, _in_full(catalyst.spark.conf):
+            text = builder.cachedPlan().toString()
+    else:
+        return why_not_deterministic(rows, trusts_foreign=trusts_foreign)
+    if _SHORTENED.search(text):
+        return _PARTLY_SHOWN
+    if _PYTHON.search(text):
+        return _CALLS_PYTHON
+    if calls := _VOLATILE.search(text) or _ORDERED.search(text):
+        return f"it calls {calls[1].lower()}()"
+    if any(frame[1] for frame in _ROWS_FRAME.finditer(text)):
+        return _OF_ROWS_FRAME
+    arrival = _ARRIVAL_OF_PHYSICAL.search(text)
+    return f"{arrival[1]} depends on the order of its input rows" if arrival else None
 
 
 def _keeps_some_row(plan: LogicalPlan) -> bool:

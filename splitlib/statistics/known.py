@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from hashlib import blake2b
 from itertools import accumulate
 from time import monotonic
@@ -334,7 +334,8 @@ class KnownStatistics:
         See :meth:`StatisticsStore.add` for the arguments and the result.
         """
         if self._may_be_old:
-            self.read_now.update(files["path"].to_pylist())
+            known = [groups[column.name.lower()].is_valid() for column in columns]
+            self.read_now.update(files["path"].filter(reduce(pc.and_, known)).to_pylist())
         old = LEARNED.add(columns, files, groups, self._began)
         if old.false_count:
             self._young.add(columns, files, groups, self._began)

@@ -60,7 +60,7 @@ _KNOWN: Final = {
         "LogicalRDD$": "",
     },
     "org.apache.spark.sql.execution.columnar": {
-        "CachedRDDBuilder": "logicalPlan()LogicalPlan",
+        "CachedRDDBuilder": "cachedPlan()SparkPlan",
         "InMemoryRelation": "cacheBuilder()CachedRDDBuilder",
     },
     "org.apache.spark.sql.execution.datasources": {

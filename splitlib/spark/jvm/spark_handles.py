@@ -214,6 +214,7 @@ class Statistics(JavaObject, Protocol):
 class CachedRdd(JavaObject, Protocol):
     """A ``CachedRDDBuilder``, which computes the rows of a cached query."""
 
+    def cachedPlan(self) -> JavaObject: ...
     def logicalPlan(self) -> LogicalPlan: ...
 
 

@@ -148,12 +148,16 @@ class SourceLeaf:
 
     leaf: Node
     """The leaf in the optimized plan. It has only the columns that the query reads."""
+    top: Node
+    """The filter directly above the leaf, or the leaf itself."""
     table: Node
     """The leaf in the analyzed plan. It has all columns."""
-    read: frozenset[int]
-    """Positions of the table's columns that the query reads, or that cannot be null."""
-    filter_place: Path | None
-    """Path of the filter directly above the leaf in the optimized plan; None if there is none."""
+
+    @property
+    def unread(self) -> frozenset[int]:
+        """Positions of the table's columns that the query does not read."""
+        columns = enumerate(self.table.columns)
+        return frozenset(i for i, c in columns if c.attribute_id not in leaf_ids(self.leaf))
 
 
 def source_leaves(
@@ -163,10 +167,10 @@ def source_leaves(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[SourceLeaf]:
-    """Return the small tables of data sources whose rows can be kept.
+    """Return the small tables of data sources whose filtered rows can replace them in both plans.
 
-    Tables below LIMIT, OFFSET or TABLESAMPLE are left out: Spark may have moved these into the
-    source, so a filter above the leaf may not apply to all rows of the table.
+    The optimizer may have moved LIMIT, OFFSET and TABLESAMPLE into the source. They must not be
+    applied twice, so tables below these are left out.
 
     Args:
         dimensions: Dimensions whose keys are collected.
@@ -179,23 +183,25 @@ def source_leaves(
     limits = [node for node in analyzed.walk() if node.kind in SOME_ROWS]
     limited = {below.path for limit in limits for below in limit.walk()}
     nodes = {node.path: node for node in optimized.walk()}
-    read = Counter(leaf_ids(node) for node in nodes.values() if node.is_leaf)
+    leaves = [node for node in nodes.values() if node.is_leaf]
     found = []
-    own = {leaf.path: leaf for dimension in dimensions for leaf in dimension.leaves}
-    for path, leaf in own.items():
-        ids = leaf_ids(leaf)
-        is_plain = leaf.kind in TABLES and path[-1:] > (-1,) and path not in sites
-        if not (is_plain and ids and read[ids] == 1 and fits(leaf)):
+    for path, leaf in {x.path: x for one in dimensions for x in one.leaves}.items():
+        is_alone = leaf.kind in TABLES and path[-1:] > (-1,) and path not in sites
+        if not (is_alone and leaf_ids(leaf) and fits(leaf)):
             continue
-        at = [table for table in tables if ids <= leaf_ids(table)]
+        # The optimizer may have removed fields of structs, which changes the types.
+        at = [table for table in tables if columns_of(leaf) <= columns_of(table)]
         if len(at) != 1 or at[0].path in limited:
             continue
-        columns = enumerate(at[0].columns)
-        wanted = (i for i, c in columns if c.attribute_id in ids or not c.fields["nullable"])
+        ids = leaf_ids(at[0])
+        if sum(not ids.isdisjoint(leaf_ids(other)) for other in leaves) > 1:
+            continue
         above = nodes[path[:-1]]
         is_filter = above.kind == "Filter" and not above.subqueries
-        place = above.path if is_filter else None
-        found.append(SourceLeaf(leaf, at[0], frozenset(wanted), place))
+        source = SourceLeaf(leaf, above if is_filter else leaf, at[0])
+        # A column that is not nullable cannot be replaced by null.
+        if all(at[0].columns[i].fields["nullable"] for i in source.unread):
+            found.append(source)
     return found
 
 

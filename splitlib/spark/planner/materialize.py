@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -88,9 +89,9 @@ def materialize(
     opaque = {ids: query.catalyst.execution.opaque(plan) for ids, plan in computed.items()}
     leaves = _by_path(query.analyzed_tree, opaque)
     known = _by_path(query.optimized_tree, computed)
-    for source, (leaf, columns) in _rows_of_sources(query, dimensions, executor, sites).items():
-        leaves[source.table.path] = leaf
-        known[source.leaf.path] = columns
+    for source, (table, leaf) in _rows_of_sources(query, dimensions, executor, sites).items():
+        leaves[source.table.path] = table
+        known[source.leaf.path] = leaf
     optimized = query.catalyst.plans.replaced(query.optimized, known)
     done: set[Path] = set()
     for group in run_once:
@@ -165,8 +166,8 @@ def _rows_of_sources(
     """Read the small tables of data sources that dimensions read, and keep their rows.
 
     Such a source has other rows after a commit, without Spark's knowledge. Return two plans for
-    each table: a leaf for the analyzed plan, and the columns of the leaf in the optimized plan.
-    Tables that cannot be read are left out.
+    each table: one for the analyzed plan, in which unread columns are null, and a leaf for the
+    optimized plan. Tables that cannot be read are left out.
     """
     root, catalyst = query.optimized_tree, query.catalyst
     if not any(node.kind in TABLES for node in root.walk()):
@@ -178,22 +179,26 @@ def _rows_of_sources(
         size = query.size_of(leaf, ())
         return size is not None and size <= query.broadcast_threshold
 
-    plans, parts = catalyst.plans, {}
-    for one in source_leaves(dimensions, root, query.analyzed_tree, sites, fits):
-        plan = plans.node(query.analyzed, one.table.path)
-        if one.filter_place is not None:
-            condition = plans.node(query.optimized, one.filter_place).condition()
-            plan = plans.filtered(plan, condition)
-        columns = list(shown(catalyst, plan, one.table, one.read))
-        parts[one] = allowed_part(catalyst, plans.projected(plan, columns), query.config)
-    found: dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]] = {}
-    for one, rows in zip(parts, executor.map(_rows_or_none, parts.values()), strict=True):
+    plans, expressions = catalyst.plans, catalyst.expressions
+    found = source_leaves(dimensions, root, query.analyzed_tree, sites, fits)
+    tables = [plans.node(query.analyzed, one.table.path) for one in found]
+    is_whole = map(catalyst.relations.leaves_conditions_to_spark, tables)
+    sources = list(compress(found, is_whole))
+    tops = (plans.node(query.optimized, one.top.path) for one in sources)
+    parts = [allowed_part(catalyst, top, query.config) for top in tops]
+    kept: dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]] = {}
+    for one, rows in zip(sources, executor.map(_rows_or_none, parts), strict=True):
         if rows is not None:
-            output = plans.node(query.analyzed, one.table.path).output()
+            output = plans.node(query.optimized, one.leaf.path).output()
             local = plans.local_relation(output, rows)
-            own = plans.output(plans.node(query.optimized, one.leaf.path))
-            found[one] = catalyst.execution.opaque(local), plans.projected(local, own)
-    return found
+            columns = [
+                expressions.alias_like(expressions.null_like(column).child(), column)
+                if i in one.unread
+                else column
+                for i, column in enumerate(plans.output(plans.node(query.analyzed, one.table.path)))
+            ]
+            kept[one] = plans.projected(catalyst.execution.opaque(local), columns), local
+    return kept
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:

@@ -8,7 +8,6 @@ imply for the changed table.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, wait
@@ -18,7 +17,6 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.config import ENV_PREFIX, SplitConfig
 from splitlib.errors import (
     ConfigError,
     LocationNotAllowed,
@@ -56,12 +54,12 @@ from splitlib.spark.planner.prune import (
     unpruned,
     with_other_columns,
 )
-from splitlib.spark.planner.query import Query, is_command, rewritten_query
+from splitlib.spark.planner.query import Query, config_of, is_command, rewritten_query
 from splitlib.spark.planner.remedies import advised, in_session
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome
 from splitlib.spark.planner.scan_sites.prunable import prunable_scans
-from splitlib.spark.session import settings_of, table_read_by
+from splitlib.spark.session import table_read_by
 from splitlib.telemetry import traced
 
 _log = get_logger(__name__)
@@ -79,8 +77,10 @@ NO_TABLE: Final = "the query reads no partitioned table and no table that accept
 """Reason why Spark runs a query unchanged: the query has no scan to prune."""
 COMMAND: Final = "the DataFrame is the result of a command."
 """Reason why Spark runs a query unchanged: a rewritten plan would execute the command again."""
-# Nodes of an analyzed plan that the optimizer turns into Join, and Join itself.
-_JOINS: Final = ("Join", "AsOfJoin", "Except", "Intersect", "NearestByJoin")
+# Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
+_JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
+# Nodes that the optimizer turns into Join, but not always.
+_SET_OPERATIONS: Final = ("Except", "Intersect")
 
 
 def plan(
@@ -239,7 +239,7 @@ def query_of(
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return f"{reason}."
-    config = _config(df.sparkSession)
+    config = config_of(df.sparkSession)
     if not config.dynamic_filtering_enabled:
         return "dynamic_filtering_enabled is off."
     if df.isStreaming:
@@ -249,14 +249,17 @@ def query_of(
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.execution.analyzed(df)
     tree = catalyst.plans.tree(analyzed)
-    has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
-    if not has_join and not named and not needs_extremes(tree):
+    wanted = bool(named) or needs_extremes(tree) or _has_join(tree, _JOINS)
+    if not wanted and not _has_join(tree, _SET_OPERATIONS):
         return NO_JOIN
     optimizing = executor.submit(catalyst.execution.optimized, analyzed)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named, planned)
     if not prunable.by_columns:
         return NO_TABLE
     optimized = optimizing.result()
+    optimized_tree = catalyst.plans.tree(optimized)
+    if not wanted and not _has_join(optimized_tree, _JOINS):
+        return NO_JOIN
     return Query(
         df=df,
         catalyst=catalyst,
@@ -265,17 +268,15 @@ def query_of(
         analyzed=analyzed,
         analyzed_tree=tree,
         optimized=optimized,
-        optimized_tree=catalyst.plans.tree(optimized),
+        optimized_tree=optimized_tree,
         broadcast_threshold=catalyst.execution.broadcast_threshold(),
         unknown_size=catalyst.execution.unknown_size(),
         is_command=of_command,
     )
 
 
-def _config(spark: SparkSession) -> SplitConfig:
-    """Return the session's settings. By default, missing directories are skipped as in Spark."""
-    environ = {f"{ENV_PREFIX}MISSING_PARTITION": "skip", **os.environ}
-    return SplitConfig.resolve(spark_conf=settings_of(spark), environ=environ)
+def _has_join(tree: Node, kinds: Collection[str]) -> bool:
+    return any(node.kind in kinds or node.subqueries for node in tree.walk())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -422,7 +423,9 @@ def _with_same_rows(query: Query) -> DataFrame | None:
     def usable(node: Node) -> bool:
         scans = (query.scan_of(part) for part in node.walk() if part.is_leaf)
         listed = any(scan is not None and scan.is_listed for scan in scans)
-        return not listed and costs.may_run(node)
+        cached = (part for part in node.walk() if part.kind == "InMemoryRelation")
+        copied = sum(query.size_in_analyzed(part) or 0 for part in cached)
+        return not listed and copied <= query.dimension_bytes and costs.may_run(node)
 
     inputs = checkpointed_inputs(query, usable)
     if not inputs:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.config import SplitConfig
+from splitlib.config import ENV_PREFIX, SplitConfig
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import pinned_roots, some_files_of
@@ -23,6 +24,7 @@ from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS
 from splitlib.spark.planner.scan_sites.planned_scan import Scan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScans
+from splitlib.spark.session import settings_of
 
 # Maximum number of files whose footers are read to count the rows of a table.
 _FEW_FILES: Final = 4
@@ -78,6 +80,12 @@ def refresh(df: DataFrame) -> None:
         )
     for leaf in leaves:
         catalyst.relations.refresh(leaf)
+
+
+def config_of(spark: SparkSession) -> SplitConfig:
+    """Return the session's settings. By default, missing directories are skipped as in Spark."""
+    environ = {f"{ENV_PREFIX}MISSING_PARTITION": "skip", **os.environ}
+    return SplitConfig.resolve(spark_conf=settings_of(spark), environ=environ)
 
 
 def is_command(df: DataFrame) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import splitlib
@@ -52,14 +52,25 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     assert rows_of(optimized) == rows_of(whole)
 
 
-@pytest.mark.parametrize("is_random", [True, False])
-def test_cached_dimension_that_is_random_is_computed_once(
-    spark: SparkSession, is_random: bool
-) -> None:
+DRAWN = {
+    "a function of Python": lambda rows: rows.select(
+        F.udf(lambda _: random.randrange(20), "int").asNondeterministic()("id").alias("id")
+    ),
+    "rand()": lambda rows: rows.select((F.rand() * 20).cast("int").alias("id")),
+    "dropDuplicates()": lambda rows: rows.dropDuplicates(["week"]).select("id"),
+    "limit()": lambda rows: rows.limit(3).select("id"),
+    "row_number()": lambda rows: rows.select(
+        "id", F.row_number().over(Window.partitionBy("week").orderBy("week")).alias("n")
+    ).where("n = 1"),
+    "group()": lambda rows: rows.groupBy("id").count().where("id < 3"),
+}
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_cached_dimension_that_is_random_is_computed_once(spark: SparkSession, drawn: str) -> None:
     """Spark computes a cached dimension again after ``unpersist()``."""
-    draw = F.udf(lambda _: random.randrange(20), "int")
-    draw = draw.asNondeterministic() if is_random else draw
-    days = spark.range(3).select(draw("id").alias("id")).cache()
+    is_random = drawn != "group()"
+    days = DRAWN[drawn](spark.table("p_days").where("week < 3")).cache()
     sales = spark.table("p_sales")
     optimized = splitlib.optimize(sales.join(days, sales.day == days.id).select("day"))
     kept = {row.id for row in days.collect()}

@@ -300,19 +300,21 @@ _ABOVE_1: Tree = [
 @pytest.mark.parametrize("nullable", [True, False])
 def test_small_tables_of_data_sources_are_kept_with_their_filters(nullable: bool) -> None:
     analyzed = _of_source("", 1, 2, 3, nullable=nullable)
-    (found,) = _sources([*_ABOVE_1, *_of_source("Scan", 2, 1)], analyzed)
-    assert (found.leaf.path, found.table.path, found.filter_place) == ((0,), (), ())
-    assert found.read == ({0, 1} if nullable else {0, 1, 2})
-    (found,) = _sources(_join("Inner", _of_source("Scan", 1), relation(attribute(5))), analyzed)
-    assert (found.leaf.path, found.filter_place) == ((0,), None)
-    assert found.read == ({0} if nullable else {0, 1, 2})
+    whole = [*_ABOVE_1, *_of_source("Scan", 3, 2, 1, nullable=nullable)]
+    (found,) = _sources(whole, analyzed)
+    assert (found.leaf.path, found.top.path, found.table.path) == ((0,), (), ())
+    assert found.unread == set()
+    part = _join("Inner", _of_source("Scan", 1, nullable=nullable), relation(attribute(5)))
+    assert len(_sources(part, analyzed)) == nullable
+    for one in _sources(part, analyzed):
+        assert (one.leaf.path, one.top.path, set(one.unread)) == ((0,), (0,), {1, 2})
 
 
 def test_filters_with_subqueries_are_not_used_for_tables_of_data_sources() -> None:
     value: Tree = [{"class": "ScalarSubquery", "num-children": 0, "plan": relation(attribute(9))}]
     above = [{"class": "Filter", "num-children": 1, "condition": at_most(attribute(1), value)}]
     (found,) = _sources([*above, *_of_source("Scan", 1)], _of_source("", 1, 2))
-    assert found.filter_place is None
+    assert found.top is found.leaf
 
 
 @pytest.mark.parametrize("kind", ["GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"])
@@ -333,6 +335,12 @@ def test_other_tables_of_data_sources_are_not_kept() -> None:
     assert not _sources(_of_source("Scan"), whole)
     assert not _sources(one, _join("Inner", whole, whole))
     assert not _sources(_join("Inner", one, _of_source("Scan", 1, 2)), whole)
+    # A copy of the table under the same ids reads another column.
+    assert not _sources(_join("Inner", one, _of_source("Scan", 3)), whole)
+    # The optimizer has removed fields of a struct.
+    fields: Tree = [*_ABOVE_1, *_of_source("Scan", 1)]
+    fields[-1]["output"][0][0]["dataType"] = "string"
+    assert not _sources(fields, whole)
 
 
 def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
