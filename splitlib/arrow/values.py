@@ -9,6 +9,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -278,12 +279,12 @@ def normal_floats(values: Any) -> Any:
 def python_value(value: pa.Scalar) -> Any:
     """Return a scalar as a Python value, or as text if Python cannot represent it.
 
-    For example, Python has no dates in the year 10000, and no nanoseconds.
+    For example, Python has no dates in the year 10000, no nanoseconds, and no invalid UTF-8.
     """
-    try:
+    with suppress(OverflowError, ValueError):
         return value.as_py()
-    except (OverflowError, ValueError):
-        pass
+    if pa.types.is_string(value.type):
+        return value.as_buffer().to_pybytes().decode(errors="backslashreplace")
     try:
         return str(pc.cast(value, pa.string(), safe=False).as_py())
     except pa.ArrowInvalid:  # Arrow cannot format years after 32767.

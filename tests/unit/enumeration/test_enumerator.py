@@ -6,13 +6,16 @@ import pickle
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 import splitlib
-from splitlib import DynamicFilteringData
+from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.enumeration.splitting import split_id
 from splitlib.model import PartitionBatch
 from splitlib.table import Table
@@ -352,3 +355,33 @@ def test_sizes_are_told_in_units(size, told):
     enumerator = enumerator_of(MemoryConnector(1, 1, size=size))
     list(enumerator.select_files())
     assert f"files 1, {told}<" in enumerator.explain()._repr_html_()
+
+
+@pytest.mark.parametrize("given", ["filters", "static"])
+def test_keys_that_are_instants_follow_the_time_zone_of_the_table(
+    tmp_path: Path, given: str
+) -> None:
+    for day in (1, 2):
+        (tmp_path / f"d=2020-01-0{day}").mkdir()
+        pq.write_table(pa.table({"v": [day]}), tmp_path / f"d=2020-01-0{day}/f.parquet")
+    midnight = pa.array([datetime(2020, 1, 1, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    keys = DynamicFilteringData.from_arrow(pa.table({"d": midnight}))
+    schema = pa.schema([("d", pa.date32())])
+    with splitlib.load_table(str(tmp_path), "files", partition_schema=schema) as table:
+        in_zone = table.in_time_zone("America/New_York")
+        options: Any = {given: [keys]}
+        (split,) = DynamicFileEnumerator(in_zone, **options).enumerate_splits()
+    assert "d=2020-01-01" in split.path
+
+
+def test_keys_that_are_not_valid_utf8(tmp_path: Path) -> None:
+    """Spark does not check that strings are valid UTF-8."""
+    pq.write_table(pa.table({"name": ["a", "b"]}), tmp_path / "f.parquet")
+    keys = pa.array([b"a\xff", b"b"], pa.binary()).view(pa.string())
+    data = DynamicFilteringData.from_arrow(pa.table({"name": keys}))
+    with splitlib.load_table(str(tmp_path), "files") as table:
+        by_range = DynamicFilteringData.from_range({"name": (keys[1], keys[0])})
+        for one in (data, by_range):
+            (split,) = DynamicFileEnumerator(table, filters=[one]).enumerate_splits()
+            assert split.path.endswith("f.parquet")
+        assert table.to_arrow_dataset(data).to_table().to_pydict() == {"name": ["b"]}

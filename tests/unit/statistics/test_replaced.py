@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -20,8 +21,12 @@ from splitlib import DynamicFilteringData, SplitConfig
 from splitlib.enumeration import analyze
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.enumeration.learning import read_rows, sample, stored_file
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import FILE_SCHEMA
 from splitlib.statistics import known, orc_types
+from splitlib.statistics.known import KnownStatistics, valid_now
 from splitlib.statistics.orc_types import of_same_type
+from splitlib.statistics.row_groups import group_type
 from splitlib.statistics.store import StatisticsStore
 from splitlib.storage import Storage
 from tests.unit.statistics.tables import OLD_SECONDS, opened, selected, write
@@ -146,3 +151,29 @@ def test_the_types_of_young_orc_files_are_read_again(
         for number_read in (1, 0):
             found = of_same_type(table, files, schema, SplitConfig())
             assert (found.columns.names, found.files_read) == (["i"], number_read)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_footer_that_could_not_be_read_leaves_the_file_unsure(is_read: bool) -> None:
+    """Statistics of another column may be those of a file that was replaced."""
+    table = MagicMock(may_be_old=True, connector_name="x")
+    table.metadata.location = "/t"
+    table.unchanged = lambda files, _: pa.repeat(pa.scalar(False), len(files))
+    columns = {"path": ["/t/0.parquet"], "size": [100], "modified": [1_600_000_000_000]}
+    arrays = [pa.array(columns.get(f.name, [None]), f.type) for f in FILE_SCHEMA]
+    files = pa.record_batch(arrays, schema=FILE_SCHEMA)
+    kind = group_type(pa.int64())
+    group = {"lower": 0, "upper": 9, "has_null": False, "has_value": True, "start": 0, "end": 90}
+    group = {f.name: group.get(f.name, False) for f in kind.value_type}
+    known, unknown = pa.array([[group]], kind), pa.nulls(1, kind)
+    KnownStatistics(table, SplitConfig()).add(SCHEMA, files, {"item": known})
+    now = KnownStatistics(table, SplitConfig())
+    both = pa.schema([*SCHEMA, pa.field("amount", pa.int64())])
+    amount = known if is_read else unknown
+    now.add(both, files, {"item": known if is_read else unknown, "amount": amount})
+    predicate, groups = Predicate(SCHEMA, [items(500)]), now.get(SCHEMA, files)
+    matched = groups.match(predicate)
+    assert not matched.keeps.any()
+    valid, listings = valid_now(table, files, groups, matched, now.read_now, SplitConfig())
+    assert valid.match(predicate).keeps.any() != is_read
+    assert listings == (not is_read)
