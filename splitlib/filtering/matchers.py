@@ -66,6 +66,8 @@ def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
     Keys without an equal value in ``target`` become null.
     """
     source = keys.type
+    if pa.types.is_float16(target):  # Arrow cannot compare it
+        return None
     if source == target or pa.types.is_null(source):
         return keys.cast(target)
     if pa.types.is_null(target):  # a partition key that is null in all partitions

@@ -261,6 +261,7 @@ def condition_of(
         if data.domains and used.unused_because is not None:
             raise InvalidFilter(f"Rows cannot be compared with a filter: {used.unused_because}")
         _refuse_ambiguous(used.used_fields, metadata.schema.names)
+        _refuse_ambiguous(data.fields, data.fields)
         _refuse_ends_out_of_range(data, by_name)
         if data.is_empty:
             conditions.append(pc.scalar(False))

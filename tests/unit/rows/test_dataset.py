@@ -217,12 +217,15 @@ def test_ranges_of_decimals(tmp_path):
         (values({"s": ["x"], "a": [1.5]}), "Field 'a' is double"),
         (values({"n.x": [1]}), "'n.x', which is nested"),
         (values({"n": [1]}), "'n', which is nested"),
+        (values({"a": [1], "A": [2]}), "Several columns are named 'a', ignoring case"),
+        (values({"h": [1.5]}), "halffloat"),
         (between({"i": (2**40, 2**41)}), "an end that is not a value of int32"),
         (between({"d": (Decimal("0.05"), Decimal("0.15"))}), "decimal"),
     ],
 )
 def test_a_filter_that_cannot_be_compared_exactly_is_refused(tmp_path, keys, message):
     kinds = {"i": pa.int32(), "d": pa.decimal128(5, 1), "n": pa.struct([("x", pa.int32())])}
+    kinds["h"] = pa.float16()
     schema = pa.schema([*SCHEMA, *kinds.items()])
     written(tmp_path / "t", schema.empty_table())
     with pytest.raises(InvalidFilter, match=message):
