@@ -31,7 +31,8 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
-_ARRIVAL_OF_PHYSICAL: Final = re.compile(
+# The same operators in a physical plan.
+_ARRIVAL_OF_PHYSICAL = re.compile(
     r"\b((?:Collect|Global|Local)Limit|CollectTail|TakeOrderedAndProject"
     r"|Sample(?! 0\.0, 1\.0, false\b))\b"
 )
