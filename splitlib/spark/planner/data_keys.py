@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Final
 
@@ -84,6 +84,7 @@ def with_data_keys(
     outcomes: Sequence[ScanOutcome],
     copied: Collection[Scan],
     executor: Executor,
+    dimensions: Sequence[Dimension],
 ) -> list[ScanOutcome]:
     """Filter scans by the join keys of data columns, and return the new outcomes of all scans.
 
@@ -93,28 +94,24 @@ def with_data_keys(
         outcomes: Outcomes of the query's scans after partition pruning.
         copied: Scans that the optimizer may have copied. They get no condition.
         executor: Executor that collects keys and reads footers in parallel.
+        dimensions: Dimensions whose keys prune partitions.
     """
     if query.is_command or not query.deterministic:
         return list(outcomes)
-    found = _DataKeys(query, plan, scans_read_once(query, outcomes, copied), executor).applied()
+    read_once = scans_read_once(query, outcomes, copied)
+    found = _DataKeys(query, plan, read_once, executor, dimensions).applied()
     return [found.get(outcome.scan, outcome) for outcome in outcomes]
 
 
+@dataclass(eq=False)
 class _DataKeys:
     """Filters the large scans of one query by the join keys of data columns."""
 
-    def __init__(
-        self,
-        query: Query,
-        plan: LogicalPlan,
-        read_once: Mapping[Path, ScanOutcome],
-        executor: Executor,
-    ) -> None:
-        self._query = query
-        self._tree = query.optimized_tree
-        self._plan = plan
-        self._read_once = read_once
-        self._executor = executor
+    _query: Query
+    _plan: LogicalPlan
+    _read_once: Mapping[Path, ScanOutcome]
+    _executor: Executor
+    _dimensions: Sequence[Dimension]
 
     @cached_property
     def _queries(self) -> KeyQueries:
@@ -127,15 +124,15 @@ class _DataKeys:
         """Apply join filters on data columns, and return the new outcomes of the filtered scans."""
         found: dict[Scan, ScanOutcome] = {}
         sites = self._sites()
-        filters = [one for site in sites.values() for one in site.filters]
-        read_for_keys = {leaf.path for one in filters for leaf in one.dimension.leaves}
+        own = (one.dimension for site in sites.values() for one in site.filters)
+        read_for_keys = {leaf.path for one in (*own, *self._dimensions) for leaf in one.leaves}
         for path, site in sites.items():
             if not site.filters:
                 if path not in read_for_keys:
                     found |= self._with_reasons(self._files[path].outcome, site)
                 continue
-            own = {part.kind for one in site.conditions for part in one.condition.walk()}
-            files = replace(self._files[path], is_tested=bool(own & _DECIDED_BY_DICTIONARIES))
+            kinds = {part.kind for one in site.conditions for part in one.condition.walk()}
+            files = replace(self._files[path], is_tested=bool(kinds & _DECIDED_BY_DICTIONARIES))
             try:
                 found[files.outcome.scan] = self._with_keys(files, site.filters)
             except JVM_ERRORS:
@@ -182,7 +179,7 @@ class _DataKeys:
     @cached_property
     def _costs(self) -> Costs:
         query = self._query
-        copies = copied_leaves(query.analyzed_tree, self._tree)
+        copies = copied_leaves(query.analyzed_tree, self._query.optimized_tree)
         rdds = {path for path, leaf in copies.items() if leaf.kind == "LogicalRDD"}
         read = ((path, o.report.nbytes.matched) for path, o in self._read_once.items())
         sized = replace(query, pruned_bytes={p: size for p, size in read if size is not None})
@@ -192,7 +189,7 @@ class _DataKeys:
         """Return the scans with the join filters whose keys are worth collecting, by path."""
         if not self._files:
             return {}
-        query, tree = self._query, self._tree
+        query, tree = self._query, self._query.optimized_tree
         columns = frozenset(i for files in self._files.values() for i in files.column_ids)
         costs = self._costs
         filters = discover(tree, columns, costs.may_run)

@@ -354,7 +354,8 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
 
     plan = materialized.optimized
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
-    outcomes = with_data_keys(query, plan, outcomes, decisions.copied, executor)
+    dimensions = decisions.dimensions
+    outcomes = with_data_keys(query, plan, outcomes, decisions.copied, executor, dimensions)
     outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
     outcomes = with_other_columns(query, outcomes)
     later = listed_later(query, outcomes, sites, dead, decisions.copied)

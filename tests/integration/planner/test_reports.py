@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.planner.scan_sites import prunable
 from tests.integration.planner.tables import (
     FACTS,
     INNER,
@@ -277,3 +278,11 @@ def test_too_many_keys_are_a_reason(spark: SparkSession, way: Way) -> None:
         assert scan.filters == ()
         limit = "keys, more than spark.splitlib.filterMaxValues (1). Raise this limit, or set "
         assert any(limit in reason for reason in scan.reasons)
+
+
+def test_a_large_dimension_that_prunes_is_not_reported(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prunable, "LEAST_BYTES", 1)
+    report = splitlib.explain(splitlib.sql(spark, INNER))
+    assert [scan.table.rpartition(".")[2].strip("`") for scan in report.scans] == ["p_sales"]
