@@ -66,7 +66,7 @@ class ReadsFooters(Protocol):
 
 @runtime_checkable
 class KeepsListings(Protocol):
-    """A connector whose list of files may be older than the files, as Spark keeps such lists."""
+    """A connector that may return an old list of files, because Spark keeps such lists."""
 
     may_be_old: bool
 

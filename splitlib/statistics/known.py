@@ -297,7 +297,7 @@ class KnownStatistics:
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
         self.read_now: set[str] = set()
-        """Paths of the files whose footers were read in this plan, if the listing may be old."""
+        """Paths of the files with footers read in this plan. Empty if the listing is new."""
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
         """Return the files' row groups from memory. If some are missing, load saved statistics.

@@ -399,8 +399,8 @@ class Relations:
         return "iceberg" if name.startswith(_OF_ICEBERG) else None
 
     def leaves_conditions_to_spark(self, leaf: LogicalPlan) -> bool:
-        """Return whether a DataSource V2 table evaluates no condition instead of Spark."""
-        # Files and Iceberg evaluate conditions on partition columns, databases most conditions.
+        """Return whether Spark evaluates every condition on a DataSource V2 table itself."""
+        # Files and Iceberg take over conditions on partition columns, databases most conditions.
         table = self.table_of(leaf)
         is_of_files = self.metadata_source(leaf) == "iceberg" or self._jvm.is_a(table, _FILE_TABLE)
         return is_of_files and len(table.partitioning()) == 0

@@ -74,7 +74,7 @@ _DECIDED_BY_DICTIONARIES: Final = frozenset(
     {"Contains", "EndsWith", "EqualNullSafe", "EqualTo", "In", "InSet", "StartsWith"}
 )
 _OF_STRUCT: Final = "keys of a field of a struct skip nothing."
-_MANY_KEYS: Final = "its files have Bloom filters, but a partitioned table rarely has so few keys"
+_MANY_KEYS: Final = "a partitioned table usually has more than 10 keys to look up in Bloom filters"
 _TOO_LARGE: Final = "the dimension is larger than half of this table."
 
 
@@ -186,7 +186,7 @@ class _DataKeys:
         return Costs(lambda leaf: sized.size_of(leaf, ()), query.dimension_bytes, rdds)
 
     def _sites(self) -> Mapping[Path, ScanSite]:
-        """Return the scans with the join filters whose keys are worth collecting, by path."""
+        """Return the scans with the join filters to collect keys for, by path."""
         if not self._files:
             return {}
         query, tree = self._query, self._query.optimized_tree

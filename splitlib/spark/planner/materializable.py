@@ -144,7 +144,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceLeaf:
-    """A small table of a data source that a dimension reads, such as Iceberg or JDBC."""
+    """A small table of a data source that a dimension reads, such as Iceberg."""
 
     leaf: Node
     """The leaf in the optimized plan. It has only the columns that the query reads."""
@@ -167,7 +167,7 @@ def source_leaves(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[SourceLeaf]:
-    """Return the small tables of data sources whose filtered rows can replace them in both plans.
+    """Return the small tables of data sources to replace by their filtered rows in both plans.
 
     The optimizer may have moved LIMIT, OFFSET and TABLESAMPLE into the source. They must not be
     applied twice, so tables below these are left out.

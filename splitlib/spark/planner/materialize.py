@@ -165,9 +165,9 @@ def _rows_of_sources(
 ) -> dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]]:
     """Read the small tables of data sources that dimensions read, and keep their rows.
 
-    Such a source has other rows after a commit, without Spark's knowledge. Return two plans for
-    each table: one for the analyzed plan, in which unread columns are null, and a leaf for the
-    optimized plan. Tables that cannot be read are left out.
+    Such a table may change between planning and reading. Return two plans for each table: one for
+    the analyzed plan, with nulls in unread columns, and a leaf for the optimized plan. Tables that
+    cannot be read are left out.
     """
     root, catalyst = query.optimized_tree, query.catalyst
     if not any(node.kind in TABLES for node in root.walk()):

@@ -333,9 +333,8 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     if decisions.dimensions:
         with traced("run_dimensions"):
             targets = {path for path, one in sites.items() if one.site.may_have_keys}
-            materialized = materialize(
-                query, decisions.dimensions, decisions.run_once, executor, targets
-            )
+            keyed, groups = decisions.dimensions, decisions.run_once
+            materialized = materialize(query, keyed, groups, executor, targets)
         # Metadata that could not be fetched here is requested again later, with retries.
         wait(fetching)
     dead = finding_dead.result()
@@ -402,7 +401,8 @@ def _rewritten(pruned: _Pruned) -> DataFrame:
             if scan in sharing_scans:
                 node = query.catalyst.plans.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
-    narrowed = {path: node for path, node in narrowed.items() if path not in materialized.leaves}
+    # Kept rows need no condition.
+    narrowed = {p: node for p, node in narrowed.items() if p not in materialized.leaves}
     planned = rewritten_query(
         query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves
     )

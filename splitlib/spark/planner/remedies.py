@@ -135,8 +135,7 @@ _REMEDIES: Final = {
     "learnStatistics is off": "Set it to true.",
     "of its type are not trusted": "Nothing is to be done: Spark alone filters by nested and "
     "collated columns, and by columns with a default or a field id.",
-    "rarely has so few keys": "Nothing is to be done: Spark looks up at most 10 keys in Bloom "
-    "filters.",
+    "keys to look up in Bloom filters": "Nothing is to be done: Spark looks up at most 10 keys.",
     "NaN is among the keys": "Leave out NaN by a condition on the dimension.",
     "most row groups have such values": "Narrow the condition on the dimension, or sort the table "
     "by this column when it is written.",

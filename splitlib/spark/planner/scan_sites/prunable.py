@@ -163,7 +163,7 @@ class ScanFiles:
 
     @property
     def column_ids(self) -> Iterator[int]:
-        """Ids of the data columns, except columns whose names differ only in case.
+        """Ids of the data columns with names that are unique, ignoring case.
 
         Filters ignore case, so they would mistake such columns for each other.
         """
