@@ -423,9 +423,9 @@ class FileSplit:
         length: Length of the range, in bytes.
         file_size: Size of the whole file, in bytes.
         modified: Modification time in milliseconds since the epoch; 0 means unknown.
-        partition_values: Typed values by key. None means null, or text that does not parse as the
-            key's type. A value that Python cannot represent, such as a date after the year 9999, is
-            text.
+        partition_values: Typed values by key; None means null. Text that is not certain to be one
+            value of the key's type, such as the date ``2020-1-5``, remains text. So does a value
+            that Python cannot represent, such as a date after the year 9999.
         read_format: How to read the file.
         deletes: Delete files that remove rows of this file. A reader that cannot apply them must
             reject the split.

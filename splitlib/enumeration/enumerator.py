@@ -66,17 +66,15 @@ class ReceivedFilters:
             InvalidFilter: if ``producer`` has sent a different filter.
         """
         with self._changed:
-            self._mismatches |= dict.fromkeys(mismatches)
-            if producer is not None:
-                known = self._by_producer.setdefault(producer, data)
-                if known != data:
-                    raise InvalidFilter(
-                        f"Producer {producer!r} has sent a second, different filter."
-                    )
-                self._announced.discard(producer)
+            if producer is not None and self._by_producer.get(producer, data) != data:
+                raise InvalidFilter(f"Producer {producer!r} has sent a second, different filter.")
             if data not in self._filters:
+                self._predicate = self._build([*self._filters, data])
                 self._filters.append(data)
-                self._predicate = self._build(self._filters)
+            if producer is not None:
+                self._by_producer[producer] = data
+                self._announced.discard(producer)
+            self._mismatches |= dict.fromkeys(mismatches)
             self._changed.notify_all()
 
     def await_announced(self, seconds: float) -> int:

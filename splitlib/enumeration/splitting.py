@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from splitlib.arrow.values import python_values
 from splitlib.hive.partition_values import name_of, parse_exactly, table_fields
@@ -53,12 +54,24 @@ class SelectedFiles:
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
-    """Return the values of all partitions by key, as Python values of the key's type."""
+    """Return the values of all partitions by key, as Python values of the key's type.
+
+    Text that Arrow and Spark may parse to different values remains text.
+    """
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
-        field.name: python_values(parse_exactly(column, field).values)
+        field.name: _typed(column, field)
         for field, column in zip(fields, batch.values.columns, strict=True)
     }
+
+
+def _typed(column: pa.Array, field: pa.Field) -> list[Any]:
+    typed = parse_exactly(column, field)
+    values = python_values(typed.values)
+    if typed.undecided is not None:
+        for row in pc.indices_nonzero(typed.undecided).to_pylist():
+            values[row] = column[row].as_py()
+    return values
 
 
 class SplitsOfFile(NamedTuple):

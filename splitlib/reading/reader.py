@@ -76,7 +76,7 @@ def read_split(
         raise UnsupportedTable("Delete files remove some rows of the file.", hint=NATIVE)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
     constant = {
-        field.name: pa.repeat(pa.scalar(keys[field.name.lower()], field.type), batch_rows)
+        field.name: pa.repeat(_constant(keys[field.name.lower()], field), batch_rows)
         for field in schema
         if field.name.lower() in keys
     }
@@ -94,6 +94,16 @@ def read_split(
             refuse_missing(field for field in data if field.name not in columns)
             for start in range(0, rows, batch_rows):
                 yield _batch(schema, columns, constant, min(batch_rows, rows - start))
+
+
+def _constant(value: Any, field: pa.Field) -> pa.Scalar:
+    texts = (pa.string(), pa.large_string(), pa.string_view())
+    if isinstance(value, str) and field.type not in texts:
+        raise UnsupportedTable(
+            f"Partition value {value!r} of {field.name!r} is ambiguous as {field.type}.",
+            hint=NATIVE,
+        )
+    return pa.scalar(value, field.type)
 
 
 def _batch(

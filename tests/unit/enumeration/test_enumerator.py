@@ -16,7 +16,9 @@ from pyarrow import parquet as pq
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
+from splitlib.enumeration.enumerator import ReceivedFilters
 from splitlib.enumeration.splitting import split_id
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionBatch
 from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
@@ -331,7 +333,7 @@ def test_unparsable_values_are_kept_and_noted(caplog):
     odd = PartitionBatch(pa.record_batch({"k": ["1", "one"]}), pa.array(["1", "2"]))
     enumerator = enumerator_of(MemoryConnector([odd]))
     enumerator.set_dynamic_filtering_data(keys(1))
-    assert ks(enumerator.enumerate_splits()) == [1, 1, None, None]
+    assert ks(enumerator.enumerate_splits()) == [1, 1, "one", "one"]
     assert "1 values of k do not have its type" in str(enumerator.explain())
     assert len(caplog.records) == 1
 
@@ -385,3 +387,17 @@ def test_keys_that_are_not_valid_utf8(tmp_path: Path) -> None:
             (split,) = DynamicFileEnumerator(table, filters=[one]).enumerate_splits()
             assert split.path.endswith("f.parquet")
         assert table.to_arrow_dataset(data).to_table().to_pydict() == {"name": ["b"]}
+
+
+def test_a_filter_that_cannot_be_combined_is_not_kept():
+    def build(filters):
+        if filters:
+            raise RuntimeError("no predicate")
+        return Predicate(pa.schema([("k", pa.int32())]), [])
+
+    received = ReceivedFilters(build)
+    received.announce("dates")
+    with pytest.raises(RuntimeError):
+        received.add(keys(1), "dates", [])
+    assert received.events() == []
+    assert received.await_announced(0) == 1

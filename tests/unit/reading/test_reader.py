@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+import splitlib
 from splitlib import DynamicFilteringData, FileSplit, ReadFormat
 from splitlib.enumeration.splitting import byte_ranges
 from splitlib.errors import FileChanged, MissingFile, SourceError, UnsupportedTable
@@ -44,6 +45,7 @@ def rows(found, schema, storage=None, **more):
 
 
 def write(path, table, **options):
+    path.parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(table), path, **options)
     return path
 
@@ -80,6 +82,17 @@ def test_columns_of_file_partition_and_none(tmp_path, columns):
     assert read.num_rows == 25
     expected = {"a": list(range(25)), "k": [date(2020, 1, 2)] * 25, "missing": [None] * 25}
     assert read.to_pydict() == {n: expected[n.lower()] for n in columns}
+
+
+def test_partition_text_that_is_no_certain_value_is_refused(tmp_path):
+    write(tmp_path / "d=2020-1-5" / "f.parquet", {"a": [1]})
+    schema = pa.schema([("a", pa.int64()), ("d", pa.date32())])
+    with splitlib.load_table(str(tmp_path), "files", schema=schema) as table:
+        (found,) = splitlib.DynamicFileEnumerator(table).enumerate_splits()
+    assert found.partition_values == {"d": "2020-1-5"}
+    assert rows([found], pa.schema([("a", pa.int64())])).num_rows == 1
+    with pytest.raises(UnsupportedTable, match="'2020-1-5' of 'd' is ambiguous as date32"):
+        rows([found], pa.schema([("d", pa.date32())]))
 
 
 def test_names_with_dots(tmp_path):
