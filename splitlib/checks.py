@@ -123,7 +123,8 @@ class PartitionsOnce:
         self._batches: list[PartitionBatch] = []
         self._greatest: str | None = None
         self._refs: set[str] | None = None
-        """All handles seen so far, or None while batches arrive in ascending order."""
+        """All handles so far. None while every handle sorts after those of earlier batches, because
+        then no handle can repeat."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
         """Return ``batch`` without partitions that already occurred in this or an earlier batch."""

@@ -280,7 +280,8 @@ def _check_changes(declared: Mapping[str, Any]) -> None:
         if after == "double" and before in _WHOLE[:3]:
             continue
         raise UnsupportedTable(
-            f"The type of column {declared.get('name')} was changed from {before} to {after}."
+            f"The type of column {declared.get('name')} was changed from {before} to {after}.",
+            hint="read the table with Spark.",
         )
 
 

@@ -131,7 +131,8 @@ class FilesConnector(Connector):
         if data is None and _merges(form, options):
             data = schema_of_files(storage, layout.all_files(), form, settings)
         elif data is None:
-            # Spark applies path_glob to the summary file, too.
+            # Spark applies path_glob to the summary file, too, and a glob such as *.parquet
+            # excludes it. So with path_glob, the schema is that of a data file.
             is_summarized = form == "parquet" and options.get("path_glob") is None
             declaring = (layout.summary_file() if is_summarized else None) or first
             data = schema_of_file(

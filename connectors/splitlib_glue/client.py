@@ -255,7 +255,8 @@ class GlueClient:
 
 def _body(response: Any, until: float) -> bytes:
     call = current_call()
-    # Before version 2, urllib3 has no read1, and its read waits until a piece is full.
+    # Before version 2, urllib3 has no read1. Its read waits until a piece is full, so that the
+    # deadline is checked less often.
     read = getattr(response, "read1", response.read)
     found = bytearray()
     while piece := read(_PIECE):

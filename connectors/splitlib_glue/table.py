@@ -125,7 +125,10 @@ def _table_entry(found: Mapping[str, Any]) -> TableEntry:
 
 def _refuse_unreadable(found: Mapping[str, Any]) -> None:
     if found.get("TargetTable"):
-        raise UnsupportedTable("The table is a resource link to another resource link.")
+        raise UnsupportedTable(
+            "The table is a resource link to another resource link.",
+            hint="open the table that the second link names.",
+        )
     if any(found.get(field) for field in _OF_VIEWS):
         raise UnsupportedTable(
             "The table is a view.", hint="query it with Athena, or read the tables that it uses."

@@ -294,7 +294,7 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
             self._negotiate()
         except gssapi.exceptions.GSSError as error:
             raise AccessDenied(
-                f"Kerberos authentication failed for {self._principal}: {error}",
+                f"Kerberos authentication with the metastore {self._principal} failed: {error}",
                 hint="run kinit, and check the option kerberos_principal.",
             ) from None
 
@@ -308,8 +308,9 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
             if status != _OK:
                 text = body.decode("utf-8", "replace") or f"status {status}"
                 raise AccessDenied(
-                    f"The metastore rejects {self._principal}: {redact(text)}",
-                    hint="check the option kerberos_principal, and that the metastore uses it.",
+                    f"The metastore rejects the Kerberos ticket for {self._principal}: "
+                    f"{redact(text)}",
+                    hint="check that the option kerberos_principal is the metastore's principal.",
                 )
             if self._context.complete:
                 self._send(_OK, self._choose_layer(body))

@@ -402,7 +402,7 @@ class FooterStage:
         valid, listings = valid_now(self._table, files, groups, matched, fresh, self._config)
         self._tally.count(storage_requests=listings)
         now = matched if valid is groups else valid.match(predicate.of_learned)
-        # The row groups of a file that has changed are unknown.
+        # Files that only outdated statistics would drop are kept. Their row groups do not count.
         total = np.where(now.keeps & ~matched.keeps, 0, matched.total)
         self._count(replace(matched, keeps=now.keeps, total=total), read)
         if not matched.known.any():

@@ -150,7 +150,8 @@ def _is_rounded(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
     if before.type == after.type or not pa.types.is_floating(after.type):
         return False
     if pa.types.is_decimal(before.type):
-        # A float has at most 17 significant digits, so its text has the same digits.
+        # The text is the shortest that parses to the float. If it equals the decimal, the cast has
+        # changed no digit.
         digits = [Decimal(repr(one)) for one in after.drop_null().to_pylist()]
         return bool(digits != before.drop_null().to_pylist())
     if not pa.types.is_floating(before.type):

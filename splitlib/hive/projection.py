@@ -270,7 +270,8 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
     if UNITS.index(unit) > UNITS.index(form.unit):
         raise _invalid(key.name, f"has a unit, {unit}, that is finer than its format")
     if unit not in FIXED and form.unit not in ("YEARS", "MONTHS"):
-        # Whether the table can be read must not depend on the day on which it is read.
+        # Only on some days is a start relative to NOW after the 28th. The table would be readable
+        # on the other days alone, so such a start is always refused.
         if is_relative(ends[0]):
             raise _invalid(key.name, f"begins on a day relative to NOW, with unit {unit}")
         if first.day > 28:

@@ -70,8 +70,8 @@ _ROWS_FRAME = re.compile(
     r"|(ROWS BETWEEN|RowFrame),? (?!UNBOUNDED ?PRECEDING(?: AND|\$\(\),) UNBOUNDED ?FOLLOWING)",
     re.IGNORECASE,
 )
-# Functions whose result may change with each call. The plan text is searched for these names if
-# Spark's internals are unavailable.
+# Functions whose result may differ each time a query runs. The plan text is searched for these
+# names if Spark's internals are unavailable.
 _VOLATILE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
     r"|spark_partition_id|input_file_\w+|current_timestamp|current_date|current_time"

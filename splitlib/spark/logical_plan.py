@@ -24,8 +24,8 @@ _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 INTEGERS: Final = tuple(_DIGITS)
 """Names of the integer types in the JSON of a plan, narrowest type first."""
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
-# on the time zone, and some zones have skipped a day.
+# Lossless casts (source, target) that are not between integers and decimals. A cast from date to
+# timestamp is not lossless: in a time zone that has skipped a day, two dates become one timestamp.
 _OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 _MATCHES_NOTHING: Final = "MatchesNothing"
 

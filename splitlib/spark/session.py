@@ -267,14 +267,14 @@ def hadoop_settings_of(
 
 
 def refuse_other_names(spark: SparkSession) -> None:
-    """Reject a session that hides other files than splitlib, by a setting since Spark 4.3.
+    """Reject a session in which Spark skips other file names than splitlib. New in Spark 4.3.
 
     Raises:
         ConfigError: if the setting has another value than its default.
     """
     if spark.conf.get(_HIDDEN, _HIDDEN_BY_DEFAULT) != _HIDDEN_BY_DEFAULT:
         raise ConfigError(
-            f"The session sets {_HIDDEN}, so Spark hides other files than splitlib.",
+            f"The session sets {_HIDDEN}, so Spark skips other files than splitlib.",
             hint="unset it, or read the table with Spark.",
         )
 

@@ -276,7 +276,11 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Normalize a URI's host or bucket, so that all its forms for the same store become equal."""
+    """Normalize a URI's host or bucket, so that equal stores have equal texts.
+
+    Hosts become lower case, without the default port of HDFS. A blob host of Azure becomes its
+    dfs host.
+    """
     container, at, host = authority.rpartition("@")
     if scheme == "abfss" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)

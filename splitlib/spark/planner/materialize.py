@@ -302,7 +302,7 @@ def with_fixed_files(
     executed = {columns_of(one.leaf) for group in run_once for one in group}
     analyzed = _unsampled(query.analyzed_tree)
     optimized = _unsampled(query.optimized_tree)
-    # Leaves with the same columns read the same table, so its files are fixed only once.
+    # Leaves with the same attribute ids read the same table, so its files are listed only once.
     places = {columns: (query.optimized, path) for path, columns in optimized.items()}
     places |= {columns: (query.analyzed, path) for path, columns in analyzed.items()}
     old = {columns: plans.node(*at) for columns, at in places.items() if columns not in executed}

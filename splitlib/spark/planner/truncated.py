@@ -41,7 +41,7 @@ _SOURCES: Final = {
     "timestamp_ntz": pa.timestamp("us"),
     "date": pa.date32(),
 }
-# The first value of an interval, and the value after its last one. Infinity is an open end.
+# First value (inclusive) and end (exclusive) of an interval. Infinity means unbounded.
 _Interval = tuple[float, float]
 # Maximum number of ranges that the keys of one column become.
 _MOST_RANGES: Final = 1000

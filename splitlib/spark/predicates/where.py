@@ -76,7 +76,7 @@ class StaticCondition:
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
         """Return a boolean array: whether each partition may match.
 
-        If Spark raises an error, all partitions may match.
+        If Spark raises an error, all values are true.
         """
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}

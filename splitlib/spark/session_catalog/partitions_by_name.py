@@ -342,7 +342,8 @@ class PartitionsByName:
             for name in still:
                 del self._fetched[name]
             raise SourceError(
-                "The catalog lists this partition, but does not return it.", partition=min(still)
+                "The catalog lists the name of this partition, but does not return its details.",
+                partition=min(still),
             )
 
     def _keep(self, partitions: Seq[CatalogPartition] | None, names: Sequence[str]) -> None:

@@ -304,7 +304,10 @@ def prunable_scans(
     named: Mapping[str, NamedTable],
     planned: Collection[str] = (),
 ) -> PrunableScans:
-    """Return the scans of an analyzed plan that have partitions or accept conditions.
+    """Return the scans of an analyzed plan that can be pruned.
+
+    These are scans of partitioned tables, of large unpartitioned tables, of placeholders, and of
+    other sources that can filter by an added condition.
 
     Args:
         catalyst: Catalyst of the session.
