@@ -42,7 +42,7 @@ from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.rows.table import ReadableTable
 from splitlib.spi import VERSION, Connector
-from splitlib.storage import only_within
+from splitlib.storage import only_within, options_of_text
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,9 +92,10 @@ def named_catalogs(
 
     If several sources set the same option, the first of these wins:
 
-    1. the Spark configuration;
-    2. environment variables: ``SPLITLIB_CATALOG__LAKE__URI`` sets option ``uri`` of catalog
-       ``lake``; both names are converted to lower case;
+    1. the Spark configuration: ``spark.splitlib.catalog.lake.uri`` sets option ``uri`` of catalog
+       ``lake``, and ``spark.splitlib.catalog.lake.storage_options.key`` one of its storage options;
+    2. environment variables: ``SPLITLIB_CATALOG__LAKE__URI`` and
+       ``SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__KEY``; all names are converted to lower case;
     3. the TOML or JSON file named by ``SPLITLIB_CATALOGS_FILE``, with one table per catalog.
 
     Spark writes its configuration to its event log, so keep secrets in one of the other sources.
@@ -104,15 +105,34 @@ def named_catalogs(
     """
     environ = os.environ if environ is None else environ
     catalogs = _catalogs_in(environ.get(ENV_CATALOGS_FILE))
-    for key, value in environ.items():
-        name, _, option = key.removeprefix(ENV_CATALOG_PREFIX).lower().partition("__")
-        if key.startswith(ENV_CATALOG_PREFIX) and option:
-            catalogs.setdefault(name, {})[option] = value
-    for key, value in spark_conf.items():
-        name, _, option = key.removeprefix(SPARK_CATALOG_PREFIX).partition(".")
-        if key.startswith(SPARK_CATALOG_PREFIX) and option:
-            catalogs.setdefault(name, {})[option] = value
+    variables = {
+        key.removeprefix(ENV_CATALOG_PREFIX).lower().replace("__", "."): value
+        for key, value in environ.items()
+        if key.startswith(ENV_CATALOG_PREFIX)
+    }
+    settings = {
+        key.removeprefix(SPARK_CATALOG_PREFIX): value
+        for key, value in spark_conf.items()
+        if key.startswith(SPARK_CATALOG_PREFIX)
+    }
+    for given in (variables, settings):
+        texts: dict[str, dict[str, str]] = {}
+        for key, value in given.items():
+            name, _, option = key.partition(".")
+            if option:
+                texts.setdefault(name, {})[option] = value
+        for name, options in texts.items():
+            catalogs[name] = _joined(catalogs.get(name, {}), options_of_text(options))
     return catalogs
+
+
+def _joined(options: Mapping[str, Any], winning: Mapping[str, Any]) -> dict[str, Any]:
+    """Join two sets of options. Of a mapping, such as ``storage_options``, entries are joined."""
+    joined = {**options, **winning}
+    for name, value in winning.items():
+        if isinstance(value, Mapping) and isinstance(options.get(name), Mapping):
+            joined[name] = _joined(options[name], value)
+    return joined
 
 
 def _not_too_deep(text: str) -> str:

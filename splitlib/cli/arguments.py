@@ -19,7 +19,7 @@ from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.registry import SESSION, is_path, named_catalogs, open_table, refuse_reserved
 from splitlib.rows.table import ReadableTable
-from splitlib.storage import nested_options, option_value
+from splitlib.storage import options_of_text
 from splitlib.table import Table
 from splitlib.telemetry import Progress, on_terminal
 
@@ -58,10 +58,6 @@ def settings_typed(text: str) -> str:
     """Return a hint or a line of a report, with advice on settings as ``--set NAME=VALUE``."""
     text = text.replace("Call splitlib.analyze", "Run splitlib analyze")
     return respelled(text, lambda name, value: f"--set {name}={value or 'VALUE'}")
-
-
-# Connector options that are mappings. Users write an entry as storage_options.key=value.
-_NESTED = ("storage_options", "read_options")
 
 
 def output_options() -> argparse.ArgumentParser:
@@ -139,22 +135,13 @@ def nested(given: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ConfigError: if a name is not a connector option, or occurs twice.
     """
-    options: dict[str, Any] = {}
     refuse_reserved(given)
-    for name, value in given.items():
-        outer, _, inner = name.partition(".")
-        if outer in _NESTED and inner:
-            options.setdefault(outer, {})[inner] = value
-        else:
-            options[name] = value
-    if storage := options.get("storage_options"):
-        if isinstance(storage, str):
-            raise ConfigError(
-                "storage_options is a text, not options.",
-                hint="write -o storage_options.KEY=VALUE for each of them.",
-            )
-        values = {name: option_value(value) for name, value in storage.items()}
-        options["storage_options"] = nested_options(values)
+    options = options_of_text(given)
+    if isinstance(options.get("storage_options"), str):
+        raise ConfigError(
+            "storage_options is a text, not options.",
+            hint="write -o storage_options.KEY=VALUE for each of them.",
+        )
     return options
 
 

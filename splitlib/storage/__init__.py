@@ -6,7 +6,7 @@ Modules that need fsspec or PyArrow are imported on first use, because these are
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from splitlib.storage.clients import in_forks_of_this, nested_options, option_value
+from splitlib.storage.clients import in_forks_of_this, nested_options, option_value, options_of_text
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     STREAM_LOG,
@@ -64,6 +64,7 @@ __all__ = [
     "of_rows",
     "only_within",
     "option_value",
+    "options_of_text",
     "refuse_outside",
 ]
 

@@ -29,14 +29,44 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 
 
-def option_value(text: str) -> Any:
-    """Parse an option that is a JSON object, list or boolean. Return other text unchanged."""
-    if text[:1] in ("{", "[") or text in ("true", "false"):
+# Connector options that are mappings. In text, an entry is an option such as storage_options.key.
+_MAPPINGS = ("storage_options", "read_options")
+
+
+def option_value(text: Any) -> Any:
+    """Parse an option that is a JSON object, list or boolean in text. Return others unchanged."""
+    if isinstance(text, str) and (text[:1] in ("{", "[") or text in ("true", "false")):
         try:
             return json.loads(text)
         except json.JSONDecodeError:
             return text
     return text
+
+
+def options_of_text(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return connector options in which names such as ``storage_options.key`` become mappings.
+
+    Raises:
+        ConfigError: if an option of the storage is repeated, or has both a value and nested
+            options.
+    """
+    options: dict[str, Any] = {}
+    mappings: dict[str, dict[str, Any]] = {}
+    for name, value in flat.items():
+        outer, _, inner = name.partition(".")
+        if outer not in _MAPPINGS:
+            options[name] = value
+        elif inner:
+            mappings.setdefault(outer, {})[inner] = value
+        else:
+            options[name] = option_value(value)
+    if both := options.keys() & mappings:
+        raise ConfigError(f"Option {min(both)!r} is given both as a whole and in parts.")
+    if storage := mappings.get("storage_options"):
+        values = {name: option_value(value) for name, value in storage.items()}
+        options["storage_options"] = nested_options(values)
+        del mappings["storage_options"]
+    return options | mappings
 
 
 def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,3 +55,40 @@ def test_spark_wins_over_the_environment():
         {"SPLITLIB_CATALOG__LAKE__URI": "env", "SPLITLIB_CATALOG__LAKE__CONNECTOR": "hive"},
     )
     assert catalogs == {"lake": {"uri": "spark", "connector": "hive"}}
+
+
+def test_mappings_of_a_named_catalog(tmp_path):
+    file = tmp_path / "catalogs.toml"
+    file.write_text(
+        """[lake.storage_options]
+anon = false
+client_kwargs = {region_name = "file", endpoint_url = "file"}
+"""
+    )
+    catalogs = named_catalogs(
+        {
+            "spark.splitlib.catalog.lake.storage_options.client_kwargs.endpoint_url": "spark",
+            "spark.splitlib.catalog.lake.read_options.header": "true",
+            "spark.splitlib.catalog.ice.s3.endpoint": "spark",
+            "spark.splitlib.catalog.ice.storage_options": '{"anon": true}',
+        },
+        {
+            "SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__ANON": "true",
+            "SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__CLIENT_KWARGS__ENDPOINT_URL": "env",
+            "SPLITLIB_CATALOGS_FILE": str(file),
+        },
+    )
+    kwargs = {"region_name": "file", "endpoint_url": "spark"}
+    assert catalogs == {
+        "lake": {
+            "storage_options": {"anon": True, "client_kwargs": kwargs},
+            "read_options": {"header": "true"},
+        },
+        "ice": {"s3.endpoint": "spark", "storage_options": {"anon": True}},
+    }
+
+
+def test_a_mapping_given_twice():
+    prefix = "spark.splitlib.catalog.lake.storage_options"
+    with pytest.raises(splitlib.ConfigError, match="'storage_options' is given both as a whole"):
+        named_catalogs({prefix: "{}", f"{prefix}.anon": "true"}, {})

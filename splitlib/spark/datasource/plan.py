@@ -35,9 +35,9 @@ from splitlib.reading.columns import NATIVE
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split, refuse_unreadable
 from splitlib.redaction import show
-from splitlib.registry import SESSION, open_table, refuse_reserved
+from splitlib.registry import SESSION, named_catalogs, open_table, refuse_reserved
 from splitlib.spark.conversion import nullable, spark_schema
-from splitlib.storage import AllowedLocations, Storage, nested_options, option_value
+from splitlib.storage import AllowedLocations, Storage, option_value, options_of_text
 from splitlib.table import Table
 
 # Metadata key for a column's default, which is the value of rows in files that lack the column.
@@ -59,7 +59,6 @@ _READABLE = (
     T.NullType,
 )
 _OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigger")
-_STORAGE = ("storage_options.", "storage.")
 _FILTER = "filter."
 _NEAR = 0.8
 _ARGUMENT = re.compile(r"(?<![\w.])([a-z_]+)=(?:'([^']*)'|\.\.\.|…|(?=[ ,.]))")
@@ -167,21 +166,20 @@ class ReadOptions:
         settings = {option_name(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
         own = {name.lower() for name in _OWN}
         known = [*_OWN, *map(option_name, settings.values())]
-        arguments, storage, filters, others = {}, {}, [], {}
+        arguments, filters, others = {}, [], {}
         options = {key.lower(): value for key, value in options.items()}
         for name, value in sorted(options.items()):
             if name in settings:
                 arguments[settings[name]] = value
-            elif prefix := next(filter(name.startswith, _STORAGE), ""):
-                key = name.removeprefix(prefix)
-                if key in storage:
-                    raise ConfigError(f"Storage option {key!r} is given twice.")
-                storage[key] = option_value(value)
             elif name == "filter" or name.startswith(_FILTER):
                 filters.append(_filter(name, value))
             elif name not in own and name != "path":
-                _refuse_misspelt(name, known)
-                others[name] = option_value(value)
+                option = re.sub(r"^storage\.", "storage_options.", name)
+                if not option.startswith("storage_options."):
+                    _refuse_misspelt(name, known)
+                if option in others:
+                    raise ConfigError(f"Option {option!r} is given twice.")
+                others[option] = value
         refuse_reserved(others)
         if options.get("connector") == SESSION:
             raise ConfigError(
@@ -194,17 +192,23 @@ class ReadOptions:
                 "The options must name exactly one table.",
                 hint='.option("table", "db.t"), or load("db.t").',
             )
-        columns = options.get("columns")
+        columns, connector = options.get("columns"), options.get("connector")
+        others = options_of_text(others)
+        # Executors open files with these options, and cannot look up a named catalog.
+        storage: Any = others.pop("storage_options", None)
+        if storage is None and connector is None:
+            catalog = str(table or path).partition(".")[0]
+            storage = named_catalogs({}).get(catalog, {}).get("storage_options")
         return cls(
             table=str(table or path),
-            connector=options.get("connector"),
+            connector=connector,
             columns=None if columns is None else tuple(c.strip() for c in columns.split(",")),
             filters=tuple(filters),
             time_zone=options.get("timezone"),
             max_bytes_per_trigger=_byte_count(options, "maxBytesPerTrigger", _MAX_BYTES),
             config=SplitConfig.resolve(arguments),
-            storage=nested_options(storage),
-            others=others,
+            storage=storage or {},
+            others={name: option_value(value) for name, value in others.items()},
         )
 
     def open(self) -> Table:

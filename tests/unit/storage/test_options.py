@@ -39,6 +39,18 @@ def test_of_the_data_source(prefix):
     assert plan.ReadOptions.parse(given).storage == NESTED
 
 
+def test_of_a_named_catalog_in_the_data_source(monkeypatch):
+    plan = pytest.importorskip("splitlib.spark.datasource.plan", exc_type=ImportError)
+    monkeypatch.setenv("SPLITLIB_CATALOG__LAKE__CONNECTOR", "files")
+    monkeypatch.setenv("SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__ANON", "true")
+    given = {"table": "lake.t", "read_options.header": "true"}
+    options = plan.ReadOptions.parse(given)
+    assert options.storage == {"anon": True}
+    assert options.others == {"read_options": {"header": "true"}}
+    assert plan.ReadOptions.parse({**given, "storage.key": "k"}).storage == {"key": "k"}
+    assert plan.ReadOptions.parse({**given, "connector": "files"}).storage == {}
+
+
 def test_of_the_command_line(monkeypatch):
     opened = {}
 
