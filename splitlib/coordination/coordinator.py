@@ -90,8 +90,8 @@ class DynamicFileSplitEnumerator:
     another reader gets this split. No method waits for a listing or a filter.
 
     Args:
-        enumerator: Enumerator of the table, which may also receive filters directly. Closing the
-            coordinator cancels the enumerator.
+        enumerator: Enumerator of the table, which may also receive filters directly. It can be used
+            again after the coordinator is closed.
         assigner: Chooses which reader gets which split; by default :class:`FifoAssigner`, which
             keeps the table's order.
     """

@@ -8,11 +8,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 
 from splitlib.coordination.checkpoint import TrackedSplit
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.enumerator import DynamicFileEnumerator, complete
 from splitlib.enumeration.splitting import FILE_ID_BYTES
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
@@ -65,6 +66,7 @@ class SplitPrefetcher:
         self._wanted = BUFFERED_SPLITS
         self._go_on = threading.Event()
         self._closed = False
+        self._cancelled: Future[None] = Future()
         self._thread: threading.Thread | None = None
 
     def start(self, owner: object) -> None:
@@ -90,9 +92,9 @@ class SplitPrefetcher:
             self._go_on.set()
 
     def stop(self) -> None:
-        """Stop the enumeration, without waiting for its thread to end."""
+        """Stop this enumeration, without waiting for its thread to end."""
         self._closed = True
-        self._enumerator.cancel()
+        complete(self._cancelled)
         self._go_on.set()
 
     def _stop_in(self, process: int) -> None:
@@ -140,7 +142,8 @@ class SplitPrefetcher:
         # The predicate is read before the files are selected. Filters are added but never removed,
         # so the files match at least this predicate.
         predicate = self._enumerator.predicate
-        with closing(self._enumerator.select_files(hosts=True)) as chosen:
+        selected_files = self._enumerator.select_files(hosts=True, cancelled=self._cancelled)
+        with closing(selected_files) as chosen:
             for selected in chosen:
                 splits: list[TrackedSplit] = []
                 file_ids = bytearray()

@@ -7,8 +7,8 @@ files as plain paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -32,6 +32,12 @@ from splitlib.table import Table
 from splitlib.telemetry import Progress, progress_of, reported, traced
 
 
+def complete(cancelled: Future[None]) -> None:
+    """Complete a future, unless another thread has completed it."""
+    with suppress(InvalidStateError):
+        cancelled.set_result(None)
+
+
 class ReceivedFilters:
     """The filters received so far, and the predicate that combines them. Thread-safe."""
 
@@ -43,8 +49,7 @@ class ReceivedFilters:
         self._filters: list[DynamicFilteringData] = []
         self._mismatches: dict[Mismatch, None] = {}
         self._predicate = build([])
-        self.cancelled: Future[None] = Future()
-        """A future that completes when the scan is cancelled."""
+        self._cancelled: Future[None] = Future()
 
     def announce(self, producer: Hashable) -> None:
         """Record that ``producer`` will send a filter, unless it has sent one already."""
@@ -77,28 +82,36 @@ class ReceivedFilters:
             self._mismatches |= dict.fromkeys(mismatches)
             self._changed.notify_all()
 
-    def await_announced(self, seconds: float) -> int:
+    def await_announced(self, seconds: float, cancelled: Future[None]) -> int:
         """Wait until every announced filter has arrived, nothing matches, or the scan is cancelled.
 
         Return the number of announced filters that have not arrived.
 
         Args:
             seconds: Maximum wait in seconds.
+            cancelled: The future of the scan; see :meth:`cancel_with_others`.
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: (
-                    not self._announced or self._predicate.matches_nothing or self.cancelled.done()
-                ),
+                lambda: not self._announced or self._predicate.matches_nothing or cancelled.done(),
                 min(seconds, FOREVER_SECONDS),
             )
             return len(self._announced)
 
     def cancel(self) -> None:
-        """Cancel the scan: complete :attr:`cancelled`, and wake threads that wait for filters."""
+        """Cancel all scans, present and future."""
+        complete(self._cancelled)
+
+    def cancel_with_others(self, cancelled: Future[None]) -> None:
+        """Register the future of one scan, which is cancelled when the future completes.
+
+        :meth:`cancel` completes the future. Threads that wait for filters are woken.
+        """
+        cancelled.add_done_callback(lambda _: self._wake())
+        self._cancelled.add_done_callback(lambda _: complete(cancelled))
+
+    def _wake(self) -> None:
         with self._changed:
-            if not self.cancelled.done():
-                self.cancelled.set_result(None)
             self._changed.notify_all()
 
     @property
@@ -318,7 +331,11 @@ class DynamicFileEnumerator:
                     yield matched.partitions
 
     def select_files(
-        self, *, hosts: bool = False, sample: Sample | None = None
+        self,
+        *,
+        hosts: bool = False,
+        sample: Sample | None = None,
+        cancelled: Future[None] | None = None,
     ) -> Generator[SelectedFiles, None, None]:
         """Yield the files that match all filters, as Arrow batches.
 
@@ -326,11 +343,12 @@ class DynamicFileEnumerator:
             hosts: Whether to add the hosts of each file, if the connector reports them.
             sample: Statistics of a sample of files, if these have shown that reading the other
                 files' footers is worthwhile. If it is None, this method reads a sample itself.
+            cancelled: Future with which the caller can cancel this enumeration alone.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
         """
-        with self._running(hosts=hosts) as (pipeline, calls):
+        with self._running(hosts=hosts, cancelled=cancelled) as (pipeline, calls):
             if self.predicate.matches_nothing:
                 return
             tally, received = self._tally, self._filters
@@ -341,11 +359,16 @@ class DynamicFileEnumerator:
                 yield selected
 
     @contextmanager
-    def _running(self, *, hosts: bool = False) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
+    def _running(
+        self, *, hosts: bool = False, cancelled: Future[None] | None = None
+    ) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
         """Start a new enumeration for the ``with`` block, and finish it afterwards."""
         tally = self._tally = ScanTally()
+        cancelled = Future() if cancelled is None else cancelled
+        self._filters.cancel_with_others(cancelled)
         with tally.timed("wait"):
-            tally.late_filters = self._filters.await_announced(self.config.filter_wait_seconds)
+            seconds = self.config.filter_wait_seconds
+            tally.late_filters = self._filters.await_announced(seconds, cancelled)
         tally.warn(self.table.name, self._filters.mismatches)
         table = self.table
         pipeline = ScanPipeline(
@@ -354,7 +377,7 @@ class DynamicFileEnumerator:
         with (
             traced("enumerate", table=redact(table.name), is_current=False),
             error_context(connector=table.connector_name, table=table.name),
-            BoundedCalls(self.config, self._filters.cancelled) as calls,
+            BoundedCalls(self.config, cancelled) as calls,
         ):
             yield pipeline, calls
             if tally.partitions_were_dropped and not self.predicate.matches_nothing:

@@ -10,6 +10,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
@@ -411,10 +412,15 @@ class _ExactEnumerator(DynamicFileEnumerator):
     """An enumerator that rejects files and partition values that Spark may read differently."""
 
     def select_files(
-        self, *, hosts: bool = False, sample: Sample | None = None
+        self,
+        *,
+        hosts: bool = False,
+        sample: Sample | None = None,
+        cancelled: Future[None] | None = None,
     ) -> Generator[SelectedFiles, None, None]:
         checked: PartitionBatch | None = None
-        for selected in super().select_files(hosts=hosts, sample=sample):
+        found = super().select_files(hosts=hosts, sample=sample, cancelled=cancelled)
+        for selected in found:
             refuse_unreadable(selected.files.read_format)
             if selected.partitions is not checked:
                 checked = selected.partitions

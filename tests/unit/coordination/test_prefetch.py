@@ -271,19 +271,37 @@ def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock():
     coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
     take(coordinator)
-    cancel, cancelled_in = coordinator.enumerator.cancel, list[int]()
-
-    def note():
-        cancelled_in.append(threading.get_ident())
-        cancel()
-
-    vars(coordinator.enumerator)["cancel"] = note
+    cancelled_in = list[int]()
+    cancelled = coordinator._prefetcher._cancelled
+    cancelled.add_done_callback(lambda _: cancelled_in.append(threading.get_ident()))
     vars(coordinator)["itself"] = coordinator
     del coordinator
     gc.collect()
     assert_no_thread_is_left()
     assert len(cancelled_in) == 1
     assert threading.get_ident() not in cancelled_in
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_the_enumerator_outlives_its_coordinator(end):
+    enumerator = enumerator_of(MemoryConnector(200, 10))
+    with DynamicFileSplitEnumerator(enumerator) as expected:
+        expected.register_reader("r")
+        every = {split.path for split in read_all(expected)}
+    coordinator = DynamicFileSplitEnumerator(enumerator)
+    coordinator.register_reader("r")
+    first = take(coordinator)
+    coordinator.acknowledge([first], "r")
+    state = coordinator.snapshot_state()
+    if end == "close":
+        coordinator.close()
+    del coordinator
+    gc.collect()
+    assert_no_thread_is_left()
+    with DynamicFileSplitEnumerator.restore(state, enumerator) as restored:
+        restored.register_reader("r")
+        assert {split.path for split in read_all(restored)} | {first.path} == every
+    assert {split.path for split in enumerator.enumerate_splits()} == every
 
 
 def test_a_closed_coordinator_is_not_complete():

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -400,4 +401,4 @@ def test_a_filter_that_cannot_be_combined_is_not_kept():
     with pytest.raises(RuntimeError):
         received.add(keys(1), "dates", [])
     assert received.events() == []
-    assert received.await_announced(0) == 1
+    assert received.await_announced(0, Future()) == 1
