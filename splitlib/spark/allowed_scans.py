@@ -26,6 +26,7 @@ from splitlib.spark.jvm.sql_parser import (
     ParsedCommand,
     is_query_plan,
     only_reads_settings,
+    parsed_plan,
     parsed_statement,
 )
 from splitlib.spark.jvm.table_plans import leaves_that_read, named_files
@@ -233,7 +234,7 @@ def refuse_statement(
     if command.replaces_by_condition:
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
-        analyzed = catalyst.execution.analyzed_statement(command.node)
+        analyzed = catalyst.execution.analyzed_statement(command.plan)
         # If names in the statement cannot be resolved, Spark raises an error when it runs.
         if analyzed.resolved():
             refuse_scans(catalyst, analyzed, config)
@@ -257,6 +258,15 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
 def is_query(text: str) -> bool:
     """Return whether a statement begins with SELECT or VALUES, and is therefore not a command."""
     return _QUERY.match(text) is not None
+
+
+def is_certain_query(spark: SparkSession, text: str) -> bool:
+    """Return whether an SQL text is certainly a query, so that it can be run several times.
+
+    A text that Spark can parse only with the values of its parameters may be a command. This
+    function needs Spark's internals.
+    """
+    return is_query(text) or is_query_plan(spark, parsed_plan(spark, text))
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:

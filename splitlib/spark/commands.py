@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, TooManyPartitions
 from splitlib.report import Report, size_text
+from splitlib.spark.allowed_scans import is_certain_query
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.jvm.sql_parser import ParsedCommand, is_statement
+from splitlib.spark.jvm.sql_parser import ParsedCommand
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.optimize import (
@@ -99,7 +100,7 @@ def report_on_statement(spark: SparkSession, text: str, report: Report) -> Repor
     the command was not planned.
     """
     # The result of a script is that of its last query.
-    is_script = report.reasons == (with_remedy(NO_JOIN),) and is_statement(spark, text)
+    is_script = report.reasons == (with_remedy(NO_JOIN),) and not is_certain_query(spark, text)
     if not is_script and report.reasons != (with_remedy(COMMAND),):
         return report
     # Only commands without parameters are planned, because each part of a command may have some.

@@ -27,6 +27,7 @@ from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.registry import named_catalogs, open_table
 from splitlib.report import Report
+from splitlib.spark.allowed_scans import is_certain_query
 from splitlib.spark.conversion import quoted, session_time_zone, spark_schema
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -34,7 +35,7 @@ from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sql_parser import ParsedCommand, can_be_parsed, is_statement
+from splitlib.spark.jvm.sql_parser import ParsedCommand, can_be_parsed, parsed_statement
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.session import settings_of
 from splitlib.table import Table
@@ -198,10 +199,10 @@ def named_tables(
         return
     _refuse_statements(pieces, named)
     tables_read = _tables(named)
-    # Spark executes most statements immediately, without the planner. So the views that replace
-    # their tables must read whole tables.
+    # Spark executes statements immediately, without the planner. So the views that replace their
+    # tables must read whole tables, unless the planner plans the statement.
     prunable = internals_unavailable(spark) is None and (
-        not is_statement(spark, query)
+        _is_query(spark, query, has_parameters=has_parameters)
         or (not has_parameters and _are_planned(spark, query, named, tables_read))
     )
     with _one_at_a_time:
@@ -221,6 +222,13 @@ def named_tables(
         finally:
             for view in views.values():
                 spark.catalog.dropGlobalTempView(view)
+
+
+def _is_query(spark: SparkSession, text: str, *, has_parameters: bool) -> bool:
+    """Return whether a text is a query. Raise Spark's error if it cannot be valid SQL."""
+    if not has_parameters:
+        parsed_statement(spark, text)
+    return is_certain_query(spark, text)
 
 
 def _refuse_statements(pieces: Sequence[Piece], named: Sequence[Piece]) -> None:

@@ -18,6 +18,7 @@ from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import (
     allowed_by,
+    is_certain_query,
     is_query,
     refuse_statement,
     refuse_written_query,
@@ -131,7 +132,9 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
     if not is_query(text):
         report = report_on_statement(spark, text, report)
-    remember(planned, report, None if is_command(df) else again)
+    # Spark does not mark the results of scripts and of EXECUTE IMMEDIATE as those of commands.
+    can_repeat = not is_command(df) and is_certain_query(spark, text)
+    remember(planned, report, again if can_repeat else None)
     return planned
 
 

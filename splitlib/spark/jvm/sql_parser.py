@@ -26,7 +26,9 @@ _WRITES_QUERY: Final = {
     "OverwriteByExpression": "query",  # INSERT … REPLACE WHERE
 }
 # Root nodes of parsed queries. A plan with any other root is not treated as a query, for example a
-# script, EXECUTE IMMEDIATE, SET VAR or a statement that a later Spark version adds.
+# script, EXECUTE IMMEDIATE, SET VAR or a statement that a later Spark version adds. Nor is
+# PlanWithUnresolvedIdentifier, which is an INSERT into a table that IDENTIFIER names, before Spark
+# 4.3.
 _QUERIES: Final = frozenset(
     {
         "Aggregate",
@@ -45,7 +47,6 @@ _QUERIES: Final = frozenset(
         "Offset",
         "OneRowRelation",
         "Pivot",
-        "PlanWithUnresolvedIdentifier",
         "Project",
         "RelationTimeTravel",
         "Repartition",
@@ -242,18 +243,15 @@ def can_be_parsed(spark: SparkSession, text: str) -> bool:
     return parsed_plan(spark, text) is not None
 
 
-def is_statement(spark: SparkSession, text: str) -> bool:
-    """Return whether an SQL text is a command, which ``spark.sql`` executes immediately.
+def is_query_plan(spark: SparkSession, parsed: LogicalPlan | None) -> bool:
+    """Return whether a parsed plan is a query that contains no command.
 
-    Return False if the text cannot be parsed.
+    Spark executes all other statements immediately. None, a text that cannot be parsed, may become
+    such a statement once values replace its parameter markers.
     """
-    parsed = parsed_plan(spark, text)
-    return parsed is not None and any(_is_command(spark, node) for node, _ in _roots(parsed))
-
-
-def is_query_plan(spark: SparkSession, parsed: LogicalPlan) -> bool:
-    """Return whether a parsed plan is a query that contains no command."""
-    return all(kind in _QUERIES and not _is_command(spark, node) for node, kind in _roots(parsed))
+    return parsed is not None and all(
+        kind in _QUERIES and not _is_command(spark, node) for node, kind in _roots(parsed)
+    )
 
 
 def _roots(parsed: LogicalPlan) -> Iterator[tuple[LogicalPlan, str]]:

@@ -436,7 +436,7 @@ def _with_same_rows(query: Query) -> DataFrame | None:
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     """Return the query with unpruned scans in place of placeholders for named-catalog tables."""
-    if not named:
+    if not named or is_command(df):  # The new DataFrame would execute the command again.
         return df
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.execution.analyzed(df)
