@@ -171,7 +171,10 @@ class ParsedCommand:
 
     @property
     def tables_read(self) -> list[tuple[str, ...]]:
-        """Parts of each table name in the query or in the source of a MERGE, without CTEs."""
+        """Parts of each table name in the query or in the source of a MERGE.
+
+        The tables that the command's ``WITH`` reads are not included.
+        """
         plans = self.catalyst.plans
         read = self.node.sourceTable() if self.kind == "merge" else self._written
         return [

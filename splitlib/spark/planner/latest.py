@@ -213,8 +213,8 @@ class _Search:
         try:
             return self._searched()
         except JVM_ERRORS:
-            # Let Spark read the table. The filter may fail here for rows for which the query does
-            # not evaluate it.
+            # Let Spark read the table. The filter may raise an error here for a row on which the
+            # query itself never evaluates it.
             _log.debug("The last or first rows of a table could not be found.", exc_info=True)
             return None
 
