@@ -43,6 +43,7 @@ from splitlib.spark.jvm.spark_handles import (
 )
 
 _EXECUTION = "org.apache.spark.sql.execution"
+# Optimizer rules that :attr:`Execution.own_session` does not run.
 _NOT_YET = (
     # These rules fetch and list whole tables during optimization.
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",

@@ -277,7 +277,8 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
 def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
     """Return whether the directory of a ``CatalogTable`` is ``location``.
 
-    Return False if the table has partitions that are not in the catalog.
+    Return False if the table's partitions are not in the catalog, because Spark would list the
+    table's files to find them.
     """
     if metadata.storage().locationUri().isEmpty():
         return False

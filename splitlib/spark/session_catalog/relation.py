@@ -113,7 +113,7 @@ class Relation(ABC):
     """Whether Spark has listed the files before this plan. They may have changed since then."""
 
     def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
-        """List directories of ``files`` again, and return a mask of the files that are the same.
+        """List the directories of ``files`` again, and return a mask of the unchanged files.
 
         Args:
             files: Files with the size and modification time of an earlier listing.
@@ -201,7 +201,7 @@ class Relation(ABC):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        # This raises an error if Spark cannot parse a partition value.
+        # `_rows` raises an error if Spark cannot parse a partition value.
         with errors_of_the_jvm(self._catalyst.spark):
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(pinned_leaf(self._catalyst, self.leaf, files, partitions, rows, known))
