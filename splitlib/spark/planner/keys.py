@@ -93,7 +93,7 @@ def collect_ranges(
     Returns:
         Ranges, with one field for each item of ``bounds``.
     """
-    # Drop rows with a null. All comparisons of a row must be true, and one with null never is.
+    # Drop rows with a null. All comparisons must be true, and a comparison with null never is.
     for name in rows.columns:
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []

@@ -239,7 +239,9 @@ class _Search:
         """
         keys = self.scan.table.metadata.partition_schema
         if self.column not in keys.names:
-            return None  # a data column, by whose statistics a named catalog's table can be pruned
+            # A table of a named catalog may also be pruned by statistics of a data column. Then the
+            # values of the column are unknown.
+            return None
         key = keys.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order

@@ -117,8 +117,8 @@ class Lineage:
     """How the scan's column is truncated, if the expression is this column truncated to a unit of
     time; otherwise None."""
     is_of_all_rows: bool = True
-    """Whether all values of the expression come from this scan. False for a column of a union: its
-    other inputs have values, too."""
+    """Whether all values of the expression come from this scan. False for a column of a union,
+    because the other inputs of the union have values, too."""
     stands_for_equal: bool = False
     """Whether one output row may represent several rows of the scan. Their values are equal, but
     not identical, such as -0.0 and 0.0, or strings of some collations. A function of the value may

@@ -310,7 +310,7 @@ def _unsized(query: Query, sites: PrunedSites) -> list[Scan]:
 
     The size of such a table is unknown until it is pruned, and no keys are collected from a table
     of unknown size. Keys of other tables may prune it again later. So only tables whose catalog has
-    the sizes of files are included: to prune them twice, storage is not listed. A partitioned table
+    the sizes of files are included, because pruning them lists no storage. A partitioned table
     without a condition is left out, because it is most likely a fact table.
     """
     without_keys = {one.scan for one in sites.values() if one.site.reads_too_much}

@@ -141,7 +141,7 @@ class _Sides:
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
             # The leaf may also be a dimension that is replaced by its rows, because these rows have
-            # the column ids of the table.
+            # the column ids of the table. Only large scans get a filter.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
