@@ -285,7 +285,7 @@ class Plans:
     def qualified_like(
         self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
     ) -> LogicalPlan:
-        """Return ``plan`` with the qualifiers of ``attributes`` on its columns, by position."""
+        """Return ``plan`` with its columns qualified like ``attributes``, in the same order."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 

@@ -289,7 +289,7 @@ class Relations:
         return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
     def with_option(self, plan: LogicalPlan, name: str, value: str) -> LogicalPlan:
-        """Return a copy of a plan whose only leaf, which reads files, has one option changed."""
+        """Return a copy of a plan with one changed option. Its only leaf must read files."""
         leaf = next(iter(self._plans.leaves(plan)))
         relation = leaf.relation()
         other = relation.copy(

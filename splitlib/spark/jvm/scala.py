@@ -91,7 +91,7 @@ class Scala:
         return found
 
     def array_to_seq(self) -> MethodHandle:
-        """Return a method handle that converts an ``Object[]`` as :meth:`seq_of_array` does."""
+        """Return a method handle that converts an ``Object[]`` like :meth:`seq_of_array`."""
         handle = self.functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
         return self.functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
 

@@ -21,8 +21,8 @@ from splitlib.spark.logical_plan import (
 )
 from splitlib.spark.planner.truncated import Truncation, truncation_of
 
-# Types with only one representation of each value, besides decimals and strings without collation.
-# The JSON of a plan does not show collations.
+# Types in which equal values are identical. Decimals and strings are handled separately: equal
+# strings may differ under a collation, and the JSON of a plan does not show collations.
 _IDENTICAL_IF_EQUAL = {*INTEGERS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
@@ -245,7 +245,7 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
 def _grouped(
     below: Mapping[int, tuple[Lineage, ...]], columns: Iterable[tuple[Expression, set[int]]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of the keys of groups, and of the columns that equal them."""
+    """Return the lineages of grouping columns, and of the columns that equal them."""
     found = {}
     for key, ids in columns:
         if key.kind != "AttributeReference":

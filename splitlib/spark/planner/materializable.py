@@ -167,10 +167,10 @@ def source_leaves(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[SourceLeaf]:
-    """Return the small tables of data sources to replace by their filtered rows in both plans.
+    """Return the small DataSource V2 tables to replace by their filtered rows in both plans.
 
     The optimizer may have moved LIMIT, OFFSET and TABLESAMPLE into the source. They must not be
-    applied twice, so tables below these are left out.
+    applied twice, so tables below these operators are left out.
 
     Args:
         dimensions: Dimensions whose keys are collected.
@@ -189,7 +189,7 @@ def source_leaves(
         is_alone = leaf.kind in TABLES and path[-1:] > (-1,) and path not in sites
         if not (is_alone and leaf_ids(leaf) and fits(leaf)):
             continue
-        # Find the table that has these columns. There is none if the optimizer has removed fields
+        # Find the table with these columns. No table has them if the optimizer has removed fields
         # of structs, because this changes the types.
         at = [table for table in tables if columns_of(leaf) <= columns_of(table)]
         if len(at) != 1 or at[0].path in limited:

@@ -202,7 +202,10 @@ def _rows_of_sources(
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
-    """Return the plans by the path of the leaf that each one replaces, matched by column ids."""
+    """Return the plan that replaces each leaf, by path of the leaf.
+
+    ``plans`` has the plans by column ids. A plan replaces the leaves with the same column ids.
+    """
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -351,8 +354,8 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
 def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> LogicalPlan | None:
     """Return a scan with a fixed list of files for a partitioned table that no keys prune.
 
-    Return None if the optimizer has dropped the scan, if the query samples the table, or if the
-    list of files cannot be fixed.
+    Return None if the optimizer has dropped the scan, if the query samples the table, or if Spark
+    cannot read a fixed list of its files.
 
     Raises:
         LocationNotAllowed: if the table has files outside of ``allowed_locations``.

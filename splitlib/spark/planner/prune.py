@@ -228,7 +228,7 @@ def _with_others(
     leaves: Sequence[Node],
     found: Mapping[Path, Sequence[JoinFilter]],
 ) -> Report:
-    """Return the report of a scan, to which the joins that compare no partition column are added.
+    """Return the report of a scan, with the joins that compare no partition column added.
 
     ``leaves`` are the leaves of all scans, and ``found`` has their join filters by path.
     """

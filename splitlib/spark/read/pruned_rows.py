@@ -285,7 +285,7 @@ def _handed_on(
     config: SplitConfig,
     report: Report,
 ) -> tuple[pa.Schema, Report]:
-    """Return the columns for which Spark's file reader gets keys, and the report.
+    """Return the columns to filter by keys in Spark's file reader, and the report.
 
     A column is left out if its type in an ORC file may differ from the table's. The report then has
     a note on it.

@@ -343,7 +343,7 @@ def _renamed(data: DynamicFilteringData, on: Mapping[str, str]) -> Iterator[Dyna
 
 
 def _with_config(text: str) -> str:
-    """Return a text in which settings are written as calls of ``.config(…)``."""
+    """Return a text with its settings written as calls of ``.config(…)``."""
     return respelled(text, _config_call)
 
 

@@ -91,7 +91,8 @@ class PartitionsByName:
         self.requests = 0
         """Number of catalog requests."""
         self._lists_one_by_one = False
-        """Whether directories have to be listed one by one, because a common listing failed."""
+        """Whether directories have to be listed one by one, because a common listing was not
+        possible, or found no files in some of its directories."""
         self._whole: FileIndex | None = None
         self.listings = 0
         """Number of storage requests to list directories. A directory that is listed alone counts

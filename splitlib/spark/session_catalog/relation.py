@@ -236,7 +236,8 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # If Spark pads CHAR columns, their metadata is only in the declared schema of the relation.
+    # If Spark pads CHAR columns, only the declared schema of the relation has the metadata with
+    # their type. So copy this metadata.
     declared = {
         f["name"]: f["metadata"] for f in catalyst.relations.declared_schema(leaf)["fields"]
     }

@@ -150,8 +150,8 @@ class ScanFiles:
     other_types_because: str | None = None
     """Why these columns may have a different type, as a clause for reports."""
     is_tested: bool = False
-    """Whether the query itself has a condition, such as ``=``, for which Parquet's reader skips row
-    groups by their dictionaries."""
+    """Whether the query itself has a condition, such as ``=``, so that Parquet's reader can skip
+    row groups by their dictionaries."""
 
     @property
     def form(self) -> str:
