@@ -224,7 +224,9 @@ def _has_internals(spark: object) -> TypeGuard[SparkSession]:
 def _session_of(value: object) -> object:
     if isinstance(value, SparkSession):
         return value
-    found = getattr(value, "sparkSession", None)  # a Column, which has no truth value, has any name
+    # Compare with None: a Column returns a Column for every attribute name, and a Column raises an
+    # error if it is used as a boolean.
+    found = getattr(value, "sparkSession", None)
     return getattr(value, "spark", None) if found is None else found
 
 
@@ -350,7 +352,8 @@ def name_path(spark: SparkSession) -> str:
 
 _MOST_CHARACTERS: Final = 300
 _MOST_CAUSES: Final = 20
-# Keys are simple Java class names, since each storage client has its own packages.
+# Keys are Java class names without the package, because each storage client defines its own class
+# of the same name in its own package.
 _KINDS: Final[dict[str, type[SplitlibError]]] = {
     name: kind
     for kind, names in (

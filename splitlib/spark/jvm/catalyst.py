@@ -43,6 +43,7 @@ from splitlib.spark.jvm.spark_handles import (
 )
 
 _EXECUTION = "org.apache.spark.sql.execution"
+# Optimizer rules that :attr:`Execution.own_session` does not run.
 _NOT_YET = (
     # These rules fetch and list whole tables during optimization.
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
@@ -217,7 +218,8 @@ def _why_volatile(scala: Scala, part: LogicalPlan | CatalystExpression) -> str |
 
 
 def _operators(scala: Scala, plan: LogicalPlan) -> Iterator[str]:
-    # Spark's text of the whole plan ends after ``spark.sql.maxPlanStringLength`` characters.
+    # Join the texts of all operators, because Spark cuts its text of the whole plan after
+    # ``spark.sql.maxPlanStringLength`` characters.
     functions = scala.functions
     shown = functions.method(f"{CATALYST}.trees.TreeNode", "simpleString", "int")
     yield scala.text(plan.map(functions.function(functions.bound(shown, 1, _MOST_FIELDS))), "\n")
@@ -242,8 +244,8 @@ class _Opaque(NamedTuple):
     """The rows as a ``LogicalRDD``."""
 
 
-# The last leaves of each session, by the hash of their rows. A session keeps at most _MOST_KEPT
-# leaves, each of at most _MOST_BYTES_KEPT bytes.
+# The most recently used leaves of each session, by the hash of their rows. A session keeps at most
+# _MOST_KEPT leaves, each of at most _MOST_BYTES_KEPT bytes.
 _kept: WeakKeyDictionary[SparkSession, OrderedDict[int, _Opaque]] = WeakKeyDictionary()
 _MOST_KEPT: Final = 16
 _MOST_BYTES_KEPT: Final = 1 << 20
@@ -287,9 +289,9 @@ class Execution:
     def opaque(self, leaf: LogicalPlan) -> LogicalPlan:
         """Hide the rows of a ``LocalRelation`` from the optimizer. Return other leaves unchanged.
 
-        The optimizer evaluates expressions on a ``LocalRelation`` at once. They may fail, even if
-        the query never evaluates them. An empty ``LocalRelation`` stays, because the optimizer
-        removes joins with it.
+        The optimizer itself evaluates expressions on the rows of a ``LocalRelation``. Such an
+        expression may raise an error, even if the query would never evaluate it. An empty
+        ``LocalRelation`` stays in the plan, because the optimizer can remove joins with it.
 
         Equal rows get the same RDD, also in a later query, up to the limits of ``_kept``. So Spark
         finds cached results of an equal query, and runs equal parts of a query once.

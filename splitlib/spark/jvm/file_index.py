@@ -152,7 +152,7 @@ def _as_known(
 ) -> JavaArray[FileStatus]:
     """Return ``statuses`` with paths and block locations from ``known``, the original listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
-    # Only some ways of listing return block locations.
+    # Some listings return no block locations. Copy them only if all statuses have them.
     kinds = scala.mapped(known, functions.calling("java.lang.Object", "getClass")).distinct()
     if kinds.size() == 1 and scala.jvm.is_a(known.head(), _LOCATED):
         blocks = scala.mapped(known, functions.calling(_LOCATED, "getBlockLocations"))

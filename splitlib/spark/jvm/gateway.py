@@ -252,7 +252,8 @@ def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = Tr
 def ran_a_command(df: DataFrame) -> bool:
     """Return whether Spark executed a command when ``df`` was created."""
     execution = execution_of(df)
-    # The command may be below the root of the plan, as in WITH … INSERT.
+    # Spark replaces a command that it has executed. The command may be below the root of the plan,
+    # as in WITH … INSERT, so compare the whole plans before and after.
     return not execution.commandExecuted().fastEquals(execution.analyzed())
 
 

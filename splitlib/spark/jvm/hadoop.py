@@ -189,7 +189,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         listed = re.compile(f"^{STORE}{re.escape(above)}/")
         return [
             {
-                # A backslash in a replacement text would start an escape, but not in a function.
+                # Replace by a function: in a replacement text, a backslash would start an escape.
                 "name": listed.sub(lambda _: f"{directory.rstrip('/')}/", path),
                 "size": int(size),
                 "type": "directory" if is_directory == "true" else "file",

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# Methods and constructors (``new``) by package and class. Class names are as compiled: Foo$, A$B.
+# Methods and constructors (``new``) by package and class. Class names have the form that the Scala
+# compiler writes: Foo$ for an object, A$B for a class inside another one.
 _KNOWN: Final = {
     "SESSION": {
         "SparkSession": """

@@ -138,7 +138,7 @@ class Listing(NamedTuple):
 def list_directories(
     scala: Scala, session: JvmSession, conf: HadoopConf, paths: Seq[HadoopPath], threads: int
 ) -> Listing:
-    """List the data files in directories, without subdirectories and files that Spark skips.
+    """List the data files directly in the given directories, except files that Spark skips.
 
     Args:
         scala: Access to Scala's library in the session's JVM.
@@ -332,7 +332,7 @@ def flat_listing(
     if statuses is None:  # S3A has read one page beyond the limit, and has requested another one
         return FlatListing(empty, [], pages + 2)
     below = files_of(scala, statuses, scala.seq([statuses.size()]))
-    # If the last page was full, one more request may have followed.
+    # If the last page was full, another request may have followed, so count one more.
     requests = len(below.files) // page + 1
     found = _of_each(scala, below, directories)
     numbers = found.files["partition"]

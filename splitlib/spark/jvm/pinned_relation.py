@@ -173,14 +173,16 @@ def pinned_leaf(
         RuntimeError: if Spark would not read exactly these files.
     """
     scala, relation = catalyst.scala, leaf.relation()
-    # For example, :func:`_finding_by_id` sets how columns are found.
+    # Some settings affect how files are read, so the copy keeps the session of the relation. For
+    # example, it may be a clone from :func:`_finding_by_id`, which finds columns by field id.
     session = catalyst.execution.session_of(relation)
     keys = relation.partitionSchema()
     name = _digest(catalyst.spark, files, partitions, f"{keys.json()} of a leaf")
     options = relation.options()
     for option, value in PINNED_OPTIONS.items():
         given = options.get(option)
-        # The options of :func:`relation_of_index` must keep their case, and have this option.
+        # Options from :func:`relation_of_index` already have this value. They stay unchanged,
+        # because Hadoop settings among them would lose their case.
         if given.isEmpty() or given.get() != value:
             options = case_insensitive(scala, options).updated(option, value)
     pinned = relation.copy(
@@ -293,7 +295,8 @@ def _new(scala: Scala, class_: JavaClass) -> ForeignObject:
 def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning: str) -> str:
     """Return a digest that is equal for two scans only if files and partition values are equal.
 
-    Data schema, format and options are not included, since Spark compares those itself.
+    The digest names the scan's root directory, by which Spark compares scans. It does not include
+    data schema, format and options, because Spark compares those separately.
 
     Args:
         spark: The session that reads the files.

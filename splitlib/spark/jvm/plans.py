@@ -144,7 +144,7 @@ LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 @dataclass(eq=False)
 class _Known:
-    """The nodes of a plan that were looked up. Each of them costs JVM calls only once."""
+    """Cache of the nodes of a plan that were looked up, to save repeated JVM calls."""
 
     plan: LogicalPlan
     """The plan. It is kept so that Py4J does not reuse its id."""
@@ -285,7 +285,7 @@ class Plans:
     def qualified_like(
         self, plan: LogicalPlan, attributes: Sequence[CatalystAttribute]
     ) -> LogicalPlan:
-        """Return ``plan`` with the qualifiers of ``attributes`` on its columns, by position."""
+        """Return ``plan`` with its columns qualified like ``attributes``, in the same order."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 
@@ -350,7 +350,7 @@ class Plans:
         Args:
             plan: A plan.
             new: New nodes by path.
-            leaf_for_leaf: Whether each new node is a leaf with the column ids of an old leaf.
+            leaf_for_leaf: Whether each new node is a leaf with the column ids of the old leaf.
         """
         if () in new:
             return new[()]
@@ -389,7 +389,7 @@ class Plans:
         rule: Any = self._scala.map({})  # a Scala map is a partial function
         for old, leaf in new:
             rule = rule.updated(old, leaf)
-        # From the leaves up, because a new node may contain the old leaf.
+        # From the leaves up: otherwise, an old leaf inside its new node would be replaced again.
         return plan.transformUpWithSubqueries(rule) if new else plan
 
     def with_arguments(self, node: P, new: Mapping[int, object]) -> P:

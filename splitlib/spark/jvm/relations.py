@@ -271,7 +271,7 @@ class Relations:
         return known.index if known.reads_files and known.index_lists_files else None
 
     def index_to_fix(self, leaf: LogicalPlan) -> FileIndex | None:
-        """Return an unpartitioned ``LogicalRelation``'s file index, if its files may change.
+        """Return the file index of an unpartitioned ``LogicalRelation`` that Spark may list again.
 
         Return None if the leaf is partitioned or pinned, or has no ``InMemoryFileIndex``.
         """
@@ -289,7 +289,7 @@ class Relations:
         return self._plans.with_arguments(leaf, {2: other.catalogTable()})
 
     def with_option(self, plan: LogicalPlan, name: str, value: str) -> LogicalPlan:
-        """Return a copy of a plan, with one option changed of the only leaf, which reads files."""
+        """Return a copy of a plan with one changed option. Its only leaf must read files."""
         leaf = next(iter(self._plans.leaves(plan)))
         relation = leaf.relation()
         other = relation.copy(
@@ -400,7 +400,8 @@ class Relations:
 
     def leaves_conditions_to_spark(self, leaf: LogicalPlan) -> bool:
         """Return whether Spark evaluates every condition on a DataSource V2 table itself."""
-        # Files and Iceberg take over conditions on partition columns, databases most conditions.
+        # Sources of files and Iceberg apply conditions on partition columns themselves, and do not
+        # return them to Spark. Databases do this with most conditions.
         table = self.table_of(leaf)
         is_of_files = self.metadata_source(leaf) == "iceberg" or self._jvm.is_a(table, _FILE_TABLE)
         return is_of_files and len(table.partitioning()) == 0

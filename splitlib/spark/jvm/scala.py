@@ -91,7 +91,7 @@ class Scala:
         return found
 
     def array_to_seq(self) -> MethodHandle:
-        """Return a method handle that converts an ``Object[]`` as :meth:`seq_of_array` does."""
+        """Return a method handle that converts an ``Object[]`` like :meth:`seq_of_array`."""
         handle = self.functions.method(_ARRAY_SEQ, "unsafeWrapArray", _OBJECTS)
         return self.functions.as_type(handle, _ARRAY_SEQ, f"[L{_OBJECTS};")
 
@@ -128,7 +128,10 @@ class Scala:
         return items.flatMap(function)
 
     def zipped(self, function: Function[T], *columns: Seq[Any]) -> Seq[T]:
-        """Apply a function to the items at each position of two or three columns."""
+        """Call a function with the items at the same position of two or three ``Seq`` objects.
+
+        Return a ``Seq`` of the results.
+        """
         first, second, *more = columns
         together = first.lazyZip(second)
         for column in more:
@@ -137,7 +140,7 @@ class Scala:
 
     @cached_property
     def _strict(self) -> JavaObject:
-        """Second argument for ``map`` on zipped collections, which makes the result strict."""
+        """Second argument for ``map`` on zipped collections, which computes all results at once."""
         found: JavaObject = self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
         return found
 
@@ -148,9 +151,10 @@ class Scala:
         return found
 
     def strict(self, items: Items[T]) -> Items[T]:
-        """Return a strict copy of a lazy collection, and any other collection unchanged.
+        """Return a collection whose text contains all items.
 
-        The text of a lazy ``Stream`` contains only the items that have been computed.
+        In Scala 2.12, the text of a lazy ``Stream`` contains only the items that have been
+        computed. So a ``Stream`` is copied there. Any other collection is returned unchanged.
         """
         return items
 
@@ -228,7 +232,10 @@ def _scala(jvm: Jvm) -> Scala:
 
 
 class _Scala212(Scala):
-    """The same for Scala 2.12, where a builder is the last argument of most methods."""
+    """Variant of :class:`Scala` for Scala 2.12.
+
+    There, the last argument of most collection methods is a builder, which makes the result.
+    """
 
     seq_class = "scala.collection.Seq"
     operations = "scala.collection.SeqLike"

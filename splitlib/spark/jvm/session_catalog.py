@@ -212,7 +212,7 @@ class CatalogPartitions:
     def names_with(self, values: Mapping[str, str]) -> list[str] | None:
         """Request the names of the partitions that have the given values of the first keys.
 
-        The result may also include other partitions.
+        The result may also include other partitions, so callers have to filter it.
 
         Args:
             values: Values of the first partition keys. They contain only letters, digits and

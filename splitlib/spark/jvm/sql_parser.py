@@ -1,6 +1,6 @@
 """Parse SQL with Spark's parser, classify statements, and change parsed commands.
 
-Names of tables and columns stay unresolved.
+The parsed plans are unresolved: the parser does not look up the names of tables and columns.
 """
 
 from __future__ import annotations
@@ -172,7 +172,10 @@ class ParsedCommand:
 
     @property
     def tables_read(self) -> list[tuple[str, ...]]:
-        """Parts of each table name in the query or in the source of a MERGE, without CTEs."""
+        """Parts of each table name in the query or in the source of a MERGE.
+
+        The tables that the command's ``WITH`` reads are not included.
+        """
         plans = self.catalyst.plans
         read = self.node.sourceTable() if self.kind == "merge" else self._written
         return [
@@ -255,13 +258,13 @@ def is_query_plan(spark: SparkSession, parsed: LogicalPlan | None) -> bool:
 
 
 def _roots(parsed: LogicalPlan) -> Iterator[tuple[LogicalPlan, str]]:
-    """Yield the nodes of a parsed plan that may be commands, with their names."""
+    """Yield the nodes of a parsed plan that may be commands, each with the name of its class."""
     open_ = [parsed]
     while open_:
         node = open_.pop()
         kind = node.nodeName()
         yield node, kind
-        # Spark parses an INSERT into several tables as a Union.
+        # The command is below WITH. An INSERT into several tables is a Union of commands.
         if kind in ("UnresolvedWith", "Union"):
             open_ += each(node.children())
 

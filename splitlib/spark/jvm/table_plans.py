@@ -125,7 +125,8 @@ def _files_of_iceberg(catalyst: Catalyst, leaf: LogicalPlan) -> list[str]:
     loader = catalyst.relations.table_of(leaf).getClass().getClassLoader()
     of_iceberg = "org.apache.iceberg.{}".format
     of_task = loader.loadClass(of_iceberg("FileScanTask"))
-    # For a task that is not a FileScanTask, the JVM raises an error here.
+    # For a task that is not a FileScanTask, the JVM raises an error here. `named_files` then
+    # reports that the files cannot be determined.
     planned = scala.seq_of_array(tasks.toArray())
     files = scala.mapped(planned, functions.function(_method(scala, of_task, "file")))
     to_array = functions.method("java.util.List", "toArray")
@@ -187,7 +188,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
         provider = re.search(r"\[DATA_SOURCE_NOT_FOUND\] (.*?)\.\s", str(error))
         if provider is None:
             raise
-        hint = "add its packages to the session; spark.table needs them as well."
+        hint = "add the data source's packages to the session; spark.table needs them as well."
         raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
     alias = plan if catalyst.plans.kind(plan) == "SubqueryAlias" else None
     while catalyst.plans.kind(plan) == "SubqueryAlias":
@@ -276,7 +277,8 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
 def _is_at(jvm: Jvm, metadata: CatalogEntry, location: str) -> bool:
     """Return whether the directory of a ``CatalogTable`` is ``location``.
 
-    Return False if the table has partitions that are not in the catalog.
+    Return False if the table's partitions are not in the catalog, because Spark would list the
+    table's files to find them.
     """
     if metadata.storage().locationUri().isEmpty():
         return False

@@ -64,7 +64,7 @@ from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overla
 _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
 _SMALLER: Final = 1 / 2
-# A dimension of at most this many bytes may have few keys, also if it is partitioned.
+# A dimension may have few keys if it reads at most this many bytes of a partitioned table.
 FEW_BYTES: Final = 1 << 20
 # Parquet's dictionary filter is turned off, because it decodes a row group's dictionary again for
 # each bound of a range. Spark still skips row groups by their statistics. If the query itself has a
@@ -136,8 +136,8 @@ class _DataKeys:
             try:
                 found[files.outcome.scan] = self._with_keys(files, site.filters)
             except JVM_ERRORS:
-                # Leave the scan unchanged. Key expressions may fail here for rows for which the
-                # query does not evaluate them.
+                # Leave the scan unchanged. A key expression may raise an error here for a row on
+                # which the query itself never evaluates it.
                 _log.debug("Join keys of data columns could not be used.", exc_info=True)
         return found
 

@@ -83,7 +83,7 @@ class Costs:
         return None
 
     def why_never_run(self, node: Node) -> str | None:
-        """Return the reason not to run a part of the plan, whatever its size, or None."""
+        """Return a reason other than size not to run a part of the plan for its keys, or None."""
         if any(part.path in self._copied_rdds for part in node.walk()):
             # Spark may compute the RDD again for the keys, and get different rows than the query.
             return "the dimension reads an RDD that is also read elsewhere"
@@ -228,7 +228,10 @@ S = TypeVar("S", bound=Hashable)
 
 
 def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
-    """Return the leaves of the optimized plan that do not occur in the analyzed plan, by path."""
+    """Return the leaves that the optimizer has copied under new column ids, by path.
+
+    They are in the optimized plan, but not in the analyzed plan.
+    """
     known = {i for node in analyzed.walk() if node.is_leaf for i in leaf_ids(node)}
     return {
         node.path: node
@@ -280,8 +283,9 @@ def dead_scans(
 ) -> dict[Path, E]:
     """Return empty scans that replace dead scans, by path in the analyzed plan.
 
-    A dead scan is a scan that the optimizer has dropped from the plan. Return an empty dict if the
-    optimizer would not drop the empty scans as well.
+    A dead scan is a scan that the optimizer has dropped from the plan. Spark would still list its
+    table. Return an empty dict if the optimizer does not drop the empty scans: then the query may
+    need the rows of the scans, for example if Spark has merged a scan with another one.
 
     Args:
         analyzed: The analyzed plan.
@@ -309,6 +313,9 @@ def sharing_broadcasts(
     root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
 ) -> set[Path]:
     """Return the paths of the scan sites that share a broadcast join side with another site.
+
+    Such a site must not be broadcast itself, even if it is small after pruning. Otherwise, Spark
+    would read the shared side once more for this join.
 
     Args:
         root: The optimized plan.

@@ -318,7 +318,8 @@ def eligible(
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
         path = join_filter.leaf.path
-        # Consider only scans. The rows of a materialized dimension have its table's column ids.
+        # The leaf may also be a dimension that is replaced by its rows, because these rows have the
+        # column ids of the table. Only scans are pruned.
         if path not in sites:
             continue
         kept, reasons = comparable(join_filter, type_of)
@@ -346,10 +347,10 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
 
 
 def _is_deterministic(condition: PartitionCondition) -> bool:
-    """Return whether a condition certainly has one result for each partition.
+    """Return whether a condition certainly has the same result for all rows of a partition.
 
-    A function might have another result for each row: the JSON of a plan does not say whether one
-    is deterministic, and new versions of Spark have new functions.
+    This is certain only for known expressions. Other functions may be non-deterministic, and return
+    different results for rows of one partition. The JSON of a plan does not show this.
     """
     kinds = {expression.kind for expression in condition.condition.walk()}
     return not condition.lineage.steps and kinds <= _DETERMINISTIC

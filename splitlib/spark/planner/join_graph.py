@@ -327,7 +327,9 @@ def _with_implied(edges: list[_Edge]) -> list[_Edge]:
             equal_to[edge.source, edge.source_side.shape].append(edge)
     for first in closed:  # the loop appends to this list
         if first.operator == "<=>" and first.target_side.kind != "AttributeReference":
-            continue  # A NULL of ``try_cast`` implies nothing about ``CAST``.
+            # The next edge may have `CAST` where this one has `try_cast`, because their shapes are
+            # equal. If `try_cast` is NULL, `CAST` may have a value. So `<=>` implies nothing here.
+            continue
         for edge in equal_to[first.target, first.target_side.shape]:
             ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
             if edge.target != first.source and ends not in known:

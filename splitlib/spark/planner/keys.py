@@ -93,7 +93,7 @@ def collect_ranges(
     Returns:
         Ranges, with one field for each item of ``bounds``.
     """
-    # Drop rows with a null: a comparison with null is never true, but all of them must be true.
+    # Drop rows with a null. All comparisons must be true, and a comparison with null never is.
     for name in rows.columns:
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []
@@ -277,7 +277,8 @@ class KeyQueries:
                 not_deterministic=True,
             )
         if operators[0] in ("=", "<=>"):
-            # If one comparison is null-safe, all fields keep their nulls. This may prune less.
+            # If one comparison is null-safe, all fields keep their nulls. This may keep too many
+            # partitions, but drops no match.
             return collect_distinct(rows, self._config, null_safe="<=>" in operators)
         for column in rows.schema:
             if isinstance(column.dataType, DoubleType | FloatType | BooleanType):
@@ -298,7 +299,8 @@ def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:
     by_target: dict[object, list[tuple[str, str]]] = defaultdict(list)
     for i, comparison in enumerate(comparisons):
         target = comparison.target
-        # A NULL of ``try_cast`` implies nothing about ``CAST``, which has the same shape.
+        # `CAST` and `try_cast` have equal shapes, but where `try_cast` is NULL, `CAST` may have a
+        # value. `<=>` also accepts NULL, so its targets are equal only at the same place.
         is_known = comparison.operator != "<=>" or target.kind == "AttributeReference"
         by_target[target.shape if is_known else target.place].append((comparison.operator, f"k{i}"))
     return tuple(Bounds(tuple(demands)) for demands in by_target.values())

@@ -213,8 +213,8 @@ class _Search:
         try:
             return self._searched()
         except JVM_ERRORS:
-            # Let Spark read the table. The filter may fail here for rows for which the query does
-            # not evaluate it.
+            # Let Spark read the table. The filter may raise an error here for a row on which the
+            # query itself never evaluates it.
             _log.debug("The last or first rows of a table could not be found.", exc_info=True)
             return None
 
@@ -239,7 +239,9 @@ class _Search:
         """
         keys = self.scan.table.metadata.partition_schema
         if self.column not in keys.names:
-            return None  # a data column with file statistics, in a table of a named catalog
+            # A table of a named catalog may also be pruned by statistics of a data column. Then the
+            # values of the column are unknown.
+            return None
         key = keys.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
             return None  # Spark sorts these values in a different order

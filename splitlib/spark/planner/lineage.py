@@ -21,8 +21,8 @@ from splitlib.spark.logical_plan import (
 )
 from splitlib.spark.planner.truncated import Truncation, truncation_of
 
-# Types with only one representation of each value, besides decimals and strings without collation.
-# The JSON of a plan does not show collations.
+# Types in which equal values are identical. Decimals and strings are handled separately: equal
+# strings may differ under a collation, and the JSON of a plan does not show collations.
 _IDENTICAL_IF_EQUAL = {*INTEGERS, "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
@@ -66,9 +66,9 @@ _NOT_A_FUNCTION = frozenset(
 )
 # Expressions that have the same value as their child.
 _SAME_VALUE = frozenset({"Alias", "KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
-# Expressions that are equal if their JSON and their children are equal. The JSON of others lacks
-# some arguments: the literals of a long IN list, or the mode of arithmetic, which decides whether
-# an overflow wraps around, is NULL or raises an error.
+# Expressions that are equal if their JSON and their children are equal. The JSON of other
+# expressions lacks some arguments: the literals of a long IN list, or the mode of arithmetic, which
+# decides whether an overflow wraps around, is NULL or raises an error.
 _KNOWN_BY_JSON: Final = frozenset(
     {
         *("AddMonths", "DateAdd", "DateSub", "DayOfMonth", "Hour", "Literal", "Month", "Quarter"),
@@ -114,13 +114,15 @@ class Lineage:
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
     cast, or None if it is computed."""
     truncation: Truncation | None = None
-    """How the expression is computed if it is the scan's column truncated to a unit of time."""
+    """How the scan's column is truncated, if the expression is this column truncated to a unit of
+    time; otherwise None."""
     is_of_all_rows: bool = True
-    """Whether all values of the expression come from this scan. Other children of a union may have
-    values that do not."""
+    """Whether all values of the expression come from this scan. False for a column of a union,
+    because the other inputs of the union have values, too."""
     stands_for_equal: bool = False
-    """Whether a row may stand for rows of the scan with equal values that are not identical, such
-    as -0.0 and 0.0, or strings of some collations. Functions of equal values may differ."""
+    """Whether one output row may represent several rows of the scan. Their values are equal, but
+    not identical, such as -0.0 and 0.0, or strings of some collations. A function of the value may
+    have a different result for each of them."""
 
 
 class Lineages:
@@ -243,7 +245,7 @@ def _computed(node: Node, partition_columns: frozenset[int]) -> Mapping[int, tup
 def _grouped(
     below: Mapping[int, tuple[Lineage, ...]], columns: Iterable[tuple[Expression, set[int]]]
 ) -> Mapping[int, tuple[Lineage, ...]]:
-    """Return the lineages of the keys of groups, and of the columns that equal them."""
+    """Return the lineages of grouping columns, and of the columns that equal them."""
     found = {}
     for key, ids in columns:
         if key.kind != "AttributeReference":
@@ -259,7 +261,10 @@ def _grouped(
 
 
 def _is_stored_text(lineage: Lineage, kind: str) -> bool:
-    """Return whether an expression is a text column in names of partitions, without collation."""
+    """Return whether an expression is a string column whose values are in partition names.
+
+    Spark allows no collation for such a column, so equal values are identical.
+    """
     return kind == "string" and lineage.column is not None and lineage.leaf.kind in RELATIONS
 
 

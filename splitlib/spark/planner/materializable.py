@@ -144,7 +144,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceLeaf:
-    """A small table of a data source that a dimension reads, such as Iceberg."""
+    """A small DataSource V2 table, such as an Iceberg table, that a dimension reads."""
 
     leaf: Node
     """The leaf in the optimized plan. It has only the columns that the query reads."""
@@ -167,10 +167,10 @@ def source_leaves(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[SourceLeaf]:
-    """Return the small tables of data sources to replace by their filtered rows in both plans.
+    """Return the small DataSource V2 tables to replace by their filtered rows in both plans.
 
     The optimizer may have moved LIMIT, OFFSET and TABLESAMPLE into the source. They must not be
-    applied twice, so tables below these are left out.
+    applied twice, so tables below these operators are left out.
 
     Args:
         dimensions: Dimensions whose keys are collected.
@@ -189,7 +189,8 @@ def source_leaves(
         is_alone = leaf.kind in TABLES and path[-1:] > (-1,) and path not in sites
         if not (is_alone and leaf_ids(leaf) and fits(leaf)):
             continue
-        # The optimizer may have removed fields of structs, which changes the types.
+        # Find the table with these columns. No table has them if the optimizer has removed fields
+        # of structs, because this changes the types.
         at = [table for table in tables if columns_of(leaf) <= columns_of(table)]
         if len(at) != 1 or at[0].path in limited:
             continue
@@ -206,7 +207,10 @@ def source_leaves(
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of all joins, except joins in subqueries, which may not run separately."""
+    """Yield the inputs of all joins outside of subqueries.
+
+    A subquery cannot always run separately, because it may read columns of the outer query.
+    """
     if node.kind == "Join":
         yield from node.children
     for child in node.children:

@@ -1,10 +1,10 @@
-"""Fix a query's input during planning: rows of small dimensions, and files of unpruned tables.
+"""Give each run of a query the same input: rows of small dimensions, and files of other tables.
 
 A dimension (the small side of a join) runs once during planning. Its rows replace it in the plan.
 
 Spark itself lists a partitioned table each time a query on the table runs. It lists an
-unpartitioned table again after every INSERT in the session. With fixed files, each run of the query
-reads the same files. Pruned scans always have fixed files.
+unpartitioned table again after every INSERT in the session. So the scan of such a table is replaced
+by a scan of the files that exist during planning. Pruned scans always read a fixed list of files.
 """
 
 from __future__ import annotations
@@ -202,7 +202,10 @@ def _rows_of_sources(
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:
-    """Return the plans by the path of the leaf that each one replaces, matched by column ids."""
+    """Return the plan that replaces each leaf, by path of the leaf.
+
+    ``plans`` has the plans by column ids. A plan replaces the leaves with the same column ids.
+    """
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -216,10 +219,10 @@ def _rows_of(
 ) -> dict[Path, tuple[LogicalPlan, LogicalPlan]]:
     """Execute a group of leaves with their filters, and return new leaves with the rows, by path.
 
-    There are two new leaves for each one, both with its attributes. The optimizer evaluates
-    expressions on the first, but not on the second. Plans with the same result are executed once,
-    with the columns that the query reads from at least one of their leaves. Leaves whose plan
-    raises an error are left out.
+    Each executed leaf gets two new leaves with the same attributes and rows. The optimizer
+    evaluates expressions on the rows of the first, but not of the second. Plans with the same
+    result are executed once, with the columns that the query reads from at least one of their
+    leaves. If a plan raises an error, its leaves are left out.
     """
     equal: list[tuple[LogicalPlan, list[Materializable]]] = []
     for one in group:
@@ -246,7 +249,7 @@ def _rows_of(
         for one in ones:
             output = catalyst.plans.node(optimized, one.leaf.path).output()
             local = catalyst.plans.local_relation(output, found)
-            # All read the same RDD, so that Spark broadcasts it once.
+            # All leaves with this result read the same RDD, so that Spark broadcasts it once.
             if opaque is None:
                 opaque = catalyst.execution.opaque(local)
             else:
@@ -295,7 +298,7 @@ def with_fixed_files(
 
     Args:
         query: The query.
-        run_once: Leaves that will be executed, and replaced by their rows. They stay unchanged.
+        run_once: Leaves that stay unchanged here, because they will be replaced by their rows.
         executor: Executor that lists the files.
     """
     plans = query.catalyst.plans
@@ -327,8 +330,8 @@ def _unsampled(tree: Node) -> dict[Path, Columns]:
 def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
     """Return a copy of a leaf with a fixed list of files, or None to keep the leaf unchanged.
 
-    A leaf is kept if it is partitioned, if it does not read files, if its files are fixed already,
-    or if they cannot be fixed.
+    A leaf is kept if it is partitioned, if it does not read files, if it already reads a fixed list
+    of files, or if such a list is not possible.
     """
     index = catalyst.relations.index_to_fix(leaf)
     if index is None:
@@ -351,8 +354,8 @@ def _fixed_leaf(catalyst: Catalyst, leaf: LogicalPlan) -> LogicalPlan | None:
 def fixed_scan(query: Query, scan: Scan, sites: Sequence[Site]) -> LogicalPlan | None:
     """Return a scan with a fixed list of files for a partitioned table that no keys prune.
 
-    Return None if the optimizer has dropped the scan, if the query samples the table, or if the
-    list of files cannot be fixed.
+    Return None if the optimizer has dropped the scan, if the query samples the table, or if Spark
+    cannot read a fixed list of its files.
 
     Raises:
         LocationNotAllowed: if the table has files outside of ``allowed_locations``.

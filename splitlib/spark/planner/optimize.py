@@ -79,7 +79,7 @@ COMMAND: Final = "the DataFrame is the result of a command."
 """Reason why Spark runs a query unchanged: a rewritten plan would execute the command again."""
 # Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
-# Nodes that the optimizer turns into Join, but not always.
+# Nodes that the optimizer may turn into Join. Only the optimized plan shows whether it did.
 _SET_OPERATIONS: Final = ("Except", "Intersect")
 
 
@@ -284,7 +284,7 @@ class _Pruned:
     """The results of pruning a query."""
 
     query: Query
-    """The query. Unpartitioned tables that are not materialized have fixed lists of files."""
+    """The query. Unpartitioned tables have fixed lists of files, unless their rows are computed."""
     sites: PrunedSites
     """Scan sites with the join keys that prune them, by path."""
     outcomes: list[ScanOutcome]
@@ -327,7 +327,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             for one in listed
             if one.site.filters
         ]
-    # A command runs right after planning, so its files need not be fixed.
+    # A command runs right after planning, so it needs no fixed list of files.
     if not query.is_command:
         query = with_fixed_files(query, decisions.run_once, executor)
     if decisions.dimensions:
@@ -346,7 +346,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         is_copied = scan in decisions.copied
         with traced("prune_table", table=scan.name):
             found = scan_of_sites(scan, own, query.optimized, is_copied=is_copied)
-        # A command runs right after planning, so its files need not be fixed.
+        # A command runs right after planning, so it needs no fixed list of files.
         if found.instead is not None or is_copied or query.is_command:
             return found
         return replace(found, instead=fixed_scan(query, scan, own))
@@ -401,7 +401,7 @@ def _rewritten(pruned: _Pruned) -> DataFrame:
             if scan in sharing_scans:
                 node = query.catalyst.plans.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
-    # Kept rows need no condition.
+    # Leaves that are replaced by their rows need no condition.
     narrowed = {p: node for p, node in narrowed.items() if p not in materialized.leaves}
     planned = rewritten_query(
         query.catalyst, query.df, query.analyzed, new, narrowed, query.replaced_leaves

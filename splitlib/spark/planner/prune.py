@@ -198,9 +198,10 @@ def pruning_filters(site: Site) -> list[JoinFilter]:
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:
-    """Add the joins that compare other columns than partition columns to the reports of scans.
+    """Add the joins that compare no partition column to the reports of scans.
 
-    For a scan that no join prunes, they are reasons. For other scans, they are short notes.
+    In the report of a scan that no join prunes, each of these joins is a reason. In other reports,
+    it is a short note.
     """
     root = query.optimized_tree
     joins = sum(node.kind == "Join" for node in root.walk())
@@ -227,7 +228,7 @@ def _with_others(
     leaves: Sequence[Node],
     found: Mapping[Path, Sequence[JoinFilter]],
 ) -> Report:
-    """Return the report of a scan with the joins by other columns than partition columns.
+    """Return the report of a scan, with the joins that compare no partition column added.
 
     ``leaves`` are the leaves of all scans, and ``found`` has their join filters by path.
     """
@@ -305,11 +306,12 @@ def pruned_in_waves(
 
 
 def _unsized(query: Query, sites: PrunedSites) -> list[Scan]:
-    """Return the scans of named catalogs' tables to prune first by the query's own conditions.
+    """Return the scans of named catalogs' tables to prune first, by the query's own conditions.
 
-    Before that, the size of such a table is unknown, and no keys could be collected from it. Only
-    tables whose catalog has the sizes of files are pruned twice, because storage is not listed for
-    them. A partitioned table without a condition is most likely a fact table.
+    The size of such a table is unknown until it is pruned, and no keys are collected from a table
+    of unknown size. Keys of other tables may prune it again later. So only tables whose catalog has
+    the sizes of files are included, because pruning them lists no storage. A partitioned table
+    without a condition is left out, because it is most likely a fact table.
     """
     without_keys = {one.scan for one in sites.values() if one.site.reads_too_much}
     read_all = {one.scan for one in sites.values() if one.site.reads_all}
@@ -374,5 +376,6 @@ def _decided_again(
     if not known:
         return {}
     decided = decide(replace(query, pruned_bytes=known)).sites
-    # RDDs are computed once, before the first wave. So skip sites whose dimensions read an RDD.
+    # An RDD may return different rows each time, so its rows are computed once, before the first
+    # wave. A new dimension with an RDD comes too late for this, so skip its sites.
     return unpruned(query, {p: decided[p] for p in paths if not rdds_of(decided[p].dimensions)})

@@ -40,7 +40,8 @@ def rewritten_query(
 ) -> DataFrame:
     """Return a DataFrame that runs a query with some plan nodes replaced.
 
-    The original relations stay in the plan, where Spark looks for them, but are not read.
+    Spark searches plans for relations, for example before it overwrites a table. So the original
+    relations stay in the plan, but are not read.
 
     Args:
         catalyst: Access to the session's Catalyst plans.
@@ -68,7 +69,9 @@ def refresh(df: DataFrame) -> None:
         ConfigError: if the query reads a fixed list of files, which cannot be listed again.
     """
     if internals_unavailable(df.sparkSession) is not None:
-        return  # not needed: Spark Connect analyzes a query each time it runs
+        # This needs Spark's internals. Spark Connect does not need it, because it analyzes a query
+        # each time it runs.
+        return
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
     nodes = catalyst.plans.tree(plan).walk()
@@ -98,7 +101,8 @@ def _relations(catalyst: Catalyst, df: DataFrame) -> list[LogicalPlan]:
     plan = analyzed_plan(df)
     leaves = catalyst.plans.leaves(plan)
     relations = [leaf for leaf in leaves if catalyst.plans.kind(leaf) in RELATIONS]
-    # Most plans have no pinned scan. One pass over the plan shows this with fewer JVM calls.
+    # Most plans have no pinned scan. This test of the whole plan needs fewer JVM calls than one of
+    # each relation.
     if pinned_roots(catalyst.scala, plan):
         relations = [leaf for leaf in relations if not catalyst.relations.is_pinned(leaf)]
     return catalyst.plans.distinct(relations)
@@ -185,7 +189,10 @@ class Query:
         )
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
-        """Return the number of bytes that a leaf of the optimized plan reads; None if unknown."""
+        """Return the number of bytes that a leaf of the optimized plan reads; None if unknown.
+
+        ``copied`` has the scans of the analyzed plan that the leaf may be a copy of.
+        """
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
@@ -229,7 +236,7 @@ class Query:
         return TypeNames(kind.typeName(), kind.catalogString())
 
     def broadcast_of(self, plan: LogicalPlan, node: Node) -> Hashable | None:
-        """Return the semantic hash of a join side, or None if Spark does not broadcast the side.
+        """Return a hash that is equal for equal join sides, or None if the side is not broadcast.
 
         Args:
             plan: The optimized plan. Some dimensions may be replaced by their rows.

@@ -126,7 +126,7 @@ class _Sides:
 
     def smallest(self) -> Mapping[Scan, _Side]:
         """For each large scan in shuffle joins, return the smallest of the other join sides."""
-        if not self._pinned or self._query.is_command:  # commands get only conditions
+        if not self._pinned or self._query.is_command:  # a command gets conditions, but no filters
             return {}
         larger = {
             path: o.scan
@@ -140,7 +140,8 @@ class _Sides:
         found: dict[Scan, _Side] = {}
         for join_filter in discover(self._tree, columns, self._is_fixed):
             leaf = join_filter.leaf
-            # Consider only scans. The rows of a materialized dimension have its table's ids.
+            # The leaf may also be a dimension that is replaced by its rows, because these rows have
+            # the column ids of the table. Only large scans get a filter.
             if leaf.path not in larger:
                 continue
             kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
@@ -162,8 +163,8 @@ class _Sides:
         try:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
-            # Leave the scan unchanged. Key expressions may fail here for rows for which the query
-            # does not evaluate them.
+            # Leave the scan unchanged. A key expression may raise an error here for a row on which
+            # the query itself never evaluates it.
             _log.debug("A runtime filter could not be built.", exc_info=True)
             return outcome
 
@@ -205,9 +206,10 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and a sample would not read partitions that Spark prunes.
+        """Return whether a scan is large, and a sample of it reads only partitions of the query.
 
-        Spark prunes partitions by conditions at run time, unless splitlib has pruned the scan.
+        If splitlib has not pruned the scan, Spark applies conditions on partition columns only at
+        run time. A sample of such a scan would also read partitions that the query does not need.
         """
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
@@ -229,7 +231,8 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # With a collation, different strings can be equal. Such a type is not just "string".
+        # With a collation, different strings can be equal. The catalog's name of such a type is
+        # longer than "string", because it includes the collation.
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 
@@ -245,7 +248,7 @@ class _Sides:
         return leaf.path in self._pinned or self._query.catalyst.plans.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
-        """Return the number of bytes that a dimension reads; None if unknown or not fixed."""
+        """Return the bytes that a dimension reads, or None if unknown or if its rows may change."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
         paths = [leaf.path for leaf in dimension.leaves if leaf.path in self._pinned]

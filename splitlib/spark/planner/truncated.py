@@ -169,10 +169,10 @@ class Clock:
         return key
 
     def end_of_truncated(self, key: int, unit: str) -> int:
-        """Return the instant before which are all instants that truncate to ``key`` or earlier."""
+        """Return an instant after all instants that truncate to ``key`` or an earlier instant."""
         near = self.segments(key - 2 * _DAY, key)
         # If clocks were set back shortly before the key, its local time occurs twice, and later
-        # local times precede the key.
+        # local times precede the key. So also use the offset before this change.
         offsets = [near[-1].offset]
         for before, after in pairwise(near):
             if key <= after.start + before.offset - after.offset:
@@ -299,7 +299,7 @@ def _first(truncation: Truncation, key: int, clock: Clock | None) -> int:
 
 
 def _after_last(truncation: Truncation, key: int, clock: Clock | None) -> int:
-    """Return the value after the last one that may truncate to ``key`` or an earlier value.
+    """Return the exclusive end of the values that may truncate to ``key`` or an earlier value.
 
     The arguments and the form of the result are as in :func:`_first`.
     """

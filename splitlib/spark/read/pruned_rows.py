@@ -237,8 +237,8 @@ def pruned_scan(
         SplitlibError: in the same cases as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`
             and :func:`scan_selected`.
     """
-    # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.
     refuse_other_names(spark)
+    # Collected timestamps are in UTC. Spark compares them with dates in the session's time zone.
     zone = session_time_zone(spark)
     filters = [data.in_time_zone(zone) for data in filters]
     enumerator = DynamicFileEnumerator(table, config, static=static, filters=filters)
@@ -285,7 +285,11 @@ def _handed_on(
     config: SplitConfig,
     report: Report,
 ) -> tuple[pa.Schema, Report]:
-    """Return the columns with keys for the files' reader, and the report with notes on others."""
+    """Return the columns to filter by keys in Spark's file reader, and the report.
+
+    A column is left out if its type in an ORC file may differ from the table's. The report then has
+    a note on it.
+    """
     names = {name.lower() for name in _tested(filters, ())}
     tested = pa.schema([column for column in columns if column.name.lower() in names])
     if table.metadata.read_format.name != "orc":

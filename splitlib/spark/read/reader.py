@@ -178,7 +178,7 @@ class TableReader:
     @in_its_session
     @traced("load")
     def load(self) -> DataFrame:
-        """Collect the keys, prune partitions and files, and return a DataFrame of matching files.
+        """Collect the keys, prune partitions and files, and return the matching files' rows.
 
         The schema is the same as for ``spark.table``: data columns, then partition columns. Each
         run of the DataFrame uses the same keys and files. :func:`splitlib.replan` collects and
@@ -214,7 +214,7 @@ class TableReader:
         )
         with opened, BoundedCalls(config, Future()) as calls:
             table = opened.in_time_zone(session_time_zone(self.spark))
-            # The relation is looked up in Spark's catalog while the keys are computed.
+            # Look up the relation in Spark's catalog in a thread, while the keys are collected.
             looking = calls.submit(partial(relation_of_table, self.spark, table))
             schema = spark_schema(table.metadata)
             with traced("collect_keys"):
@@ -328,9 +328,9 @@ class TableReader:
 
 
 def _renamed(data: DynamicFilteringData, on: Mapping[str, str]) -> Iterator[DynamicFilteringData]:
-    """Yield filters with only the fields in ``on``, under the names of the fact's columns.
+    """Yield filters on the fields in ``on``, renamed to the fact's columns.
 
-    If several fact columns are joined with the same field, there are several filters.
+    If several fact columns are joined with the same field, each of them is in another filter.
 
     Raises:
         InvalidFilter: if a field does not exist.
@@ -343,7 +343,7 @@ def _renamed(data: DynamicFilteringData, on: Mapping[str, str]) -> Iterator[Dyna
 
 
 def _with_config(text: str) -> str:
-    """Return a text, with settings as calls of ``.config(…)``."""
+    """Return a text with its settings written as calls of ``.config(…)``."""
     return respelled(text, _config_call)
 
 

@@ -292,7 +292,7 @@ class SessionConnector(Connector):
 
     @property
     def may_be_old(self) -> bool:
-        """Whether the files were listed before this plan."""
+        """Whether Spark has listed the files before this plan, so that they may have changed."""
         return self.relation is not None and self.relation.may_be_old
 
     def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:

@@ -48,7 +48,8 @@ from splitlib.spark.jvm.spark_handles import (
 # Maximum number of values in one filter. Some metastores reject long filters: with Derby as its
 # database, a metastore rejects 200 values.
 _VALUES_PER_FILTER = 50
-# Maximum number of partitions to request one by one. If there are more, filters request them first.
+# Maximum number of partitions to request one by one. If there are more, they are first requested
+# together, with filters.
 _FEW = 4
 # Minimum number of directories for a common listing, which lists all files below their parent.
 _LEAST_DIRECTORIES = 16
@@ -90,7 +91,8 @@ class PartitionsByName:
         self.requests = 0
         """Number of catalog requests."""
         self._lists_one_by_one = False
-        """Whether directories have to be listed one by one, because a common listing failed."""
+        """Whether directories have to be listed one by one, because a common listing was not
+        possible, or found no files in some of its directories."""
         self._whole: FileIndex | None = None
         self.listings = 0
         """Number of storage requests to list directories. A directory that is listed alone counts
@@ -285,8 +287,9 @@ class PartitionsByName:
     def _most_pages(self, directories: int) -> int:
         """Return the maximum number of pages that a common listing of the directories may read.
 
-        Pages are read one after the other, and the last one may fail. So the listing may take
-        at most half the time that all threads need to list the directories one by one.
+        A common listing reads its pages one after the other. If it fails, even at its last page,
+        the directories are listed one by one after all. So it may take at most half the time that
+        all threads need for that.
         """
         return max(_PAGES, directories // (2 * self.threads))
 

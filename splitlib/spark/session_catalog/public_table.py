@@ -211,7 +211,7 @@ class PublicTable:
             # an error.
             return "refused"
         # Spark may infer partitions from subdirectories such as ``k=v``, and Hive creates such
-        # directories for list bucketing.
+        # directories for list bucketing. So files in them raise an error.
         undecided = not self._metadata.partition_keys or not _is_source(self._described)
         return "keys refused" if undecided else "ignored"
 
@@ -296,7 +296,9 @@ def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
                 hint=f"set {_MANAGED} to true, or use connector='files'.",
             )
         if is_recursive(_read_format(described)):
-            raise UnsupportedTable("With recursiveFileLookup, Spark does not read partitions.")
+            raise UnsupportedTable(
+                "The table sets recursiveFileLookup, so Spark does not read it by partitions."
+            )
 
 
 def refuse_guarded(plan: str) -> None:
@@ -342,12 +344,18 @@ def _read_format(
             own, other, is_partitioned=is_partitioned, types=types, converts=converts
         )
     if hidden := [name for name, value in form.options if value == _REDACTED]:
-        raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")
+        raise UnsupportedTable(
+            f"Spark hides the values of the table's options {', '.join(hidden)}, which are needed "
+            "to read its files."
+        )
     return form
 
 
 def _storage_entry(described: Mapping[str, Any], parameters: str) -> StorageEntry:
-    """Convert the description of a table or partition. ``parameters`` names their field."""
+    """Convert the description of a table or partition to a :class:`StorageEntry`.
+
+    ``parameters`` is the name of the field with the table's or partition's parameters.
+    """
     return StorageEntry(
         described.get("location"),
         described.get("serde_library"),

@@ -113,7 +113,7 @@ class Relation(ABC):
     """Whether Spark has listed the files before this plan. They may have changed since then."""
 
     def unchanged(self, files: pa.RecordBatch, threads: int) -> pa.BooleanArray:
-        """List directories of ``files`` again, and return a mask of the files that are the same.
+        """List the directories of ``files`` again, and return a mask of the unchanged files.
 
         Args:
             files: Files with the size and modification time of an earlier listing.
@@ -201,7 +201,7 @@ class Relation(ABC):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        # This raises an error if Spark cannot parse a partition value.
+        # `_rows` raises an error if Spark cannot parse a partition value.
         with errors_of_the_jvm(self._catalyst.spark):
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(pinned_leaf(self._catalyst, self.leaf, files, partitions, rows, known))
@@ -236,7 +236,8 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # If Spark pads CHAR columns, their metadata is only in the declared schema of the relation.
+    # If Spark pads CHAR columns, only the declared schema of the relation has the metadata with
+    # their type. So copy this metadata.
     declared = {
         f["name"]: f["metadata"] for f in catalyst.relations.declared_schema(leaf)["fields"]
     }

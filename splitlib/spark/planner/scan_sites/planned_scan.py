@@ -314,8 +314,9 @@ def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:
 class FilteredSite(Site):
     """A site of a :class:`FilteredScan`, with the conditions made from its keys.
 
-    Spark passes the query's own conditions to the data source. The values that remain at the site
-    are unknown until Spark reads the table.
+    The query's own conditions are not included, because Spark passes them to the data source. The
+    values that remain at the site are unknown until Spark reads the table. So they cannot be keys
+    for another site.
     """
 
     scan: FilteredScan

@@ -146,10 +146,12 @@ class ScanFiles:
     nbytes: int
     """Size of the files, in bytes."""
     other_types: frozenset[str] = frozenset()
-    """Names of columns that may have another type in some ORC files."""
+    """Names of columns that may have a different type in some ORC files than in the table."""
     other_types_because: str | None = None
+    """Why these columns may have a different type, as a clause for reports."""
     is_tested: bool = False
-    """Whether the query itself has a condition on data columns that dictionaries decide."""
+    """Whether the query itself has a condition, such as ``=``, so that Parquet's reader can skip
+    row groups by their dictionaries."""
 
     @property
     def form(self) -> str:
@@ -165,7 +167,7 @@ class ScanFiles:
     def column_ids(self) -> Iterator[int]:
         """Ids of the data columns with names that are unique, ignoring case.
 
-        Filters ignore case, so they would mistake such columns for each other.
+        Filters ignore case, so they could not distinguish columns such as ``a`` and ``A``.
         """
         lower = Counter(name.lower() for name in self.scan.ids)
         names = self.scan.table.metadata.data_schema.names

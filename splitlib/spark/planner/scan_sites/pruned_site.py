@@ -221,7 +221,8 @@ class PrunedSite(Site):
             elif of_columns is None:
                 evaluated = self._evaluated_keys(plan, one)
                 if evaluated is None or self.scan.is_placeholder:
-                    # The catalog's partition values may be days or hours of the column.
+                    # Keys of a truncated column such as `date(ts)` also limit `ts` itself. In a
+                    # named catalog, partition values may be days or hours of `ts`.
                     of_columns, _ = self._of_columns(one.on_columns(self.scan.catalyst))
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
@@ -229,7 +230,7 @@ class PrunedSite(Site):
                 text = reason or COMPUTED
                 reasons.append(Reason(text, parts_of(one.comparisons)))
             else:
-                # The uses of ``data`` come first, in the same order. See `used_with_counts`.
+                # `used_with_counts` expects the report entries for `data` first, in the same order.
                 place = len(data) - 1 if evaluated is None else len(used)
                 used.insert(place, self._use_of(plan, one))
         return replace(
@@ -258,7 +259,8 @@ class PrunedSite(Site):
             if pc.any(found[UNDECIDED]).as_py():
                 return None
         data = DynamicFilteringData.from_arrow(found.select(list(wanted)))
-        # If one comparison is null-safe, all fields keep their nulls. This may prune less.
+        # If one comparison is null-safe, all fields keep their nulls. This may keep too many
+        # partitions, but drops no match.
         data = data if "<=>" in operators else data.without_nulls()
         return Keys(data, time.perf_counter() - started)
 
