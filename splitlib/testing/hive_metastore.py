@@ -202,7 +202,7 @@ class HiveMetastore:
             [
                 java,
                 f"-Xmx{self._heap_megabytes}m",
-                # The process is short-lived, so these two options reduce its start time by 40%.
+                # These two options reduce the start time of this short-lived process by 40%.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 *(f"-D{key}={value}" for key, value in properties.items()),
