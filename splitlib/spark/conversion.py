@@ -203,7 +203,7 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return literal ``text`` cast to ``kind``, which keeps decimals and times exact."""
+    """Return a literal of type ``kind``, cast from text so that decimals and times are exact."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
@@ -255,7 +255,7 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
         return True
     field = metadata.schema.field(key.name)
     if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
-        # Only Spark can parse this type.
+        # Only Spark can parse this type, and its result is null for text that is not a value.
         return False
     # parse() returns null for text that is not a value of the type.
     return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)

@@ -163,8 +163,8 @@ def _again(df: DataFrame) -> DataFrame:
 def replan(df: DataFrame) -> DataFrame:
     """Plan a query again, to read the current partitions and files of its tables.
 
-    splitlib plans a DataFrame once. The partitions and files that it reads, and the rows of its
-    small dimensions, are fixed at that time.
+    splitlib plans a DataFrame once. After that, it always reads the same partitions and files, and
+    uses the same rows of its small dimensions.
 
     A result of :func:`splitlib.sql` is analyzed again from its text. In the session, nothing that
     affects the query may have changed: the current catalog and database, the temporary views,
