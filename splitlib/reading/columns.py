@@ -31,9 +31,9 @@ _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
-"""Function that finds columns in a file. It takes the file's schema and the wanted columns. It
-returns a dict from each wanted name that the file has to the column's name in the file. The columns
-may also be the fields of a struct."""
+"""Function that finds columns in a file, or the fields of a struct. It takes the file's schema and
+the wanted columns. It returns a dict that maps the name of each wanted column to its name in the
+file. Columns that the file does not have are left out."""
 _FitInside = Callable[[pa.Array, pa.Field], pa.Array]
 
 

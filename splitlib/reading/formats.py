@@ -68,7 +68,11 @@ class RowGroupFilter:
         return Predicate(self.columns, self._filters)
 
     def within(self, constants: Mapping[str, pa.Scalar]) -> RowGroupFilter:
-        """Return this filter for the files of one partition, with its values by column name."""
+        """Return a copy of this filter for the files of one partition.
+
+        Args:
+            constants: The partition's values, by column name.
+        """
         made = RowGroupFilter(self.columns, self._filters, constants)
         made._predicate = self._predicate  # The keys are prepared only once.
         return made
@@ -315,8 +319,8 @@ def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
             f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
         )
     if not pa.types.is_nested(kind) and stored != kind:
-        # Spark's ORC reader converts almost any type to any other, but not by Arrow's rules. Only
-        # for wider integers are the results surely equal.
+        # Spark's ORC reader converts almost any type to any other, but not by Arrow's rules. The
+        # values are the same for integers that become wider.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(

@@ -30,8 +30,10 @@ from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
 # Options of ORC's reader that change how it finds columns, or the calendar of the dates in a file.
+# Only the value "false" is supported.
 _ORC_COLUMNS = re.compile(r"orc\.(force|schema|mapred|include|proleptic)\b")
 # Options of Spark's Parquet source that set the calendar of the dates and timestamps in a file.
+# Only the value "CORRECTED", for the Gregorian calendar, is supported.
 _CALENDARS = ("datetimerebasemode", "int96rebasemode")
 
 
@@ -73,9 +75,7 @@ def read_split(
     """
     refuse_unreadable(split.read_format, by_id=find is not by_name)
     if split.deletes and deleted is None:
-        raise UnsupportedTable(
-            "The file has delete files, which cannot be applied with Arrow.", hint=NATIVE
-        )
+        raise UnsupportedTable("The file's delete files cannot be applied here.", hint=NATIVE)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
     constant = {
         field.name: pa.repeat(_constant(keys[field.name.lower()], field), batch_rows)

@@ -97,12 +97,12 @@ def _others_work(seconds: float) -> bool:
     """Return whether threads other than Python's own do something.
 
     Args:
-        seconds: Processor time that other threads have just used. It decides only if the operating
+        seconds: Processor time that other threads have just used. It is used only if the operating
             system does not show the state of threads, because a thread that waits for a disk uses
             no processor time.
     """
-    # If code in a call asks for the current thread, Python adds Arrow's thread to its list, as a
-    # dummy thread. It is not one of Python's own threads.
+    # If code in a call uses threading.current_thread(), Python adds Arrow's thread to its list, as
+    # a dummy thread. It is not one of Python's own threads.
     listed = threading.enumerate()
     own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
     # Before Python 3.13, the main thread of a forked process is listed with the number that the

@@ -217,7 +217,7 @@ class DatasetMaker:
             found = list(self._files(enumerator))
         storage = _storage(self._table, found)
         files = ConvertedFiles(storage, self._checked)
-        filesystem = files.filesystem  # a reference, so that all fragments get the same object
+        filesystem = files.filesystem  # keep it, so that all fragments get the same object
         with BoundedCalls(self._config, Future()) as calls:
             tasks = [
                 calls.submit(partial(self._call, partial(self._fragments, file, storage, files)))

@@ -235,7 +235,8 @@ def refuse_statement(
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.execution.analyzed_statement(command.node)
-        # If names in the statement cannot be resolved, Spark raises an error when it runs.
+        # If names in the statement cannot be resolved, Spark raises an error and reads nothing. So
+        # there is nothing to check.
         if analyzed.resolved():
             refuse_scans(catalyst, analyzed, config)
 

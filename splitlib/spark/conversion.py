@@ -230,7 +230,8 @@ def spark_schema(metadata: TableMetadata) -> StructType:
     """Return a table's Spark schema: from the catalog if available, or converted from Arrow."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
-        # Files may lack any column, even one that the table declares as required.
+        # Files may lack any column, even one that the table declares as required. So all columns
+        # are nullable.
         return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in fields])
     return StructType([_field(field) for field in metadata.schema])
 

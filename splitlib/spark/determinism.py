@@ -170,7 +170,7 @@ def _why_other_rows(catalyst: Catalyst, builder: CachedRdd, *, trusts_foreign: b
 def _keeps_some_row(plan: LogicalPlan) -> bool:
     """Return whether a plan keeps an arbitrary one of several rows with the same keys.
 
-    ``distinct()`` is no such case: its keys are all columns, so rows with the same keys are equal.
+    ``distinct()`` does not count: its keys are all columns, so rows with the same keys are equal.
     """
     if plan.nodeName() == "Deduplicate" and not _ids(plan.output()) <= _ids(plan.keys()):
         return True
@@ -203,7 +203,7 @@ def explained(df: DataFrame) -> str:
         if not isinstance(session, SparkSession):
             text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
             return text
-        # explain() prints to stdout, which the whole process shares.
+        # explain() prints to stdout. All threads share it, so only one may redirect it at a time.
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             df.explain(extended=True)
     return printed.getvalue()
@@ -211,7 +211,7 @@ def explained(df: DataFrame) -> str:
 
 @contextlib.contextmanager
 def _in_full(conf: RuntimeConfig) -> Iterator[None]:
-    """Change the settings of :data:`_IN_FULL` in the block, if the server allows it."""
+    """Apply the settings :data:`_IN_FULL` in the ``with`` block, if the server allows it."""
     before: dict[str, str | None] = {}
     try:
         with contextlib.suppress(PySparkException):

@@ -369,7 +369,7 @@ def _first_compared(kind: pa.DataType) -> pa.Scalar | None:
 
 
 def any_of(conditions: Iterable[str]) -> str:
-    """Join different conditions with OR, in parentheses if there are several."""
+    """Join conditions with OR, in parentheses if there are several. Repeated ones are dropped."""
     return _joined(" OR ", list(dict.fromkeys(conditions))) or "false"
 
 

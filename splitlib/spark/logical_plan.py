@@ -101,9 +101,9 @@ class Expression:
         """Hashable value by which expressions are compared.
 
         Equal attributes and equal casts have equal shapes. Every other expression has a unique
-        shape, and so does a cast to a type with strings. Casts of different modes also have equal
-        shapes, since a plan's JSON does not show the mode: ``try_cast`` is NULL for some values
-        that ``CAST`` converts or refuses.
+        shape, and so does a cast to a type with strings. A plan's JSON does not show the mode of a
+        cast, so ``CAST`` and ``try_cast`` have equal shapes. Their results may differ:
+        ``try_cast`` is NULL for some values that ``CAST`` converts or refuses.
         """
         match self.kind:
             case "AttributeReference":
@@ -169,7 +169,7 @@ class Node:
         return _walk(self, lambda part: (*part.children, *part.subqueries))
 
     def below(self, *kinds: str) -> Node:
-        """Return the first node, from this one down, that has none of the given kinds.
+        """Return the first node, from this one down, that is not of one of the given kinds.
 
         Operators of the given kinds must have one child.
         """

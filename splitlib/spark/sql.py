@@ -226,7 +226,8 @@ def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:
         return report
-    # The plan of a loaded table also contains the table's own relation, which is never read.
+    # The plan of a loaded table also contains the table's own relation, which is never read. Its
+    # scan is left out of the report.
     names = {scan.table for scan in scans}
     scans += [scan for scan in report.scans if scan.table not in names or not scan.is_unread]
     notes = dict.fromkeys(note for one in (*known, report) if not one.table for note in one.notes)
@@ -250,7 +251,8 @@ def _with_files(df: DataFrame, report: Report) -> Report:
     scans = []
     for scan in report.scans:
         named = by_name[scan.table]
-        # Several leaves have the same name if a query reads two snapshots of one table.
+        # If a query reads two snapshots of one table, two leaves have the same name. Then the leaf
+        # of this scan is unknown, and its files are not counted.
         if scan.condition is None or len(named) != 1:
             scans.append(scan)
             continue

@@ -44,7 +44,7 @@ _SUFFIX: Final = ".parquet"
 # limit are ignored.
 MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
-# Maximum number of values in one saved file, which may be far larger after decompression.
+# Maximum number of values in one saved file. A small file may be very large after decompression.
 MOST_VALUES: Final = 64 << 20
 # If a column has at least this many saved files, the next save merges them.
 MOST_FILES: Final = 32
@@ -281,7 +281,7 @@ class KnownStatistics:
     Errors from ``statistics_location`` are logged, and only make planning slower. Each plan has its
     own instance, which also keeps statistics of files that are too new to be kept for later plans.
     An instance must be created before the footers are read. A file counts as too new if it was
-    written shortly before that time.
+    written shortly before the instance was created, or later.
 
     Args:
         table: The table.

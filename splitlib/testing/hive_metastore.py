@@ -283,7 +283,7 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
         gateway_parameters=GatewayParameters(
             port=int(port),
             auth_token=token.decode().strip(),
-            # If this is enabled, Python's garbage collector calls the JVM even after it has ended.
+            # If enabled, Python's garbage collector calls the JVM, even after the JVM has ended.
             enable_memory_management=False,
         )
     )

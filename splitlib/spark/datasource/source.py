@@ -158,7 +158,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember that Spark stops the query after the last split.
 
-        The last offset needs no other record, because the splits are listed only once.
+        The end of the list need not be stored, because the splits are listed only once.
         """
         self._ends = True
 

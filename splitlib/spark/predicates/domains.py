@@ -94,7 +94,10 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval may contain values. There are none between adjacent strings."""
+    """Return whether an interval may contain values.
+
+    An interval between adjacent strings is empty. Intervals of other types are not checked.
+    """
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # an end is included or unbounded
