@@ -97,7 +97,7 @@ def _others_work(seconds: float) -> bool:
     """Return whether threads other than Python's own do something.
 
     Args:
-        seconds: Processor time that other threads have just used. It is used only if the operating
+        seconds: Processor time that other threads have just spent. It is used only if the operating
             system does not show the state of threads, because a thread that waits for a disk uses
             no processor time.
     """

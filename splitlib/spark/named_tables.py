@@ -57,7 +57,7 @@ _CHANGES: Final = re.compile(
     r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
 )
 # Matches statements that store the text of a query. The stored text would name this module's views,
-# which are dropped after planning.
+# which are dropped as soon as Spark has analyzed the query.
 _KEEPS_TEXT: Final = re.compile(
     r"\b(?:CREATE|ALTER)(?: OR| REPLACE| GLOBAL| TEMP| TEMPORARY| MATERIALIZED)*"
     r" (?:VIEW|FUNCTION)\b|^CACHE\b"

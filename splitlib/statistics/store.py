@@ -69,7 +69,7 @@ class _Chunk(NamedTuple):
 
 
 def young_since(began: float) -> int:
-    """Return the modification time at which a file starts to be too young to keep its statistics.
+    """Return the modification time from which files are too young to keep their statistics.
 
     Args:
         began: Time in seconds since the epoch, not later than the first read. By a later time, such

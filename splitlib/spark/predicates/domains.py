@@ -96,7 +96,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
     """Return whether an interval may contain values.
 
-    An interval between adjacent strings is empty. Intervals of other types are not checked.
+    An interval between adjacent strings is empty. Only intervals of strings and bytes are checked.
     """
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
