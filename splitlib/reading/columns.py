@@ -21,18 +21,19 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import is_char
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 
-NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
+NATIVE = "read the table with splitlib.read(spark), which uses Spark's own reader."
 
 # Old writers used the Julian calendar for early dates, but Spark uses the Gregorian calendar. From
-# these dates on, both kinds of writers store the same values in every time zone.
+# these dates on, both calendars store the same values, in every time zone. If a file may be from
+# an old writer, earlier values are rejected.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 Find = Callable[[pa.Schema, Sequence[pa.Field]], dict[str, str]]
-"""Function that finds columns in a file. It takes the file's schema and the wanted columns. It
-returns a dict from each wanted name that the file has to the column's name in the file. The columns
-may also be the fields of a struct."""
+"""Function that finds columns in a file, or the fields of a struct. It takes the file's schema and
+the wanted columns. It returns a dict that maps the name of each wanted column to its name in the
+file. Columns that the file does not have are left out."""
 _FitInside = Callable[[pa.Array, pa.Field], pa.Array]
 
 
@@ -70,7 +71,8 @@ def fit(
             October 1582.
 
     Raises:
-        UnsupportedTable: if Spark cannot read the column, or would read different values.
+        UnsupportedTable: if Spark cannot read the column as this type, or this function cannot
+            return the values that Spark would read.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -126,7 +128,8 @@ def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
     if of.is_null(kind):
         return True
     if of.is_integer(kind):
-        narrow = kind.bit_width < 64  # Parquet stores all integers below 64 bits in 32 bits.
+        # Parquet stores all integers below 64 bits in 32 bits, so Spark reads them as any integer.
+        narrow = kind.bit_width < 64
         if of.is_signed_integer(target):
             return narrow  # Spark does not narrow 64-bit columns.
         if kind == pa.uint64():
@@ -181,7 +184,8 @@ def _struct(
     stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     names = find(pa.schema(list(array.type)), list(target))
     if not names:
-        # Some Spark versions return a null struct here, others a struct with null fields.
+        # Some Spark versions return a null struct here, others a struct with null fields. So no
+        # result is right for all versions.
         raise UnsupportedTable(
             f"The file's {array.type} has none of the fields of {target}.", hint=NATIVE
         )
@@ -233,7 +237,8 @@ def _refuse_ancient(array: pa.Array) -> None:
         return
     if pc.any(pc.less(array, oldest)).as_py():
         raise UnsupportedTable(
-            f"A date before {oldest} may be written in the Julian calendar.", hint=NATIVE
+            f"The file has a date before {oldest}, which may be in the Julian calendar.",
+            hint=NATIVE,
         )
 
 
@@ -241,8 +246,9 @@ class ByFieldId:
     """Finds columns by field id. An instance is a :data:`splitlib.reading.columns.Find` function.
 
     Args:
-        names: Column names, by field id, for files without field ids; None if the file has field
-            ids. If the file does not have exactly this name, case is ignored, as Spark does.
+        names: Column names by field id, to find the columns of a file without field ids. If the
+            file has a name only in another case, that column is used, as in Spark. None means that
+            the file itself has field ids.
     """
 
     def __init__(self, names: Mapping[int, str] | None = None) -> None:
@@ -254,7 +260,8 @@ class ByFieldId:
         Columns that the file does not have are left out.
 
         Raises:
-            UnsupportedTable: if the file has no field ids.
+            UnsupportedTable: if the file has no field ids and ``names`` is None, or if several
+                columns have the same id or name.
         """
         if self._names is None and len(stored) and all(_id(field) is None for field in stored):
             raise UnsupportedTable("The file has no field ids.", hint=NATIVE)
@@ -285,7 +292,7 @@ class ByFieldId:
         return same[0] if same else None
 
     def _name(self, identifier: int, stored: Sequence[str]) -> str | None:
-        """Return which of the names in the file belongs to a field id, or None if none does."""
+        """Return the file's name for the column with a field id, or None if it is not listed."""
         name = (self._names or {}).get(identifier)
         if name is None or name in stored:
             return name
@@ -298,7 +305,7 @@ def _id(field: pa.Field) -> int | None:
 
 
 def have_same_names(stored: pa.Field, column: pa.Field, find: Find) -> bool:
-    """Return whether the file has all fields inside of ``column``, under the names of the table."""
+    """Return whether ``stored`` has all nested fields of ``column``, under the same names."""
     inside, wanted = _children(stored.type), _children(column.type)
     if pa.types.is_struct(column.type):
         names = find(pa.schema(inside), wanted)

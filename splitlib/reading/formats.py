@@ -1,6 +1,6 @@
 """Read the rows of a split from a Parquet or ORC file, in batches.
 
-Row groups of Parquet files whose statistics exclude all join keys are skipped.
+A row group of a Parquet file is skipped if its statistics show that it contains no join key.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class RowGroupFilter:
     Args:
         schema: Columns of the table.
         filters: Filters on the table; fields that are not in ``schema`` are ignored.
-        constants: Values by column name, for the columns that have one value in each file. Columns
-            of these names in the files are ignored.
+        constants: Values by column name, for the columns that have the same value in all rows, such
+            as partition keys. Columns of these names in the files are ignored.
     """
 
     def __init__(
@@ -68,7 +68,11 @@ class RowGroupFilter:
         return Predicate(self.columns, self._filters)
 
     def within(self, constants: Mapping[str, pa.Scalar]) -> RowGroupFilter:
-        """Return this filter for the files of one partition, with its values by column name."""
+        """Return a copy of this filter for the files of one partition.
+
+        Args:
+            constants: The partition's values, by column name.
+        """
         made = RowGroupFilter(self.columns, self._filters, constants)
         made._predicate = self._predicate  # The keys are prepared only once.
         return made
@@ -150,10 +154,10 @@ def _bounds(
     footer: Footer, stored: pa.DataType, field: pa.Field, fit: Fit, found: pq.Statistics
 ) -> tuple[Any, Any]:
     """Return a column's bounds as values of the table's type, or None if they are unknown."""
-    # Old writers compared the bytes of texts and decimals in an order of their own, and writers
-    # disagree on the order of UUIDs.
+    # Old writers sorted the bytes of texts and decimals in an order of their own, so their bounds
+    # are not used. Nor are bounds of UUIDs, which writers sort in different orders, and bounds in
+    # nanoseconds, which Python's times cannot represent.
     is_ordered = footer.declares_order or "BYTE_ARRAY" not in found.physical_type
-    # Python's times have no nanoseconds.
     if not is_ordered or is_uuid(field) or str(stored) == "time64[ns]":
         return None, None
     try:
@@ -300,7 +304,8 @@ def read_orc(
         # pyarrow returns the number of rows only if at least one column is read.
         names = list(found.values()) or stored.names[:1]
         for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
-            # pyarrow does not expose the writer's calendar, so assume the older, hybrid one.
+            # pyarrow does not expose the writer's calendar. It may be the old hybrid of Julian and
+            # Gregorian calendar, so early dates are rejected.
             columns = {
                 name: fit(batch.column(found[name]), field, hybrid_calendar=True)
                 for name, field in wanted.items()
@@ -314,7 +319,8 @@ def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
             f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
         )
     if not pa.types.is_nested(kind) and stored != kind:
-        # Spark's ORC reader converts almost any type to any other, but not by Arrow's rules.
+        # Spark's ORC reader converts almost any type to any other, but not by Arrow's rules. The
+        # values are the same for integers that become wider.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(

@@ -29,9 +29,11 @@ from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
-# Options of ORC's reader that change how it finds columns, or which calendar its dates have.
+# Options of ORC's reader that change how it finds columns, or the calendar of the dates in a file.
+# Only the value "false" is supported.
 _ORC_COLUMNS = re.compile(r"orc\.(force|schema|mapred|include|proleptic)\b")
-# Options of Spark's Parquet source that change the values that Spark reads.
+# Options of Spark's Parquet source that set the calendar of the dates and timestamps in a file.
+# Only the value "CORRECTED", for the Gregorian calendar, is supported.
 _CALENDARS = ("datetimerebasemode", "int96rebasemode")
 
 
@@ -73,7 +75,7 @@ def read_split(
     """
     refuse_unreadable(split.read_format, by_id=find is not by_name)
     if split.deletes and deleted is None:
-        raise UnsupportedTable("Delete files remove some rows of the file.", hint=NATIVE)
+        raise UnsupportedTable("The file's delete files cannot be applied here.", hint=NATIVE)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
     constant = {
         field.name: pa.repeat(_constant(keys[field.name.lower()], field), batch_rows)
@@ -222,8 +224,8 @@ def open_file(
 ) -> pa.NativeFile:
     """Open a split's file, and check that it has not changed since it was listed.
 
-    If ``wrapped`` is given, Arrow reads a file that is not local through the file object that
-    ``wrapped`` returns for fsspec's file object.
+    If the file is not local, Arrow reads it through fsspec's file object. ``wrapped``, if given, is
+    called with this object, and Arrow reads through its result instead.
 
     Raises:
         SplitlibError: if the file cannot be opened, or has changed; see :func:`read_split`.
@@ -238,9 +240,10 @@ def open_with_time(
     verify: bool,
     wrapped: Callable[[Any], Any] | None = None,
 ) -> tuple[pa.NativeFile, FileSplit]:
-    """Open a file as :func:`open_file` does, and return also the split with its present time.
+    """Open a file as :func:`open_file` does, and also return its current modification time.
 
-    The time is 0, which means unknown, if looking it up would take another request.
+    The second result is the split with this time. The time is 0, which means unknown, if looking it
+    up would take another request.
     """
     with naming(split):
         file, now = _open(split, storage, verify, wrapped)

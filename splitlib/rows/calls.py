@@ -14,10 +14,12 @@ from weakref import WeakSet
 from splitlib.errors import SourceError
 from splitlib.storage import in_forks_of_this
 
-# When a program ends, Arrow's threads count as idle if they are idle in four checks, 5 ms apart.
+# When a program ends, Arrow's threads count as idle if four checks in a row, 5 ms apart, find them
+# all idle.
 _IDLE_TIMES, _IDLE_SECONDS = 4, 0.005
-# Maximum time to wait for them while a call lasts (a storage may not answer for some seconds), and
-# otherwise. The threads of other libraries look like Arrow's, and may never become idle.
+# Maximum time to wait until Arrow's threads are idle: during a call into Python, which may wait for
+# storage for some seconds, and otherwise. Without a maximum, the program might never end, because
+# threads of other libraries look like Arrow's, and may never become idle.
 _CALL_SECONDS, _WORK_SECONDS = 10.0, 2.0
 
 
@@ -26,8 +28,8 @@ class Calls:
 
     Arrow reads ahead, even if the program reads only a part of a scan. A thread that calls Python
     while the interpreter finalizes never returns, or aborts the process. So :meth:`end` runs before
-    that. Then all calls fail at once, each scan stops at its next file, and ``end`` waits until
-    Arrow's threads are idle.
+    the interpreter finalizes. From then on, every call fails at once, so each scan stops at its
+    next file. ``end`` waits until Arrow's threads are idle.
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,8 @@ class Calls:
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        # The objects that Arrow may still call. In a forked process, its threads do not exist.
+        # The objects that Arrow may still call. The set is empty in a new forked process, because
+        # Arrow's threads do not exist there.
         self._called: WeakSet[Any] = WeakSet()
 
     def refuse_at_exit(self) -> None:
@@ -58,7 +61,8 @@ class Calls:
         """In the ``with`` block, count a call. If the program ends, raise an error instead.
 
         Args:
-            called: The object that Arrow calls. Arrow keeps it as long as it may call it.
+            called: The object that Arrow calls. Arrow holds a reference to it until no more calls
+                can follow, so :meth:`end` knows whether Arrow may still call.
         """
         with self._lock:
             self.refuse_at_exit()
@@ -77,7 +81,7 @@ class Calls:
         idle, begun = 0, time.monotonic()
         while self._called and idle < _IDLE_TIMES:
             before = _others_seconds()
-            time.sleep(_IDLE_SECONDS)  # Threads that wait for Python's lock get it meanwhile.
+            time.sleep(_IDLE_SECONDS)  # Meanwhile, threads that wait for Python's lock can run.
             works = self._inside or _others_work(_others_seconds() - before)
             idle = 0 if works else idle + 1
             if time.monotonic() - begun > (_CALL_SECONDS if self._inside else _WORK_SECONDS):
@@ -93,14 +97,16 @@ def _others_work(seconds: float) -> bool:
     """Return whether threads other than Python's own do something.
 
     Args:
-        seconds: Processor time that other threads have just used. It decides only if the operating
+        seconds: Processor time that other threads have just spent. It is used only if the operating
             system does not show the state of threads, because a thread that waits for a disk uses
             no processor time.
     """
-    # Python also lists a thread of Arrow, as a dummy, if code in a call has used its name.
+    # If code in a call uses threading.current_thread(), Python adds Arrow's thread to its list, as
+    # a dummy thread. It is not one of Python's own threads.
     listed = threading.enumerate()
     own = {each.native_id for each in listed if not isinstance(each, threading._DummyThread)}
-    # Before Python 3.13, the main thread of a forked process is listed with its parent's number.
+    # Before Python 3.13, the main thread of a forked process is listed with the number that the
+    # thread had in the parent process, so its real number is added.
     own.add(threading.get_native_id())
     try:
         with os.scandir("/proc/self/task") as tasks:
@@ -125,9 +131,10 @@ CALLS: Final = Calls()
 class _AtExit:
     """A function of ``atexit`` that refuses calls after all functions of ``atexit`` have run.
 
-    They run after all threads that are not daemons have ended. Until then, all of these can read.
-    ``atexit`` runs functions that were registered earlier after this one. Python frees them when
-    all have run, before the interpreter finalizes.
+    ``atexit`` runs its functions after all threads that are not daemons have ended. Functions that
+    were registered before this one run after it, and may still read files. So this function only
+    records that it has run. Python frees all these functions after the last one has run, and
+    before the interpreter finalizes. Calls are refused then, in ``__del__``.
     """
 
     _runs = False

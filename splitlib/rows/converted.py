@@ -102,7 +102,8 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         self._converted: dict[str, Converted] = {}
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, pa.Buffer] = OrderedDict()
-        # A weak reference, since the filesystem refers to this object where Python does not see it.
+        # The filesystem refers to this object from C++, where Python's garbage collector does not
+        # see it. With a strong reference back, neither of the two would ever be freed.
         self._filesystem: Callable[[], fs.PyFileSystem | None] = lambda: None
 
     @property
@@ -120,7 +121,7 @@ class ConvertedFiles(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
     def add(self, split: FileSplit) -> str:
         """Register a file that Arrow reads unchanged, and return its path in this filesystem.
 
-        The file must keep the size and the modification time of the split.
+        When Arrow opens the file, it must still have the split's size and modification time.
         """
         self._plain[split.path] = split
         return split.path
@@ -279,7 +280,8 @@ def _refuse_ambiguous(used: Iterable[str], names: Sequence[str]) -> None:
 def _refuse_ends_out_of_range(data: DynamicFilteringData, columns: Mapping[str, pa.Field]) -> None:
     """Reject ranges with an end that is not a value of the column's type.
 
-    Pruning treats such an end as open. As a condition on rows, the range would match too many rows.
+    Pruning ignores such an end, and may keep too much. A condition on rows must be exact: without
+    the end, it would match too many rows.
     """
     for domain in data.domains:
         if isinstance(domain, RangeDomain):
@@ -299,7 +301,7 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
 
 
 def _comparable(column: pa.Field) -> pc.Expression:
-    """Return an expression that normalizes a column's values as ``comparable`` normalizes keys."""
+    """Return an expression that normalizes a column's values in the same way as the join keys."""
     field = pc.field(column.name)
     if pa.types.is_floating(column.type):
         # The sum turns -0.0 into 0.0.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 # A row limit that keeps all rows. If a relation has a limit, DuckDB passes column selections to
-# Arrow, but no conditions.
+# Arrow, but evaluates all conditions itself.
 _ALL_ROWS = 2**63 - 1
 
 
@@ -191,7 +191,8 @@ class DatasetMaker:
             self._condition = condition_of(filters, table.metadata)
         self._filters = filters
         self._row_groups = RowGroupFilter(self._schema, filters)
-        # Arrow does not pad CHAR, and skips row groups by bounds of floats, which leave out NaN.
+        # Files with these columns are converted, because Arrow would read other rows than Spark: it
+        # does not pad CHAR values, and skips row groups by bounds of floats, which exclude NaN.
         tested = {name.lower() for data in filters for name in data.fields}
         self._converted_columns = {
             field.name
@@ -216,7 +217,7 @@ class DatasetMaker:
             found = list(self._files(enumerator))
         storage = _storage(self._table, found)
         files = ConvertedFiles(storage, self._checked)
-        filesystem = files.filesystem  # all fragments get this one
+        filesystem = files.filesystem  # keep it, so that all fragments get the same object
         with BoundedCalls(self._config, Future()) as calls:
             tasks = [
                 calls.submit(partial(self._call, partial(self._fragments, file, storage, files)))
@@ -276,7 +277,7 @@ class DatasetMaker:
         files = [delete for delete in deletes if delete.kind == "position"]
         if other := {delete.format for delete in files} - {"parquet"}:
             raise UnsupportedTable(
-                f"Delete files in {min(other)} cannot be read with Arrow.", hint=NATIVE
+                f"Delete files of format {min(other)} cannot be read with Arrow.", hint=NATIVE
             )
         self._table.refuse_outside((file.path for file in files), self._config)
         vectors = [delete for delete in deletes if delete.kind == "vector"]
@@ -313,7 +314,8 @@ class DatasetMaker:
         if not groups:
             return []
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
-        # Arrow itself skips row groups by bounds of decimals in an order that it does not know.
+        # Arrow skips row groups by bounds of decimals even if the file does not declare their sort
+        # order. Such bounds may be wrong, so the file is converted.
         is_exact = is_exact and (footer.declares_order or self._tested_decimals.isdisjoint(found))
         is_exact = is_exact and all(
             have_same_names(stored.field(name), self._schema.field(column), find)
@@ -405,8 +407,9 @@ def _arrow_reads(
 ) -> bool:
     """Return whether Arrow's own reader returns the same values as :mod:`splitlib.reading`.
 
-    Arrow finds each column of ``schema`` by name, and casts it to its type there. It takes constant
-    columns from the fragment's partition expression, even if the file has columns of these names.
+    Arrow finds each column of ``schema`` by name, and casts it to the type in ``schema``. It takes
+    constant columns from the fragment's partition expression, even if the file has columns of these
+    names.
     """
     if has_hybrid_calendar(metadata):
         return False

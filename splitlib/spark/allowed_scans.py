@@ -37,15 +37,16 @@ from splitlib.storage import AllowedLocations
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
-# Matches plan operators that read files which ``DataFrame.inputFiles`` does not list.
+# Matches plan operators whose files ``DataFrame.inputFiles`` does not list. Also matches the mark
+# of a list of columns that Spark has shortened, because the missing text may name such operators.
 _OUT_OF_SIGHT: Final = re.compile(
     r"\bsubquery#\d+|\b(?:RelationV2|BatchScan|InMemoryRelation|InMemoryTableScan)\b"
     r"|\.\.\. \d+ more fields"
 )
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
-# Matches SELECT or VALUES after any white space, comments and opening parentheses. The pattern does
-# not match nested comments, although Spark allows them.
+# Matches SELECT or VALUES after any white space, comments and opening parentheses. A query after a
+# nested comment does not match, although Spark allows such comments. It then counts as a command.
 _QUERY: Final = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
 )
@@ -235,7 +236,8 @@ def refuse_statement(
         refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.execution.analyzed_statement(command.plan)
-        # If names in the statement cannot be resolved, Spark raises an error when it runs.
+        # If names in the statement cannot be resolved, Spark raises an error and reads nothing. So
+        # there is nothing to check.
         if analyzed.resolved():
             refuse_scans(catalyst, analyzed, config)
 

@@ -60,7 +60,8 @@ def planned_command(
 ) -> PlannedCommand | None:
     """Plan a command, or return None if the statement is not a command that splitlib can plan.
 
-    If planning raises another error, the command stays unchanged, so that Spark reports the error.
+    If planning fails with an error that is not listed below, the command stays unchanged, so that
+    Spark reports the error. A command with tables of named catalogs raises every error.
 
     Args:
         spark: Session in which the statement runs.
@@ -96,14 +97,15 @@ def planned_command(
 def report_on_statement(spark: SparkSession, text: str, report: Report) -> Report:
     """Return the report on a statement that was not planned as a command.
 
-    If it is a command, the report on its result, which has no table, is replaced by the reason why
-    the command was not planned.
+    After a command, ``report`` describes only the command's result, which reads no table. Its
+    reason is replaced by the reason why the command was not planned.
     """
-    # The result of a script is that of its last query.
+    # A script returns the rows of its last query, and ``report`` describes only this query.
     is_script = report.reasons == (with_remedy(NO_JOIN),) and not is_certain_query(spark, text)
     if not is_script and report.reasons != (with_remedy(COMMAND),):
         return report
-    # Only commands without parameters are planned, because each part of a command may have some.
+    # The parts of a command are planned one by one, and each may contain parameters. So only
+    # commands without parameters are planned.
     is_known = ParsedCommand.of(Catalyst(spark), text) is not None
     reason = _WITH_PARAMETERS if is_known else _OTHER_COMMAND
     return replace(report, reasons=(with_remedy(reason),))
@@ -212,10 +214,10 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: LogicalPlan, command: ParsedCommand
 ) -> tuple[str | None, Report]:
-    """Return the SQL filter on the table to change that the joins of ``query`` imply, and a report.
+    """Return the SQL filter that the joins of ``query`` imply for the changed table, and a report.
 
-    The table to change is the first child of the query. If there is no such filter, the first
-    result is None and the report contains the reason.
+    The changed table is the first child of the query. If there is no such filter, the first result
+    is None and the report contains the reason.
     """
     df = catalyst.execution.dataframe(query)
     leaf = _leaf_below(catalyst.plans.tree(catalyst.execution.analyzed(df)).children[0])

@@ -26,7 +26,8 @@ VARIANT: Final[tuple[type[DataType], ...]] = tuple(
 
 
 CONVERTS_ARROW: Final = hasattr(DataFrame, "toArrow")
-"""Whether PySpark converts to and from Arrow tables; both functions came in the same release."""
+"""Whether PySpark converts to and from Arrow tables. Both functions came in the same release, so
+one of them shows whether both exist."""
 NULL_STRUCTS: Final = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 """Setting since Spark 4.1: whether a struct is null if the file has none of its fields."""
 

@@ -203,7 +203,7 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return literal ``text`` cast to ``kind``, which keeps decimals and times exact."""
+    """Return a literal of type ``kind``, cast from text so that decimals and times are exact."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
@@ -230,7 +230,8 @@ def spark_schema(metadata: TableMetadata) -> StructType:
     """Return a table's Spark schema: from the catalog if available, or converted from Arrow."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
-        # Files may lack any column, even one that the table declares as required.
+        # Files may lack any column, even one that the table declares as required. So all columns
+        # are nullable.
         return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in fields])
     return StructType([_field(field) for field in metadata.schema])
 
@@ -255,7 +256,7 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
         return True
     field = metadata.schema.field(key.name)
     if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
-        # Only Spark can parse this type.
+        # Only Spark can parse this type, and its result is null for text that is not a value.
         return False
     # parse() returns null for text that is not a value of the type.
     return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)

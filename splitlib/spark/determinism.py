@@ -49,7 +49,7 @@ _DEDUPLICATE: Final = re.compile(
     r"[\s:+|\-]*(?P<input>(?:Project|Relation|LocalRelation|LogicalRDD|Range)\b.*)"
 )
 # Operators that pass rows to a function of Python, R, Scala or Java, or to a script. These may be
-# nondeterministic. Spark 3.5 calls MapInArrow PythonMapInArrow.
+# nondeterministic. In Spark 3.5, the name of MapInArrow is PythonMapInArrow.
 _FOREIGN = re.compile(
     r"^[\s:+|\-]*(ScriptTransformation|(?:Python)?MapIn\w+|MapPartitions\w*|MapElements|MapGroups"
     r"|TypedFilter|CoGroup|FlatMap(?:Co)?Groups\w+)\b",
@@ -63,8 +63,9 @@ _ORDERED = re.compile(
     re.IGNORECASE,
 )
 # Window frames with ROWS, except those that cover the whole partition. Rows with equal values of
-# ORDER BY may be in any order, so such a frame may contain other rows each time. Ranks do not use
-# their frame. SQL says "ROWS BETWEEN", the text of a plan says "RowFrame".
+# ORDER BY may be in any order, so such a frame may contain other rows each time. Ranks ignore their
+# frame, so the pattern matches them without a group. A frame is written as "ROWS BETWEEN" in SQL,
+# and as "RowFrame" in the text of a plan.
 _ROWS_FRAME = re.compile(
     r"\b(?:dense_|percent_)?rank\(.*?(?:ROWS BETWEEN|RowFrame)"
     r"|(ROWS BETWEEN|RowFrame),? (?!UNBOUNDED ?PRECEDING(?: AND|\$\(\),) UNBOUNDED ?FOLLOWING)",
@@ -167,9 +168,9 @@ def _why_other_rows(catalyst: Catalyst, builder: CachedRdd, *, trusts_foreign: b
 
 
 def _keeps_some_row(plan: LogicalPlan) -> bool:
-    """Return whether a plan keeps any one of several rows with the same keys.
+    """Return whether a plan keeps an arbitrary one of several rows with the same keys.
 
-    ``distinct()`` does not: its keys are all columns, so these rows are equal.
+    ``distinct()`` does not count: its keys are all columns, so rows with the same keys are equal.
     """
     if plan.nodeName() == "Deduplicate" and not _ids(plan.output()) <= _ids(plan.keys()):
         return True
@@ -182,7 +183,10 @@ def _ids(columns: Seq[CatalystAttribute]) -> set[int]:
 
 
 def _shows_that_some_row_is_kept(text: str) -> bool:
-    """Return whether the text of a plan shows such an operator, or not all of its columns."""
+    """Return whether a plan's text shows that any one of several rows with equal keys is kept.
+
+    The result is also true if the text does not show all columns of a ``Deduplicate`` operator.
+    """
     found = list(_DEDUPLICATE.finditer(text))
     ids = ({*_ID.findall(one["input"])} - {*_ID.findall(one["keys"])} for one in found)
     return len(_KEEPS_ROWS.findall(text)) > len(found) or any(ids)
@@ -199,7 +203,7 @@ def explained(df: DataFrame) -> str:
         if not isinstance(session, SparkSession):
             text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
             return text
-        # explain() prints to stdout, which the whole process shares.
+        # explain() prints to stdout. All threads share it, so only one may redirect it at a time.
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             df.explain(extended=True)
     return printed.getvalue()
@@ -207,7 +211,7 @@ def explained(df: DataFrame) -> str:
 
 @contextlib.contextmanager
 def _in_full(conf: RuntimeConfig) -> Iterator[None]:
-    """Change the settings of :data:`_IN_FULL` in the block, if the server allows it."""
+    """Apply the settings :data:`_IN_FULL` in the ``with`` block, if the server allows it."""
     before: dict[str, str | None] = {}
     try:
         with contextlib.suppress(PySparkException):

@@ -62,7 +62,7 @@ def given_dataframe(value: Any) -> DataFrame:
     """
     if isinstance(value, DataFrame):
         return value
-    if hasattr(type(value), "filtered_by"):  # a Column has attributes of all names
+    if hasattr(type(value), "filtered_by"):  # the type, because a Column has attributes of any name
         hint = "call .load() on the reader first."
     elif hasattr(type(value), "__arrow_c_stream__"):
         hint = "convert it with spark.createDataFrame(…)."
@@ -170,7 +170,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
-            # The rows have not been used yet, so a second run may return different rows.
+            # No query has used the rows yet, so the second run may return other rows.
             if attempt == _ATTEMPTS or not any(text in str(error) for text in _LOST):
                 raise
             _log.debug("The rows of a lost executor are computed again.", exc_info=True)

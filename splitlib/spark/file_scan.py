@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from splitlib.table import Table
 
-# Options that select files are dropped, because the list of files is fixed. Tables written by Spark
-# have a `path` among their storage properties.
+# Options that select files are dropped, because the scan must read exactly the listed files. Tables
+# written by Spark have such an option, `path`, among their storage properties.
 _REPLACED_OPTIONS: Final = frozenset(
     name.lower()
     for name in (
@@ -152,7 +152,7 @@ def _check_files(files: pa.Table, partitions: int) -> None:
     row = files["partition"]
     refuse(
         pc.or_(pc.less(row, 0), pc.greater_equal(row, partitions)),
-        f"A file's partition is not among the {partitions} given",
+        f"A file's partition number is out of range, because there are {partitions} partitions",
     )
     refuse(pc.less(files["size"], 0), "A file's size is negative")
     refuse(

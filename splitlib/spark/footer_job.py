@@ -129,7 +129,8 @@ class FooterReader:
         try:
             found = rows_of_groups(parse_footer(self._end_of(file)), columns)
         except Exception:
-            # The footer may be damaged, credentials missing, or the filesystem not supported.
+            # The footer may be damaged, credentials missing, or the filesystem not supported. Then
+            # the driver reads the footer.
             return None
         return pickle.dumps([[tuple(row) for row in column] for column in found])
 

@@ -36,8 +36,9 @@ from splitlib.spark.compat import VARIANT
 from splitlib.spark.conversion import collation_of, sql_literal
 from splitlib.statistics.footers import SAME_DATES, SAME_INSTANTS
 
-# Days that a time zone skipped as a whole, in some versions of its rules, since 1900: Kwajalein,
-# Kiritimati and Enderbury, Apia and Fakaofo. Days since 1970, with the nearest other days.
+# Days since 1900 that some time zone skipped as a whole, in at least one version of its rules:
+# Kwajalein, Kiritimati and Enderbury, Apia and Fakaofo. Each day is mapped to the nearest days
+# before and after it that were not skipped. All numbers are days since 1970.
 _SKIPPED_DAYS: Final = {
     8632: (8631, 8634),  # 1993-08-20
     8633: (8631, 8634),  # 1993-08-21
@@ -69,9 +70,9 @@ class JoinCondition:
             depends neither on parser settings nor on the time zone.
         is_exact: Whether the filter is true only for rows that the join matches. False for string
             keys without a fixed length, because the fact column may be CHAR: then Spark pads the
-            filter's literals, but not the join keys. False for dates before 1582-10-15 and
-            timestamps before 1900, which become one range, for days that a time zone skipped, and
-            for floats of zero, because Spark's file readers compare some of them wrongly.
+            filter's literals, but not the join keys. Also False for keys that Spark's file readers
+            may compare wrongly, for which the filter tests a wider range: dates before 1582-10-15,
+            timestamps before 1900, days that a time zone skipped, and floats of zero.
     """
 
     sql: str
@@ -253,7 +254,7 @@ class ConditionWriter:
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
-        """Return a condition for a range. A null bound means that the range is open at that end."""
+        """Return a condition for a range. A null bound means that the range has no limit there."""
         low, high = widened(low, high)
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
@@ -265,7 +266,8 @@ class ConditionWriter:
         if not value.is_valid:
             return self._is_null(name)
         if pa.types.is_floating(value.type) and pc.is_nan(value).as_py():
-            # Spark hands comparisons with NaN to file readers, whose statistics ignore NaN.
+            # Spark passes the condition `= NaN` to file readers, but not `isnan`. The readers would
+            # lose rows, because their statistics ignore NaN.
             self.literals += 1
             return f"isnan({self._operands[name].sql})"
         low, high = widened(value, value)
@@ -301,9 +303,9 @@ def _is_string(kind: DataType) -> bool:
 
 
 def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return a range that contains a range, and whose ends Spark's file readers compare correctly.
+    """Widen a range, if necessary, to bounds that Spark's file readers compare correctly.
 
-    Null bounds mean that a range is open at that end.
+    A null bound means that the range has no limit there.
     """
     if pa.types.is_floating(low.type):
         return _beside_zero(low, -1), _beside_zero(high, 1)
@@ -318,14 +320,14 @@ def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
 
 
 def _beside(day: pa.Scalar, side: int) -> pa.Scalar:
-    """Return the nearest day that no time zone skipped, before (0) or after (1) a skipped day."""
+    """Replace a skipped day by the nearest other day, before it (``side`` 0) or after it (1)."""
     number = day.cast(pa.date32()).cast(pa.int32()).as_py()
     found = _SKIPPED_DAYS.get(number)
     return day if found is None else pa.scalar(found[side], pa.date32()).cast(day.type)
 
 
 def _beside_zero(end: pa.Scalar, sign: int) -> pa.Scalar:
-    """Return the float next to zero for an end of 0.0 or -0.0, which file readers distinguish."""
+    """Replace 0.0 and -0.0 by the float next to it, because file readers distinguish the zeros."""
     if end.as_py() != 0:
         return end
     tiny = np.nextafter(*np.array([0, sign], end.type.to_pandas_dtype())).item()
@@ -338,7 +340,8 @@ def are_compared(values: pa.Array) -> pa.BooleanArray:
     For the readers, Spark converts dates and timestamps to Java's old classes. They have another
     calendar before 1582-10-15, other time zones before 1900, and no day that a time zone skipped.
     A converted value may be another day or instant, and then the readers skip files that contain
-    the value. Zero is no such value, because dictionaries and sets distinguish -0.0 from 0.0.
+    the value. Zero is also compared wrongly, because dictionaries and sets distinguish -0.0 from
+    0.0.
     """
     if pa.types.is_floating(values.type):
         return pc.not_equal(values, 0)
@@ -353,9 +356,10 @@ def are_compared(values: pa.Array) -> pa.BooleanArray:
 
 
 def _first_compared(kind: pa.DataType) -> pa.Scalar | None:
-    """Return the value from which Spark's readers compare correctly, except for skipped days.
+    """Return the earliest value from which on Spark's file readers compare values correctly.
 
-    None means that they compare all values of this type correctly.
+    Skipped days are an exception. None means that the readers compare all values of this type
+    correctly, apart from zero.
     """
     if pa.types.is_date(kind):
         return pa.scalar(SAME_DATES, pa.date32()).cast(kind)
@@ -365,7 +369,7 @@ def _first_compared(kind: pa.DataType) -> pa.Scalar | None:
 
 
 def any_of(conditions: Iterable[str]) -> str:
-    """Join different conditions with OR, in parentheses if there are several."""
+    """Join conditions with OR, in parentheses if there are several. Repeated ones are dropped."""
     return _joined(" OR ", list(dict.fromkeys(conditions))) or "false"
 
 

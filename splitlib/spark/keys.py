@@ -216,7 +216,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def _rows(keys: DataFrame) -> pa.Table:
-    # The rows of a dimension that ran during planning are in the plan.
+    # If the dimension was computed during planning, its rows are in the plan. No query is needed.
     is_readable = internals_unavailable(keys.sparkSession) is None
     found = rows_in_plan(keys) if is_readable else None
     return to_arrow(keys) if found is None else found

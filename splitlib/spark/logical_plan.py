@@ -101,15 +101,16 @@ class Expression:
         """Hashable value by which expressions are compared.
 
         Equal attributes and equal casts have equal shapes. Every other expression has a unique
-        shape, and so does a cast to a type with strings. Casts of different modes also have equal
-        shapes, since a plan's JSON does not show the mode: ``try_cast`` is NULL for some values
-        that ``CAST`` converts or refuses.
+        shape, and so does a cast to a type with strings. A plan's JSON does not show the mode of a
+        cast, so ``CAST`` and ``try_cast`` have equal shapes. Their results may differ:
+        ``try_cast`` is NULL for some values that ``CAST`` converts or refuses.
         """
         match self.kind:
             case "AttributeReference":
                 return self.attribute_id
             case "Cast" if not _has_strings(self.fields["dataType"]):
-                # A view keeps the time zone of the session that created it.
+                # Two casts may have different time zones, because a view keeps the time zone of the
+                # session that created it.
                 names = ("dataType", "timeZoneId")
                 how = tuple(str(self.fields.get(name)) for name in names)
                 return ("Cast", how, self.children[0].shape)
@@ -148,7 +149,7 @@ class Node:
 
     @property
     def conditions(self) -> list[Expression]:
-        """Parts of the node's condition that are combined with ``AND``; empty without one."""
+        """Parts of the node's condition that ``AND`` combines; empty if it has no condition."""
         return [part for whole in self.expressions("condition") for part in _conjuncts(whole)]
 
     @property
@@ -168,9 +169,9 @@ class Node:
         return _walk(self, lambda part: (*part.children, *part.subqueries))
 
     def below(self, *kinds: str) -> Node:
-        """Return the first node of another kind, from this one down.
+        """Return the first node, from this one down, that is not of one of the given kinds.
 
-        All operators of these kinds have one child.
+        Operators of the given kinds must have one child.
         """
         node = self
         while node.kind in kinds and node.children:
@@ -180,8 +181,8 @@ class Node:
     def leaf_numbers(self) -> dict[Path, int]:
         """Return the positions of the leaves in Catalyst's ``collectLeaves``, by path.
 
-        Leaves of subqueries are left out. The result is empty if the tree lacks a branch of the
-        plan, because a join does not read it.
+        Leaves of subqueries are left out. The result is empty if the tree lacks a branch that a
+        join never reads, because then the positions in Catalyst's plan are unknown.
         """
         nodes = _walk(self, lambda part: part.children)
         if any(node.kind == _MATCHES_NOTHING for node in nodes):

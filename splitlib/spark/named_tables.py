@@ -57,7 +57,8 @@ _CHANGES: Final = re.compile(
     r"\b(?:INTO|OVERWRITE|UPDATE|DELETE FROM|TRUNCATE|DROP|ALTER|(?<!SHOW )CREATE|REPLACE|REPAIR)"
     r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
 )
-# Matches statements that keep the text of a query, which would name views that no longer exist.
+# Matches statements that store the text of a query. The stored text would name this module's views,
+# which are dropped as soon as Spark has analyzed the query.
 _KEEPS_TEXT: Final = re.compile(
     r"\b(?:CREATE|ALTER)(?: OR| REPLACE| GLOBAL| TEMP| TEMPORARY| MATERIALIZED)*"
     r" (?:VIEW|FUNCTION)\b|^CACHE\b"
@@ -282,8 +283,8 @@ def _are_planned(
     parsed = ParsedCommand.of(Catalyst(spark), command)
     if parsed is None or parsed.kind == "change" or parsed.replaces_by_condition:
         return False
-    # A table that is named elsewhere, such as in a CTE or in a WHEN clause of a MERGE, makes the
-    # first number smaller.
+    # A table may also be named where the planner does not read it, such as in a CTE or in a WHEN
+    # clause of a MERGE. Then `planned` is smaller than the number of names in the text.
     planned = sum(name in tables for name in parsed.tables_read)
     return planned == sum(piece.parts in tables for piece in named)
 

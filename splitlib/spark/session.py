@@ -81,7 +81,7 @@ def refuse_other_than_session(spark: object, call: str) -> None:
     Raises:
         ConfigError: for any other object.
     """
-    # The two kinds of sessions share no base class.
+    # The two kinds of sessions share no base class, so they are recognized by a method of both.
     if isinstance(spark, type) or not hasattr(spark, "createDataFrame"):
         kind = "the class" if isinstance(spark, type) else "a"
         name = spark.__name__ if isinstance(spark, type) else type(spark).__name__
@@ -267,14 +267,16 @@ def hadoop_settings_of(
 
 
 def refuse_other_names(spark: SparkSession) -> None:
-    """Reject a session in which Spark skips other file names than splitlib. New in Spark 4.3.
+    """Reject a session in which Spark skips different files than splitlib does.
+
+    Which file names Spark skips is a setting since Spark 4.3. splitlib supports only its default.
 
     Raises:
         ConfigError: if the setting has another value than its default.
     """
     if spark.conf.get(_HIDDEN, _HIDDEN_BY_DEFAULT) != _HIDDEN_BY_DEFAULT:
         raise ConfigError(
-            f"The session sets {_HIDDEN}, so Spark skips other files than splitlib.",
+            f"The session sets {_HIDDEN}, so Spark skips different files than splitlib does.",
             hint="unset it, or read the table with Spark.",
         )
 
@@ -282,8 +284,8 @@ def refuse_other_names(spark: SparkSession) -> None:
 def is_by_position(spark: SparkSession, form: ReadFormat) -> bool:
     """Return whether ORC's reader finds columns by position instead of name.
 
-    Spark finds the statistics for a condition by name all the same. So a condition may drop rows
-    that match it.
+    Even then, Spark finds the statistics for a condition by name. They may belong to another
+    column, so a condition may drop rows that match it.
     """
     if form.name != "orc":
         return False

@@ -166,8 +166,8 @@ def _again(df: DataFrame) -> DataFrame:
 def replan(df: DataFrame) -> DataFrame:
     """Plan a query again, to read the current partitions and files of its tables.
 
-    splitlib plans a DataFrame once. The partitions and files that it reads, and the rows of its
-    small dimensions, are fixed at that time.
+    splitlib plans a DataFrame once. After that, it always reads the same partitions and files, and
+    uses the same rows of its small dimensions.
 
     A result of :func:`splitlib.sql` is analyzed again from its text. In the session, nothing that
     affects the query may have changed: the current catalog and database, the temporary views,
@@ -229,7 +229,8 @@ def _with_planned(report: Report, planned: Iterable[Report]) -> Report:
     scans = [scan for one in known for scan in (one.scans or (one,))]
     if not scans:
         return report
-    # The plan of a loaded table also contains the table's own relation, which is never read.
+    # The plan of a loaded table also contains the table's own relation, which is never read. Its
+    # scan is left out of the report.
     names = {scan.table for scan in scans}
     scans += [scan for scan in report.scans if scan.table not in names or not scan.is_unread]
     notes = dict.fromkeys(note for one in (*known, report) if not one.table for note in one.notes)
@@ -253,7 +254,8 @@ def _with_files(df: DataFrame, report: Report) -> Report:
     scans = []
     for scan in report.scans:
         named = by_name[scan.table]
-        # Several leaves have the same name if a query reads two snapshots of one table.
+        # If a query reads two snapshots of one table, two leaves have the same name. Then the leaf
+        # of this scan is unknown, and its files are not counted.
         if scan.condition is None or len(named) != 1:
             scans.append(scan)
             continue

@@ -34,7 +34,8 @@ _LONGEST: Final = 64
 # First date and first time for which bounds are used. Depending on session settings, Spark may
 # convert earlier values from the Julian calendar. So earlier bounds are treated as unknown,
 # whichever program wrote the file. Spark converts times before 1900-01-01 UTC, and moves some of
-# them past it, by up to 25 hours (spark-catalyst's julian-gregorian-rebase-micros.json).
+# them to up to 25 hours after it (spark-catalyst's julian-gregorian-rebase-micros.json). So bounds
+# of times are used only from 1900-01-03 on.
 SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
 SAME_INSTANTS: Final = -2_208_816_000  # 1900-01-03, in seconds since the epoch
 
@@ -150,13 +151,14 @@ def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:
 def _place_of(metadata: FileMetaData, name: str) -> int | None:
     """Return the index of the top-level column ``name`` in the file's schema, or None.
 
-    None means that the file does not have this column, or that the column is nested or ambiguous.
-    For a missing column, readers return null or the column's default.
+    None means that the file's statistics say nothing about the column, because it is nested,
+    ambiguous or missing. For a missing column, readers return null or the column's default.
     """
     schema = metadata.schema
     stored = [schema.column(i) for i in range(metadata.num_columns)]
     lower = name.lower()
-    # A column named "a.b" has the same path as the field "b" of a struct "a".
+    # A column named "a.b" has the same path as the field "b" of a struct "a". So a name with a dot
+    # is ambiguous.
     same = [i for i, c in enumerate(stored) if c.path.lower() == lower]
     nested = any(c.path.lower().startswith(f"{lower}.") for c in stored)
     if nested or len(same) != 1 or "." in name:

@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 T = TypeVar("T")
-# Files of other formats have other directories, which are never read.
+# Version of the format of saved files. It is a part of their directory, so files of other versions
+# are never read.
 _FORMAT: Final = "v3"
 _SUFFIX: Final = ".parquet"
 # Maximum size of one saved file, and of all saved files of a column, in bytes. Files that exceed a
 # limit are ignored.
 MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
-# Maximum number of values in one saved file, which may be far larger after decompression.
+# Maximum number of values in one saved file. A small file may be very large after decompression.
 MOST_VALUES: Final = 64 << 20
 # If a column has at least this many saved files, the next save merges them.
 MOST_FILES: Final = 32
@@ -51,7 +52,7 @@ _IDENTITY: Final = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.int64())]
 )
 # Deadline for reading or writing saved statistics, in seconds. A location that does not answer in
-# this time is not used for some time.
+# this time is not used for the next `_PAUSE_SECONDS`.
 SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 300.0
 
@@ -79,10 +80,12 @@ def valid_now(
     fresh: Collection[str],
     config: SplitConfig,
 ) -> tuple[FileGroups, int]:
-    """Return the row groups without those of files that may have changed since they were listed.
+    """Return the row groups, with null for files whose statistics may be out of date.
 
-    Only files that would be dropped are looked up, because each of them saves a request. The second
-    result is the number of directories that were listed for it.
+    Statistics from earlier plans are kept only for files that would be dropped and have not changed
+    since they were listed. Only for these files is a lookup worth its request, because a dropped
+    file is not read. The second result is the number of directories that were listed to look up
+    the files.
 
     Args:
         table: The table.
@@ -187,8 +190,9 @@ class SavedColumn:
         from pyarrow import parquet  # slow to import
 
         content = self._fs.cat_file(path)
-        # Nothing else finds all damage: most values may change unnoticed, because pages have no
-        # checksums. And Arrow ends the process if some parts of the metadata are damaged.
+        # Compare the digest first, because no later check finds all damage. Pages have no
+        # checksums, so most values could change unnoticed. And if some parts of the metadata are
+        # damaged, Arrow ends the process.
         if not path.endswith(_end_of_name(content)):
             raise pa.ArrowInvalid("the file is damaged, or splitlib did not write it")
         try:
@@ -237,7 +241,7 @@ class SavedColumn:
 
 
 def _end_of_name(content: bytes) -> str:
-    """Return how the name of a saved file with this content ends."""
+    """Return the end of the name of a saved file: a digest of its content, and the suffix."""
     return f"-{blake2b(content, digest_size=16).hexdigest()}{_SUFFIX}"
 
 
@@ -276,8 +280,8 @@ class KnownStatistics:
 
     Errors from ``statistics_location`` are logged, and only make planning slower. Each plan has its
     own instance, which also keeps statistics of files that are too new to be kept for later plans.
-    An instance must be created before the footers are read whose statistics it gets, because files
-    count as new by the time of its creation.
+    An instance must be created before the footers are read. A file counts as too new if it was
+    written shortly before the instance was created, or later.
 
     Args:
         table: The table.
@@ -297,7 +301,8 @@ class KnownStatistics:
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
         self.read_now: set[str] = set()
-        """Paths of the files with footers read in this plan. Empty if the listing is new."""
+        """Paths of the files with footers read in this plan. Empty if this plan has listed the
+        files itself, because then no statistics can be out of date."""
 
     def get(self, columns: pa.Schema, files: pa.RecordBatch) -> FileGroups:
         """Return the files' row groups from memory. If some are missing, load saved statistics.
@@ -375,7 +380,7 @@ class KnownStatistics:
         )
         if parts is None:
             return
-        now = time.time()  # the process that saved the statistics has left out new files
+        now = time.time()  # the process that saved the statistics already left out too new files
         for _, part in parts:
             for batch in () if part is None else part.to_batches():
                 groups = {key.name.lower(): batch["groups"]}

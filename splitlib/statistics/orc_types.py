@@ -1,7 +1,8 @@
 """Compare the column types of ORC files with the table's.
 
 Spark converts a condition for ORC's reader with the types of each file. If a column has another
-type in a file, such as INT in place of STRING, the query fails.
+type in a file, such as INT in place of STRING, the query fails. So a condition may only use columns
+of the same type in all files.
 """
 
 from __future__ import annotations
@@ -25,25 +26,27 @@ from splitlib.storage import StoredFile
 from splitlib.table import Table
 
 _log = get_logger(__name__)
-# Number of bytes to read from the end of a file, for its footer. A longer footer is not read.
+# Number of bytes to read from the end of a file, for its footer. If a footer is longer, the types
+# of the file are unknown.
 FOOTER_LENGTH = 2**18
 MOST_FILES: Final = 1000
 """Maximum number of files whose types are compared."""
 _MOST_KNOWN: Final = 50_000
 
 _Kinds = frozenset[tuple[str, str]]
-# Columns of files: pairs of a name in lower case and a kind of type. Equal sets are kept once.
+# Columns of each file: pairs of a name in lower case and a kind of type. Files with the same
+# columns share one set, from `_distinct`, to save memory.
 _known: dict[StoredFile, _Kinds] = {}
 _distinct: dict[_Kinds, _Kinds] = {}
 
 
 class SameTypes(NamedTuple):
-    """Columns that have types of the table's kind in all files."""
+    """The columns of a table that have the same kind of type in all files as in the table."""
 
     columns: pa.Schema
     """The columns. Columns that a file does not have are included."""
     files_read: int
-    """Number of footers read. The types of files from earlier calls are known."""
+    """Number of footers read in this call, without those that an earlier call has read."""
     reason: str | None
     """Why the other columns are missing, as a part of a sentence; None if there are no others."""
 
@@ -51,7 +54,7 @@ class SameTypes(NamedTuple):
 def of_same_type(
     table: Table, files: pa.Table | pa.RecordBatch, columns: pa.Schema, config: SplitConfig
 ) -> SameTypes:
-    """Return the columns that have types of the table's kind in all files.
+    """Return the columns that have the same kind of type in all files as in the table.
 
     If there are more than :data:`MOST_FILES` files, or a file cannot be read, no column is
     returned.
@@ -94,7 +97,8 @@ def of_same_type(
     _known.update(
         (file, _distinct.setdefault(kinds, kinds))
         for file, kinds in found.items()
-        # With an unknown time, or in a new file, a change could not be noticed.
+        # Files with an unknown or very recent time are read again in the next call, because a
+        # change of such a file could not be noticed.
         if 0 < file.modified < newest
     )
     stored = set().union(*set(found.values()))

@@ -191,7 +191,7 @@ def overlap(files: FileGroups) -> float:
 
 
 def has_bloom_filters(files: FileGroups) -> bool:
-    """Return whether a column has a Bloom filter in each row group, and there are row groups."""
+    """Return whether a column has Bloom filters in all row groups. False without row groups."""
     of_columns = (lists.flatten() for lists in files.columns.values())
     flags = [one.field("has_bloom_filter") for one in of_columns if len(one)]
     return any(pc.all(flag).as_py() for flag in flags)

@@ -19,7 +19,7 @@ from splitlib.storage.clients import in_forks_of_this
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all tables' statistics in memory, in bytes."""
-# Minimum age of a file, at the time of reading, so that what was read is kept. Storage may round
+# Minimum age of a file when its footer is read, so that its statistics are kept. Storage may round
 # modification times to seconds, so a younger file could be replaced unnoticed by another file with
 # the same size and time.
 _YOUNG_MS: Final = 2_000
@@ -69,11 +69,11 @@ class _Chunk(NamedTuple):
 
 
 def young_since(began: float) -> int:
-    """Return the modification time from which files are too young for what was read to be kept.
+    """Return the modification time from which files are too young to keep their statistics.
 
     Args:
-        began: Time in seconds since the epoch, not later than the first read. A later time, such
-            as when the last footer has arrived, would not show that a file was young when read.
+        began: Time in seconds since the epoch, not later than the first read. By a later time, such
+            as the end of the last read, a file that was young when it was read would seem old.
 
     Returns:
         Time in milliseconds since the epoch.
@@ -191,7 +191,8 @@ class StatisticsStore:
             chunks = self._columns.setdefault(key, [])
             chunks.append(chunk)
             self._columns.move_to_end(key)
-            # The sizes of chunks grow exponentially, so each row is copied only a few times.
+            # Merge chunks so that each is more than twice as long as the next one. Then each row is
+            # copied only a few times.
             while len(chunks) > 1 and len(chunks[-2].hashes) <= 2 * len(chunks[-1].hashes):
                 newer, older = chunks.pop(), chunks.pop()
                 chunks.append(_merged(older, newer))

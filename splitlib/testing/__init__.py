@@ -1,4 +1,4 @@
-"""Tools for tests, demos and benchmarks: a Hive metastore, and read counts of Spark queries."""
+"""Tools for tests, demos and benchmarks: a Hive metastore, and counts of files that Spark reads."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 

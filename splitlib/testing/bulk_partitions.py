@@ -157,7 +157,10 @@ def _write_csv(
             yield n, name, location, *(value or NULL_PARTITION for value in row)
 
     if locations is not None and len(locations) != len(values):
-        raise ValueError(f"{len(values)} partitions, but {len(locations)} locations")
+        raise ValueError(
+            f"locations must have one item for each partition: {len(values)} partitions, but "
+            f"{len(locations)} locations"
+        )
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows())
 

@@ -202,7 +202,7 @@ class HiveMetastore:
             [
                 java,
                 f"-Xmx{self._heap_megabytes}m",
-                # The process is short-lived, so these two options reduce its start time by 40%.
+                # These two options reduce the start time of this short-lived process by 40%.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 *(f"-D{key}={value}" for key, value in properties.items()),
@@ -283,7 +283,7 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
         gateway_parameters=GatewayParameters(
             port=int(port),
             auth_token=token.decode().strip(),
-            # If this is enabled, Python's garbage collector calls the JVM even after it has ended.
+            # If enabled, Python's garbage collector calls the JVM, even after the JVM has ended.
             enable_memory_management=False,
         )
     )

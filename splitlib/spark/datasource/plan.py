@@ -128,7 +128,7 @@ def _option_call(name: str, value: str | None) -> str:
 
 @contextmanager
 def _hints_as_options() -> Iterator[None]:
-    """Rewrite hints of errors in the ``with`` block, which name Python arguments, as options."""
+    """In hints of errors from the ``with`` block, replace Python arguments by options."""
     try:
         yield
     except SplitlibError as error:
@@ -191,7 +191,7 @@ class ReadOptions:
         if not (table or path) or (table and path and table != path):
             raise ConfigError(
                 "The options must name exactly one table.",
-                hint='.option("table", "db.t"), or load("db.t").',
+                hint='use .option("table", "db.t"), or load("db.t").',
             )
         columns, connector = options.get("columns"), options.get("connector")
         others = options_of_text(others)
@@ -247,7 +247,7 @@ class ReadOptions:
             raise ConfigError(
                 "Timestamps of partitions or filters need the session's time zone, which Spark "
                 "does not pass to a Python data source.",
-                hint='.option("timeZone", spark.conf.get("spark.sql.session.timeZone")).',
+                hint='add .option("timeZone", spark.conf.get("spark.sql.session.timeZone")).',
             )
         return table
 

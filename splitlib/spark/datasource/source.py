@@ -158,7 +158,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember that Spark stops the query after the last split.
 
-        No offset needs to be fixed, because the splits are listed only once.
+        The end of the list need not be stored, because the splits are listed only once.
         """
         self._ends = True
 
@@ -283,7 +283,8 @@ class SplitlibDataSource(DataSource):
 class BatchReader(SplitPlanner, DataSourceReader):
     """Reads all splits of a table in one batch.
 
-    Spark creates a reader for each plan. The files to read are fixed at that time.
+    Spark creates a reader for each plan. The reader lists the files when it is created, so all
+    tasks of the plan read the same list.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:

@@ -95,7 +95,8 @@ class MappedColumns:
             if not inside:
                 raise UnsupportedTable(
                     f"Some files contain the struct {name!r} without any of its current fields.",
-                    hint="Spark 4.0 would read the struct as null; use a later version.",
+                    hint="this session would read the struct as null. Use PySpark 4.1 or later, "
+                    f"and set {NULL_STRUCTS} to false.",
                 )
         for child in inside:
             self._check_struct(child, f"{name}.{child.name}")

@@ -86,7 +86,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
     """Return whether ``domain``, made from ``values``, contains exactly these values."""
     if isinstance(domain, RangeDomain):
         # For a discrete type, a range is exact, unless one of its ends is not a value of the type.
-        # For other types, a range is exact only if both of its ends are open.
+        # For other types, a range is exact only if it is unbounded at both ends.
         open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
         known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
@@ -94,10 +94,13 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _may_have_values(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval may contain values. Between adjacent strings, there are none."""
+    """Return whether an interval may contain values.
+
+    An interval between adjacent strings is empty. Only intervals of strings and bytes are checked.
+    """
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # not open at both ends
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # an end is included or unbounded
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 
@@ -180,7 +183,8 @@ def known_of(condition: CatalystExpression, columns: pa.Schema) -> Known | None:
     if not known:
         return None
     schema = pa.schema([fields[name].remove_metadata() for name in known])
-    # If the condition reads several columns, it may combine their values.
+    # A condition on several columns may combine their values, but the result describes each column
+    # alone. So only a condition on one column can be exact.
     exact = len(reader.fields) == 1 and not reader.missed
     return Known(
         DynamicFilteringData(schema, known.values(), exceeds_threshold=False),

@@ -1,6 +1,6 @@
 """Turn join keys into conditions on rows. Spark also uses these conditions to skip parts of files.
 
-Few keys become values or ranges, many a Bloom filter. Conditions of ``where`` are converted, too.
+Few keys become values or ranges, many keys a Bloom filter. ``where`` conditions are converted too.
 """
 
 from __future__ import annotations
@@ -371,8 +371,8 @@ def row_conditions(
         for i, key in enumerate(matcher.keys):
             field = fields[key]
             is_float = pa.types.is_floating(field.type)
-            # Spark truncates integers that a file stores in a wider type, but does not compare them
-            # with a condition in the same way.
+            # Skip small integers. If a file stores them in a wider type, Spark truncates the values
+            # that it returns, but does not truncate them for the comparison with a condition.
             if pa.types.is_int8(field.type) or pa.types.is_int16(field.type):
                 continue
             if is_char(field) or not (has_range(field.type) or (is_float and floats)):

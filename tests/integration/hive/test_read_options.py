@@ -192,7 +192,7 @@ def test_other_rules_for_hidden_names(tables):
     for value in ("", "^([._]|tmp)"):
         with setting(tables.spark, name, value):
             for how in HOW:
-                with pytest.raises(splitlib.ConfigError, match="skips other files"):
+                with pytest.raises(splitlib.ConfigError, match="skips different files"):
                     tables.reader(table, how).load()
     with setting(tables.spark, name, "^[._]"):
         assert tables.same(table, None, {}) == 1

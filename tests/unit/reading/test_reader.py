@@ -264,7 +264,7 @@ def test_what_arrow_does_not_read_exactly_is_refused(tmp_path):
             rows(of_file(path, form=form), schema)
     assert rows(of_file(path, form=ReadFormat.of("parquet", {"mergeSchema": "true"})), schema)
     deletes = (DeleteFile("position", "d", 1, "parquet"),)
-    with pytest.raises(UnsupportedTable, match="Delete files"):
+    with pytest.raises(UnsupportedTable, match="delete files"):
         rows(of_file(path, deletes=deletes), schema)
 
 

@@ -20,8 +20,8 @@ pytestmark = [
     ("change", "message"),
     [
         ({"path": ["file:/x/a", "file:/x//a"], "partition": [1, 1]}, "more than once"),
-        ({"partition": [0, 2]}, "not among the 2"),
-        ({"partition": [0, -1]}, "not among the 2"),
+        ({"partition": [0, 2]}, "there are 2 partitions"),
+        ({"partition": [0, -1]}, "there are 2 partitions"),
         ({"size": [1, -1]}, "negative"),
         ({"path": ["x/a", "file:/x/b"]}, "not absolute"),
         ({"path": ["file:/x/../a", "file:/x/b"]}, "not normal"),
