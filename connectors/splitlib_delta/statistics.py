@@ -29,8 +29,8 @@ _INSTANT: Final = rf"{_LOCAL}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$"
 # Strings with fewer characters are complete, because writers keep at least this many characters.
 _WHOLE_TEXT: Final = 32
 _GREATEST: Final = "\U0010ffff"
-# Relative error of bounds of decimals, by which they are widened. Some writers convert decimals to
-# doubles, which are exact to about 1e-16.
+# Bounds of decimals are widened by this relative error. Some writers convert decimals to doubles,
+# which are exact to about 1e-16.
 _DECIMAL_ERROR: Final = 1e-15
 # JSON has no NaN or Infinity, so writers store them as strings. The pattern cannot match inside
 # another string, because the quotes would be escaped there.

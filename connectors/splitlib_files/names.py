@@ -29,7 +29,7 @@ class Values(NamedTuple):
     columns: pa.RecordBatch
     """One column per key."""
     are_of_type: pa.BooleanArray
-    """Mask of the directories with values that could all be converted to the types of the keys."""
+    """For each directory, whether all of its values could be converted to the types of the keys."""
 
 
 class DirectoryNames:

@@ -260,8 +260,8 @@ def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
     """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``, or None.
 
     The expression contains only string keys, which Glue compares byte by byte. Keys of other types
-    are left out, because Glue converts their values by its own rules. So are keys with values that
-    contain characters that need an escape. If no key is left, the result is None.
+    are left out, because Glue converts their values by its own rules. Keys with a value that needs
+    an escape are left out, too. If no key is left, the result is None.
     """
     conditions = list[str]()
     for key in keys:

@@ -79,8 +79,8 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            # A vector also contains the positions in older position delete files of the data file.
-            # So these are left out.
+            # A vector also contains all positions from the data file's older position delete files.
+            # So these files need not be applied.
             found.append(vector.file)
         else:
             found += [
@@ -203,7 +203,8 @@ def _local_bounds(first: str | None, last: str | None) -> tuple[str | None, str 
     if first is None or last is None:
         return None, None
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    shared = "".join(letter for letter, _ in same)  # All paths between the bounds begin with it.
+    # The common prefix of the bounds, with which all paths between them begin.
+    shared = "".join(letter for letter, _ in same)
     if "file:".startswith(shared.lower()) or not local_path(shared).strip("/"):
         return None, None
     return local_path(first), local_path(last)

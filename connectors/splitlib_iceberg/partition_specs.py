@@ -233,8 +233,8 @@ class Spec:
             if key.meaning is not None and key.meaning.transform is None
         }
         """Names of partition columns without a transform, by source column in lower case."""
-        # Values of a key without a source column are decoded to text that has no other use than to
-        # distinguish partitions. Strings have the same Arrow type, so the type is not enough here.
+        # Values of a key without a source column are decoded to other text than those of a string
+        # key, although both have the Arrow type string. So the signature must distinguish them.
         of_keys = tuple((key.id, key.source is None, str(key.field.type)) for key in self.keys)
         self.signature = (self.id, of_keys)
         """Part of cache keys. Equal signatures mean that a manifest decodes to the same columns."""

@@ -88,7 +88,7 @@ def orc_columns(stored: pa.Schema) -> pa.Schema:
 
 
 def readable_columns(declared: pa.Schema) -> pa.Schema:
-    """Replace Arrow types that Spark lacks, such as ``uint32``, by the types that Spark reads."""
+    """Replace Arrow types that Spark lacks, such as ``uint32``, by types that Spark has."""
     return pa.schema([field.with_type(_readable(field.type)) for field in declared])
 
 

@@ -81,7 +81,7 @@ class PartitionFiles:
             form, listed = self._formats[number], None
             is_read = self._below or is_recursive(form)
             # Files in subdirectories that Spark does not read are also listed if they may be a
-            # reason to reject the table. `_directly_in` rejects it, or leaves the files out.
+            # reason to reject the table. `_directly_in` rejects the table, or drops these files.
             below = is_read or is_read_by_hive(form) or not self._is_partitioned
             if self.files_per_page and len(distinct) == 1:
                 files, requests, listed = self._storage.list_first(locations, below=below)

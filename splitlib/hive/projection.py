@@ -93,7 +93,8 @@ class IntegerProjected(Projected):
     digits: int
     """Minimum number of digits, padded with leading zeros."""
     kind: Literal["integer", "text"] | None
-    """Category of the partition key's type; None for other types."""
+    """Category of the partition key's type. None for other types, for which :attr:`position` and
+    :attr:`value` are None."""
 
     @property
     def count(self) -> int:
@@ -138,7 +139,8 @@ class DateProjected(Projected):
     interval: int
     unit: str
     kind: Literal["date", "text", "timestamp"] | None
-    """Category of the partition key's type; None for other types."""
+    """Category of the partition key's type. None for other types, for which :attr:`position` and
+    :attr:`value` are None."""
 
     @property
     def count(self) -> int:

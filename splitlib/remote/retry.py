@@ -61,7 +61,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 
 def _hint(attempts: int, config: SplitConfig, call: Call, *, too_many: bool, late: bool) -> str:
-    """Return a hint that names the limit because of which no further attempt starts."""
+    """Return a hint that names the limit that prevents another attempt."""
     if too_many:
         limit = f"all {attempts} attempts failed (retry_attempts)"
     elif late:

@@ -75,7 +75,7 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return the objects below a directory whose keys sort after ``after``.
+        """Return the objects below a directory, in key order, that follow the key ``after``.
 
         The result may leave out objects after the first 1,000.
         """
