@@ -25,7 +25,8 @@ VECTOR: Final = pa.struct(
     }
 )
 """Arrow type of the field ``deletionVector`` in log entries."""
-# A directory such as ``a:b=1`` also begins with letters and a colon, but has no slash after them.
+# Matches the start of a URI. The slash is required, because a relative path in a directory such as
+# ``a:b=1`` also begins with letters and a colon.
 _SCHEME: Final = "^[A-Za-z][A-Za-z0-9+.-]*:/"
 
 
@@ -87,7 +88,7 @@ def read_json(data: bytes | pa.Buffer, schema: pa.Schema, block_bytes: int = 0) 
         arrow_json.ReadOptions(block_size=block_bytes or len(data) + 1),
         arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-    table.validate(full=True)  # Arrow's readers do not check for valid UTF-8
+    table.validate(full=True)  # checks for valid UTF-8, which Arrow's readers do not do
     return table
 
 
@@ -139,7 +140,7 @@ def file_columns(
 
 
 def live(recent: Sequence[pa.Table], checkpoint: Sequence[pa.Table]) -> pa.Table:
-    """Return a table of the data files that were added and not removed later.
+    """Return a table of the live data files: those that were added and not removed later.
 
     Two entries with the same path but different deletion vectors count as different files.
 

@@ -90,7 +90,7 @@ class DeltaConnector(Connector):
             key: options[key] for key in ("version", "timestamp") if options.get(key) is not None
         }
         if len(pins) > 1:
-            raise ConfigError("version and timestamp exclude each other.")
+            raise ConfigError("version and timestamp exclude each other.", hint="pass one of them.")
         root = local_path(name.rstrip("/") or name)
         if not root.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
@@ -160,7 +160,10 @@ class DeltaConnector(Connector):
         return self._storage.given_options
 
     def _grouped(self, keys: pa.Schema) -> PartitionBatch:
-        """Return all partitions. A partition's handle lists its files' rows in the snapshot."""
+        """Return all partitions. A partition's handle is the list of its files' row numbers.
+
+        The rows are those of :attr:`Snapshot.files`.
+        """
         files = self._snapshot.files
         every = pa.array(np.arange(len(files)))
         texts = [files[str(number)].combine_chunks() for number in range(len(keys))]
@@ -232,6 +235,7 @@ class DeltaConnector(Connector):
             raise MissingFile(f"The data file {path} no longer exists.") from error
         if not names:
             raise UnsupportedTable(
-                f"Data file {path} has no field ids, but the table finds columns by them."
+                f"Data file {path} has no field ids, but the table finds columns by field id.",
+                hint="read the table with Spark's own Delta reader.",
             )
         return names

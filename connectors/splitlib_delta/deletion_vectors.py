@@ -59,7 +59,8 @@ def delete_file(vector: Mapping[str, Any], path: str, root: str) -> DeleteFile:
                 place, framed = local_path(unquote(text, errors="strict")), _FRAME_BYTES
             case _:
                 raise UnsupportedTable(
-                    f"The deletion vector of {path} is stored in an unknown way, {kind!r}."
+                    f"The deletion vector of {path} has the unknown storage type {kind!r}.",
+                    hint="read the table with Spark's own Delta reader.",
                 )
     return DeleteFile(
         "vector",
@@ -89,7 +90,10 @@ def read_vector(storage: Storage, delete: DeleteFile) -> pa.Int64Array:
 
 
 def _stored(storage: Storage, delete: DeleteFile) -> bytes:
-    """Return the bytes of a deletion vector. Those in a file have a length and a checksum."""
+    """Return the bytes of a deletion vector.
+
+    In a file, the vector's length precedes these bytes, and a checksum follows. Both are included.
+    """
     if delete.inline:
         with decoding("The deletion vector"):
             return _of_z85(delete.inline)[: delete.length]

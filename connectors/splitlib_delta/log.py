@@ -73,7 +73,7 @@ class Contents:
         self.protocol: Mapping[str, Any] = self._found["protocol"]
 
     def _note(self, found: Sequence[Mapping[str, Any]]) -> None:
-        """Note the last entry of each kind, unless a newer file has one."""
+        """Store the last entry of each kind in a file, unless a newer file had such an entry."""
         new = {name: each[name] for each in found for name in _DETAILS if each.get(name)}
         self._found = new | self._found
 
@@ -101,7 +101,8 @@ class Snapshot:
             self.files = live(recent, older)
         if self.files["size"].null_count or self.files["path"].null_count:
             raise CorruptMetadata("A file in the log of the table has no size.")
-        # The engine passes over files without bytes, so a wrong size would lose their rows.
+        # The engine skips files with size 0. So a file with rows and a wrong size of 0 would lose
+        # its rows.
         empty = self.files.filter(pc.less_equal(self.files["size"], 0))
         if len(empty):
             path, size = empty["path"][0], empty["size"][0]
@@ -207,7 +208,8 @@ class LogReader:
         data = self._read(name)
         with decoding(name):
             # Python reads the bytes, because a call that is blocked in Arrow cannot be abandoned.
-            # Spark writes timestamps of statistics as INT96, some out of range for nanoseconds.
+            # Spark writes timestamps of statistics as INT96. Some of them do not fit in Arrow's
+            # default unit for INT96, nanoseconds.
             file = parquet.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
             return file.read(list(columns), use_threads=False)
 
@@ -216,7 +218,8 @@ class LogReader:
         fs, path = self._storage.filesystem(f"{self.directory}/{name}")
         try:
             with fs.open(path, "rb") as stream:
-                # A limit that is much larger than the file would reserve memory for it.
+                # Request the file's size instead of the limit: `read` may reserve memory for all
+                # requested bytes.
                 size = stream.seek(0, os.SEEK_END)
                 stream.seek(0)
                 data: bytes = stream.read(min(size, MOST_BYTES) + 1)
@@ -276,7 +279,8 @@ class _Checkpoint:
                 else:
                     found.append((file.name, Actions.of_checkpoint(data)))
         with decoding("A checkpoint"):
-            # A sidecar's path may be absolute, but all sidecars are in this directory.
+            # A sidecar's path may be absolute, but all sidecars are in the directory `_sidecars`.
+            # So only their file names are used.
             sidecars = [
                 f"_sidecars/{unquote(entry['sidecar']['path'].rpartition('/')[2])}"
                 for entry in self.entries("sidecar")
@@ -311,7 +315,8 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
     for number, file in sorted(log.commits.items()):
         if number < since and not file.modified:
             raise SnapshotNotFound(
-                f"The storage does not return when version {number} was written.",
+                f"The storage does not return when version {number} was written, so no version can "
+                "be chosen by time.",
                 hint="pass version= instead of timestamp=.",
             )
         if number < since:
@@ -328,7 +333,7 @@ def version_at(reader: LogReader, log: Log, milliseconds: int) -> Version:
             high = middle
     if best is None:
         raise SnapshotNotFound(
-            f"The table has no version at or before {milliseconds} ms.",
+            f"The table has no version at or before {milliseconds} ms since the epoch.",
             hint="its older versions may have been cleaned up.",
         )
     return log.version(best)

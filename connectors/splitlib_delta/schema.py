@@ -78,7 +78,10 @@ def check_protocol(protocol: Mapping[str, Any]) -> frozenset[str]:
     """
     version = int(protocol["minReaderVersion"])
     if version > 3:
-        raise UnsupportedTable(f"The table needs a reader of version {version}, newer than 3.")
+        raise UnsupportedTable(
+            f"The table needs a Delta reader of version {version}. splitlib supports up to 3.",
+            hint="read it with Spark's own Delta reader: splitlib.sql prunes there, too.",
+        )
     if version < 3:
         return frozenset({"columnMapping"} if version == 2 else ())
     features = frozenset(protocol.get("readerFeatures") or ())
@@ -224,7 +227,7 @@ class _Walk:
             if unreadable := [kind for kind in kinds if not _is_readable(kind)]:
                 raise UnsupportedTable(
                     f"Column {each['name']} of type {unreadable[0]} cannot be read in a table with "
-                    "deletion vectors, column mapping, or partition columns before others.",
+                    "deletion vectors, column mapping, or partition columns before other columns.",
                     hint="read the table with Spark's own Delta reader.",
                 )
 

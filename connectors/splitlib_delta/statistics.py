@@ -29,7 +29,8 @@ _INSTANT: Final = rf"{_LOCAL}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$"
 # Strings with fewer characters are complete, because writers keep at least this many characters.
 _WHOLE_TEXT: Final = 32
 _GREATEST: Final = "\U0010ffff"
-# Some writers convert decimals to doubles, which are exact to about 1e-16.
+# Bounds of decimals are widened by this relative error. Some writers convert decimals to doubles,
+# which are exact to about 1e-16.
 _DECIMAL_ERROR: Final = 1e-15
 # JSON has no NaN or Infinity, so writers store them as strings. The pattern cannot match inside
 # another string, because the quotes would be escaped there.
@@ -71,13 +72,17 @@ def concatenated(
 
 
 def _parsed(text: pa.StringArray, columns: Sequence[Column]) -> dict[Column, pa.StructArray]:
-    """Return the parsed statistics by column, without columns whose statistics are malformed."""
+    """Return the parsed statistics by column, without columns whose statistics are malformed.
+
+    All columns are parsed together. If this fails twice, each column is parsed alone.
+    """
     each: dict[Column, pa.StructArray] = {}
     for some in (columns, columns, *([column] for column in columns)):
         try:
             found = _rows(text, some)
         except pa.ArrowInvalid:
-            # Line breaks, NaN and Infinity are rare, so replace them only after a parse error.
+            # Line breaks, NaN and Infinity cause parse errors. They are rare, so they are replaced
+            # only after an error.
             text = pc.replace_substring_regex(text, r"[\r\n]", " ")
             text = pc.replace_substring_regex(text, _NOT_JSON, ":null")
             continue
@@ -214,16 +219,19 @@ def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
         moved = pc.add(micros, -_MILLISECOND if lower else _MILLISECOND)
         return pc.if_else(near, moved, None).cast(kind)
     if pa.types.is_decimal(kind) and kind.scale == 0:
-        # delta-rs writes these bounds as 64-bit integers, and larger values as the largest one.
+        # delta-rs writes these bounds as 64-bit integers. It replaces larger values by the largest
+        # such integer, which is not a bound. So very large bounds are ignored.
         fits = pc.less(pc.abs(bound.cast(pa.float64())), 2.0**63)
         return pc.if_else(fits, bound, None)
     if pa.types.is_string(kind) and not lower:
         may_be_short = pc.greater_equal(pc.utf8_length(bound), _WHOLE_TEXT)
-        # Old versions of Delta cut strings after 32 units of UTF-16 and append U+FFFD, which is
-        # less than some characters that they cut off.
+        # Old versions of Delta cut strings after 32 units of UTF-16 and append U+FFFD. This may be
+        # less than the characters that were cut off, so such an upper bound is ignored.
         bound = pc.if_else(pc.ends_with(bound, "\ufffd"), None, bound)
         return pc.if_else(may_be_short, pc.binary_join_element_wise(bound, _GREATEST, ""), bound)
-    if column.was_float:  # the shortest text of a float has too few digits for a double
+    if column.was_float:
+        # The bound may have the few digits of a float, such as 0.1. As a double, it may then be
+        # less or greater than the float in the file. So widen the bound to include the float.
         rounded = bound.cast(pa.float32(), safe=False).cast(pa.float64())
         return (pc.min_element_wise if lower else pc.max_element_wise)(
             bound, rounded, skip_nulls=False

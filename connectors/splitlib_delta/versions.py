@@ -119,4 +119,7 @@ def _entry(info: Mapping[str, Any]) -> LogFile:
 
 def _no_table(directory: str) -> TableNotFound:
     root = directory.rpartition("/")[0]
-    return TableNotFound(f"There is no Delta table at {root!r}.", hint="it has no _delta_log.")
+    return TableNotFound(
+        f"There is no Delta table at {root!r}.",
+        hint="check the path: there is no _delta_log in it, or it is empty.",
+    )

@@ -93,7 +93,8 @@ class FilesConnector(Connector):
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
         if located(root).protocol == "file":
-            # Spark has a working directory of its own, and Hadoop resolves ".." by name.
+            # Make the path absolute, because Spark may have another working directory. Remove "..",
+            # because Hadoop resolves it by name, without following links.
             path = os.path.abspath(os.path.expanduser(local_path(root)))
             root = root if path == local_path(root) else path
         settings = options.get("session_settings")
@@ -230,7 +231,7 @@ def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Reject unknown options, unknown formats, and read options that would select other files.
+    """Reject unknown options, unknown formats, and read options that change the list of files.
 
     Raises:
         ConfigError: if there is such an option; the message names it.
@@ -248,7 +249,7 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _format(options: Mapping[str, Any]) -> str:
-    """Return the format of the files, in small letters.
+    """Return the format of the files, in lower case.
 
     Raises:
         ConfigError: for an unknown format.
@@ -282,7 +283,10 @@ def _merges(form: str, options: Mapping[str, Any]) -> bool:
     if options.get("merge_schema") is not None:
         merges = flag(options, "merge_schema")
         if merges and form not in ("parquet", "orc"):
-            raise ConfigError(f"Files of {form} do not declare columns that could be merged.")
+            raise ConfigError(
+                f"Files of {form} do not declare columns that could be merged.",
+                hint="leave merge_schema out.",
+            )
         return merges
     setting = f"spark.sql.{form}.mergeSchema"
     value = (options.get("session_settings") or {}).get(setting, "false")

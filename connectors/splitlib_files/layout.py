@@ -71,7 +71,7 @@ class Layout:
         if (found := self._first_below(only_partitions=self.has_partitions)) is not None:
             raise UnsupportedTable(
                 f"Files lie below {self._root!r}, but neither in it nor in partitions: {found!r}.",
-                hint="pass the directory that holds the files or the partitions.",
+                hint="pass the directory that directly contains the files or the partitions.",
             )
         return None
 
@@ -173,9 +173,9 @@ class Layout:
             )
         self._refuse_in(self._root, self._top)
         above = self._root
-        while "=" in _name(above):  # the root may be a partition's directory
+        while "=" in _name(above):  # the root may be a partition's directory below the table's root
             above = above.rpartition("/")[0]
-        if _name(above) == "data":  # Iceberg stores the files of a table in "data"
+        if _name(above) == "data":  # the root may be the directory of an Iceberg table's data files
             above = above.rpartition("/")[0]
         if above != self._root and _name(above):
             with suppress(PermissionError, LocationNotAllowed, MissingPartition):

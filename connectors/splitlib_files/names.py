@@ -18,7 +18,8 @@ from splitlib_files.key_types import values_of
 
 Escapes = Literal["spark", "utf-8"]
 ESCAPES: Final = ("spark", "utf-8")
-# An escaped byte above 127. Hive and Spark never write such escapes: they escape only ASCII.
+# An escaped byte above 127. Hive and Spark never write such escapes, because they escape only ASCII
+# characters. So another tool has written the name.
 _BYTE = "%[89a-fA-F][0-9a-fA-F]"
 
 
@@ -28,7 +29,7 @@ class Values(NamedTuple):
     columns: pa.RecordBatch
     """One column per key."""
     are_of_type: pa.BooleanArray
-    """Mask of the directories whose values could all be converted to the types of their keys."""
+    """For each directory, whether all of its values could be converted to the types of the keys."""
 
 
 class DirectoryNames:

@@ -25,7 +25,7 @@ from splitlib.storage import Storage
 
 # Number of footers that are read in parallel.
 _THREADS = 16
-# Hints for files that are not Parquet, by file name extension.
+# Hints for a file that does not have the table's format, by the extension of its name.
 _OTHER_FORMAT = {
     name: f"pass format={name!r}{other}."
     for name, other in (
@@ -54,7 +54,10 @@ def _by_name(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     found: dict[str, pa.Field] = {}
     for field in fields:
         if field.name.lower() in found:
-            raise UnsupportedTable(f"A file has several columns named {field.name!r}.")
+            raise UnsupportedTable(
+                f"A file has several columns named {field.name!r}, if case is ignored.",
+                hint="pass the data columns as schema=, or rewrite the file.",
+            )
         found[field.name.lower()] = field
     return found
 
@@ -201,8 +204,9 @@ def schema_of_file(
 
                 return orc_columns(orc.ORCFile(file).schema)
             return parquet_columns(parquet_footer.read_footer(file).metadata, settings)
-        # Arrow also rejects some maps and lists that Spark can read.
         except (pa.ArrowException, OSError) as error:
+            # The file may be damaged or have another format. But Arrow also rejects some maps and
+            # lists that Spark can read.
             is_encrypted = "encrypted" in str(error)
             of_file = isinstance(error, pa.ArrowException) or "an ORC file" in str(error)
             if not (is_encrypted or of_file):

@@ -99,7 +99,8 @@ class Walk:
         storage: Access to the directories.
         root: The table's directory.
         keys: The partition keys, from the top level down.
-        predicate: Decides which directories above the last level may contain a match.
+        predicate: Decides which directories above the last level are listed, because they may
+            contain matching partitions.
         names: Parser of directory names.
         inferred: Whether the key types were inferred. If so, this class parses the values.
             Otherwise the engine does.
@@ -184,8 +185,8 @@ class Walk:
             levels = in_parallel(self._level, parents)
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
-            # Spark ignores files next to the directories of the first partition key. It raises an
-            # error for files in directories between this level and the partitions.
+            # Spark ignores files in the root that lie next to the directories of the first
+            # partition key. It raises an error for files in other directories above the partitions.
             if level.files and (parent or not level.directories):
                 raise SourceError(
                     f"File {level.files[0].path!r} is in a directory above the partitions of "

@@ -97,7 +97,8 @@ class GlueClient:
             positive(name, options.get(name, default)) for name, default in NUMBERS.items()
         )
         for name in OPTIONS.difference(NUMBERS).intersection(options):
-            if not isinstance(options[name], str | None):  # The value may be a secret.
+            if not isinstance(options[name], str | None):
+                # The message must not contain the value, which may be a secret.
                 raise ConfigError(f"{name} is a {type(options[name]).__name__}, not a text.")
         catalog_id = options.get("catalog_id")
         self._always = {} if catalog_id is None else {"CatalogId": str(catalog_id)}
@@ -191,7 +192,8 @@ class GlueClient:
             request = partial(self.call, operation, **arguments, NextToken=token)
             answer = retrying(request, SplitConfig())
             with readable_metadata(field, catalog=CATALOG):
-                marks = [json.dumps(each) for each in answer[field][:1]]  # empty pages may repeat
+                # Recognize a repeated page by its first entry. Empty pages may repeat.
+                marks = [json.dumps(each) for each in answer[field][:1]]
                 token = answer.get("NextToken") or None
                 if not seen.isdisjoint([*marks, token or ""]):
                     raise SourceError(f"Glue returns the same page of {field} again and again.")
@@ -210,7 +212,8 @@ class GlueClient:
             "ca_certs": self._certificates,
             "cert_reqs": "CERT_REQUIRED",
             "maxsize": SEGMENTS,
-            # Without TCP_NODELAY, a body is sent only after its headers were acknowledged.
+            # Without TCP_NODELAY, a body is sent only after Glue has acknowledged its headers. This
+            # would delay every request.
             "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         }
         parts = urlsplit(self._url)
@@ -255,8 +258,8 @@ class GlueClient:
 
 def _body(response: Any, until: float) -> bytes:
     call = current_call()
-    # Before version 2, urllib3 has no read1. Its read waits until a piece is full, so that the
-    # deadline is checked less often.
+    # Before version 2, urllib3 has no `read1`. Its `read` returns only after `_PIECE` bytes or at
+    # the end, so that the deadline is checked less often.
     read = getattr(response, "read1", response.read)
     found = bytearray()
     while piece := read(_PIECE):
@@ -273,7 +276,7 @@ def _errors() -> Iterator[None]:
     """Convert botocore's and urllib3's exceptions in the ``with`` block to splitlib's errors."""
     try:
         yield
-    except boto_errors.ClientError as error:  # a service that issues credentials
+    except boto_errors.ClientError as error:  # from an AWS service that issues credentials
         code = str(error.response.get("Error", {}).get("Code", ""))
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         raise _refusal(code, status, str(error)) from error

@@ -80,7 +80,8 @@ class GlueConnector(Connector):
             self._projection = Projection(parameters, keys, location)
             self._projection.values(_now())  # raises an error if a property is invalid
         self._canonical = _is_canonical(options.get("canonical_values"), parameters)
-        below = self._projection is not None  # as in Athena
+        # As in Athena, files in subdirectories of projected partitions belong to the partition.
+        below = self._projection is not None
         self._files = PartitionFiles(
             self._storage,
             self._metadata.location,

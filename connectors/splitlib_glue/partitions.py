@@ -52,7 +52,7 @@ class Partitions:
     Args:
         client: Client for Glue.
         table: The table.
-        files: Assigns a number to each read format, for the partitions' handles.
+        files: Assigns a number to each read format. Handles of partitions contain this number.
         per_request: Maximum number of partitions per request.
     """
 
@@ -64,7 +64,8 @@ class Partitions:
         self._files = files
         self._per_request = per_request
         self._keys = table.metadata.partition_keys
-        # The position of a key, because its name may be that of a field of the handle.
+        # Columns of keys are named by the key's position, because a key may have the same name as a
+        # field of the partition's handle.
         self._key_columns = [str(position) for position in range(len(self._keys))]
         fields = [(column, pa.string()) for column in self._key_columns]
         self._schema = pa.schema([*fields, *REF])
@@ -75,7 +76,7 @@ class Partitions:
         return self._per_request * _MOST_REQUESTS_BY_VALUES
 
     def by_values(self, values: pa.Table) -> PartitionBatch:
-        """Return the partitions with the given values. Values without a partition are ignored.
+        """Return the partitions that have the given values. Missing partitions are ignored.
 
         Args:
             values: One row per requested partition, and one column per partition key.
@@ -98,7 +99,9 @@ class Partitions:
         if condition := expression(predicate, self._table.metadata.partition_schema):
             try:
                 return self._list(condition)
-            except InvalidRequest:  # Glue reads the name of a partition key as a reserved word
+            except InvalidRequest:
+                # Glue may read the name of a partition key as a reserved word. So list all
+                # partitions.
                 return self._list(None, 1)
         return self._list(None)
 
@@ -112,7 +115,7 @@ class Partitions:
 
         Args:
             condition: Filter expression for Glue, or None.
-            requests: Number of requests before.
+            requests: Number of requests that were already sent, for the report.
 
         Raises:
             SourceUnavailable: if listing page by page also returns a partition twice.
@@ -170,7 +173,7 @@ class Partitions:
             with readable_metadata("partitions", catalog=CATALOG):
                 found = [tuple(each["Values"]) for each in answer["Partitions"]]
                 if found and set(found).isdisjoint(rows):
-                    raise SourceUnavailable("Glue returns the answer to another request.")
+                    raise SourceUnavailable("Glue returns partitions that were not requested.")
                 left = [tuple(key["Values"]) for key in answer.get("UnprocessedKeys") or ()]
                 if not set(left).issubset(rows):
                     raise CorruptMetadata("Glue returns keys that were not requested.")
@@ -256,9 +259,9 @@ def _total(pages: Sequence[Page]) -> int:
 def expression(predicate: Predicate, keys: pa.Schema) -> str | None:
     """Return a filter expression for Glue, such as ``country IN ('de', 'fr')``, or None.
 
-    The expression contains only string keys, which Glue compares byte by byte, and only values
-    without characters that need an escape. Glue converts values of other types by its own rules. If
-    no key can be used, the result is None.
+    The expression contains only string keys, which Glue compares byte by byte. Keys of other types
+    are left out, because Glue converts their values by its own rules. Keys with a value that needs
+    an escape are left out, too. If no key is left, the result is None.
     """
     conditions = list[str]()
     for key in keys:

@@ -21,7 +21,8 @@ from splitlib.hive.projection import InjectedProjected, Projected, Projection, i
 from splitlib.spi import Predicate
 
 MOST_TEXTS: Final = 100_000
-"""A key with up to this many values is filtered before its values are combined with others."""
+"""Maximum number of values of a key that are filtered before they are combined with the values of
+other keys. The values of a key with more values are filtered only in combinations."""
 BLOCK: Final = 1 << 16
 """Number of combinations of key values that are filtered at a time."""
 _MOST_PARTITIONS: Final = 1 << 28  # some minutes of computation
@@ -87,7 +88,7 @@ class _Column:
     def count(self) -> int:
         """Number of values."""
         numbers = self._numbers
-        # len() does not support large ranges.
+        # Compute the length, because len() raises OverflowError for very large ranges.
         return numbers.stop - numbers.start if isinstance(numbers, range) else len(numbers)
 
     def texts(self, rows: npt.NDArray[np.int64]) -> pa.StringArray:

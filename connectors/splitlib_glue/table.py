@@ -11,12 +11,13 @@ from splitlib.hive.entries import StorageEntry, TableEntry, metadata_of, readabl
 from splitlib.model import TableMetadata
 from splitlib_glue.client import CATALOG, GlueClient
 
-# Lake Formation can restrict columns, rows and cells. GetTable does not return restricted columns.
+# Permission types that a request for Lake Formation's filters must name: restrictions of columns,
+# and of rows and cells.
 _RESTRICTIONS: Final = ("COLUMN_PERMISSION", "CELL_FILTER_PERMISSION")
 # Formats in which Spark finds columns by name.
 _BY_NAME: Final = ("parquet", "json")
 _NO_CONDITION: Final = ("", "TRUE")
-# Fields that only views have. The field TableType may be empty.
+# Fields that only views have. They are checked because the field TableType of a view may be empty.
 _OF_VIEWS: Final = ("ViewDefinition", "IsMaterializedView", "IsMultiDialectView")
 
 
@@ -140,9 +141,14 @@ def _refuse_unreadable(found: Mapping[str, Any]) -> None:
             hint="open it with the connector of that catalog.",
         )
     if (found.get("TableType") or "").upper() == "GOVERNED":
-        raise UnsupportedTable("The table is a governed table of Lake Formation.")
+        raise UnsupportedTable(
+            "The table is a governed table of Lake Formation.", hint="query it with Athena."
+        )
     if found.get("RLSProperties"):
-        raise UnsupportedTable("A policy of the catalog filters the rows of the table.")
+        raise UnsupportedTable(
+            "A policy of the catalog filters the rows of the table.",
+            hint="read it with an engine that applies this policy.",
+        )
 
 
 def _refuse_other_region(target: Mapping[str, Any], region: str) -> None:
@@ -194,6 +200,6 @@ def _refuse_filtered(
     )
     if hidden and metadata.read_format.name not in _BY_NAME:
         raise UnsupportedTable(
-            "Lake Formation hides columns of the table, and its files have no names of columns.",
+            "Lake Formation hides columns of the table, and its files do not contain column names.",
             hint="read it with an engine that applies these filters, such as Athena.",
         )

@@ -48,7 +48,7 @@ _URI = re.compile(
 )
 _PORTS = {"thrift": DEFAULT_PORT, "http": 80, "https": 443}
 _HTTP_PATH = "/metastore"
-# Metastore authorizers report a denial only in the text of a MetaException.
+# Texts of denials. Metastore authorizers report a denial only in the text of a MetaException.
 _DENIED = re.compile(
     r"AccessControlException|permission denied|no privilege|not authorized|unauthorized",
     re.IGNORECASE,
@@ -241,7 +241,8 @@ class MetastoreClient:
                     self._disconnect()
                     raise
                 except Exception as error:
-                    # For a truncated response, the decoder may raise any exception.
+                    # Catch every class of exception, because the decoder may raise any of them if
+                    # the response is truncated.
                     self._disconnect()
                     last = error
                     if (of_tls := tls_error(error)) is not None:
@@ -253,7 +254,8 @@ class MetastoreClient:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
                 except BaseException:
-                    # After Ctrl-C the response may still arrive, and the next call would read it.
+                    # After Ctrl-C the response may still arrive. On the same connection, the next
+                    # call would read it instead of its own response.
                     self._disconnect()
                     raise
         raise SourceUnavailable(
@@ -271,7 +273,9 @@ class MetastoreClient:
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
-            raise SourceUnavailable("Another metastore call is still running.")
+            raise SourceUnavailable(
+                "Another metastore call was still running when the deadline of this call passed."
+            )
         try:
             yield
         finally:
@@ -318,7 +322,7 @@ def _remaining_seconds() -> float:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Return whether an error is the metastore's response, rather than a connection failure."""
+    """Return whether an error is a response of the metastore, not a failure of the connection."""
     broken = isinstance(error, TTransportException | TProtocolException)
     return isinstance(error, TException) and not broken
 

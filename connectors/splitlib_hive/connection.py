@@ -108,7 +108,8 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
             try:
                 data: bytes = super().read(min(size, _PIECE))
             except TTransportException as error:
-                # Thrift before 0.21 reports a timeout as an unknown error.
+                # Thrift before 0.21 reports a timeout as an unknown error. After a timeout, the
+                # loop checks the deadline and reads again.
                 timed_out = error.type == TTransportException.TIMED_OUT
                 if not timed_out and not isinstance(error.inner, TimeoutError):
                     raise
@@ -125,7 +126,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
         # Thrift's own method is slow, because it copies all received bytes again for each piece.
         data = bytearray()
         while len(data) < size:
-            data += self.read(size - len(data))  # raises an error at the end of the connection
+            data += self.read(size - len(data))  # raises an error if the connection was closed
         return bytes(data)
 
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket

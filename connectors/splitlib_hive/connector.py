@@ -74,7 +74,7 @@ def table_entry(table: Any) -> TableEntry:
     Call this function in a ``readable_metadata`` block, which converts its exceptions.
     """
     skew, storage = table.sd.skewedInfo, _storage_entry(table)
-    # Hive and Spark ask OpenCSVSerde for its columns. It returns all of them as STRING.
+    # For OpenCSVSerde, Hive and Spark ignore the declared types: the SerDe returns only strings.
     as_strings = storage.serde == entries.OPEN_CSV
     return TableEntry(
         kind=table.tableType or "",
@@ -215,7 +215,8 @@ class HiveConnector(Connector):
         """Yield the existing partitions whose key values are a row of ``values``, with details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        # Sort partitions in the order in which an object store lists their directories.
+        # Sort partitions in the order in which an object store lists their directories. Then one
+        # request can list several directories.
         ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
         names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())
@@ -227,7 +228,8 @@ class HiveConnector(Connector):
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._request(self._client.get_partition_names, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
-            # Keep only exact matches. Otherwise a partition might be returned for two prefixes.
+            # Keep only exact matches. The metastore treats some characters as wildcards, so a
+            # partition might be returned for two prefixes.
             exact = rows_with(found.values, leading)
             kept = found.values.filter(exact), found.refs.filter(exact)
             yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
@@ -237,7 +239,8 @@ class HiveConnector(Connector):
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
-            self.check_identity()  # a new table with the same name may have other keys
+            # A new table with the same name may have other keys. Its error is more helpful.
+            self.check_identity()
             raise
         if not have_keys:
             self.check_identity()

@@ -1,7 +1,8 @@
 """Secured connections to a metastore: TLS, Kerberos, and HTTP with a token.
 
 :func:`security_of` parses the options. The transports are layers between Thrift's buffer and the
-connection's socket, whose deadline and size limit apply to all of them.
+connection's socket. They send and receive only through this socket, so its deadline and size limit
+also apply to them.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def refused(address: object, error: ssl.SSLError) -> Exception:
 
 
 class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not typed
-    """Sends each call as a POST request, as Hive 4 expects in its HTTP mode.
+    """Sends each metastore call as an HTTP POST request, as Hive 4 expects in its HTTP mode.
 
     Args:
         socket: The connection's socket.
@@ -183,7 +184,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
         else:
             self._headers["Authorization"] = f"Bearer {token}"
 
-    def open(self) -> None:  # noqa: D102 - as above
+    def open(self) -> None:  # noqa: D102 - overrides TTransportBase
         self._socket.open()
         self._connection.sock = _HttpSocket(self._socket)
 
@@ -218,7 +219,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
             hint="check the path of the uri, such as https://host:9083/metastore.",
         )
 
-    def flush(self) -> None:  # noqa: D102 - overrides TTransportBase
+    def flush(self) -> None:  # noqa: D102 - as above
         pass
 
     def read(self, size: int) -> bytes:  # noqa: D102 - as above
@@ -323,7 +324,8 @@ class KerberosTransport(TTransportBase):  # type: ignore[misc]  # as above
         for layer in _LAYERS:
             if len(offered) == 4 and offered[0] & layer:
                 self._layer = layer
-                # The other bytes are the maximum frame size, which is 0 without a security layer.
+                # The last three bytes of the reply are the maximum frame size, which must be 0
+                # without a security layer.
                 most = b"\0\0\0" if layer == _LAYERS[0] else b"\xff\xff\xff"
                 answer: bytes = self._context.wrap(bytes([layer]) + most, False).message
                 return answer

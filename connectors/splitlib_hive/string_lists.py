@@ -1,9 +1,9 @@
 """Read a list of strings in a Thrift response into Arrow, without a Python object per string.
 
-In the binary protocol, each string follows its length. So the start of a string can only be
-computed from the previous length. But nearly all lengths begin with two zero bytes, which text does
-not contain. So this module guesses the starts of many strings at once. Then it verifies the guess:
-each length must lead to the next start.
+In the binary protocol, the length of a string precedes its text. So the strings would have to be
+read one after the other, because each start depends on the previous length. But nearly all lengths
+begin with two zero bytes, which text does not contain. So this module guesses the starts of many
+strings at once. Then it verifies the guess: each length must lead to the next start.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
     """
     guessed = _guess(data)
     found = guessed if guessed is not None else _one_by_one(data, count)
-    if found[-1] > len(data):  # the last string has not arrived completely
+    if found[-1] > len(data):  # leave out the last string, which has not arrived completely
         found = found[:-1]
     return found[: count + 1]
 

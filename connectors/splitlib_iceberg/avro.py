@@ -67,7 +67,8 @@ class AvroContainer:
         for count, block in self._blocks():
             decoder = _Decoder(block)
             left -= count
-            # A record in a manifest takes at least one byte.
+            # A record in a manifest takes at least one byte, so a block cannot have more records
+            # than bytes.
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
             if left < 0:
@@ -184,7 +185,7 @@ def _may_be_empty(kind: IcebergType) -> bool:
 
 def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:
     while count := decoder.read_int():
-        if count < 0:  # a negative count is followed by the size of the block
+        if count < 0:  # after a negative count comes the block's size in bytes, which is not needed
             decoder.skip_int()
         for _ in range(abs(count)):
             yield decoder.read_bytes(), decoder.read_bytes()

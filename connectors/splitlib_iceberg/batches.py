@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
-    """Return whether the predicate uses columns other than untransformed partition keys."""
+    """Return whether the predicate uses columns other than partition keys without a transform."""
     return not predicate.keys <= spec.identities.keys()
 
 
@@ -126,13 +126,16 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
         UnsupportedTable: for a file that is encrypted or not Parquet.
     """
     files = pa.Table.from_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
-    # Concatenate the batches without pa.concat_batches, which requires pyarrow 19.
+    # Concatenate the batches. pa.concat_batches would do this, but requires pyarrow 19.
     arrays = [column.combine_chunks() for column in files.columns]
     found = pa.RecordBatch.from_arrays(arrays, schema=files.schema)
     refused = found["refused"]
     if refused.null_count < len(found):
         first = pc.indices_nonzero(pc.is_valid(refused))[0].as_py()
-        raise UnsupportedTable(f"Data file {found['path'][first]} {refused[first]}.")
+        raise UnsupportedTable(
+            f"Data file {found['path'][first]} {refused[first]}.",
+            hint="read the table with Spark's own Iceberg reader.",
+        )
     return found
 
 

@@ -47,8 +47,9 @@ from splitlib_iceberg.schema import (
 from splitlib_iceberg.snapshot import SnapshotFiles
 from splitlib_iceberg.unpacking import read_vector
 
-# Iceberg's dates and timestamps use the Gregorian calendar. Depending on its settings, Spark would
-# convert early values from the Julian calendar, or raise an error, as Spark 3.5 does by default.
+# Iceberg's dates and timestamps use the Gregorian calendar. Without these options, the session's
+# settings apply. Spark then converts early values from the Julian calendar, or raises an error (the
+# default of Spark 3.5).
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 _BY_ID = ReadFormat.of("parquet", _CALENDAR, "id")
 
@@ -186,7 +187,7 @@ class IcebergConnector(Connector):
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Open each file that may match, and yield one batch of files per read format.
+        """Open each file that may match to find its column names. Yield a batch per read format.
 
         A file whose columns have field ids is read by field id. In other files, columns are found
         by the table's name mapping.

@@ -36,7 +36,7 @@ class Delete(NamedTuple):
     partition: Hashable
     """Partition key from :func:`partition_key`, or None if the deletes apply to all partitions."""
     data_file: str | None
-    """Path of the only data file that the deletes apply to, or None if the manifest names none."""
+    """Path of the only data file that the deletes apply to; None if the manifest has no path."""
     first_file: str | None
     """Lower bound for the paths of the data files, in string order, or None if unknown."""
     last_file: str | None
@@ -79,7 +79,9 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # a vector includes the file's older position deletes
+            # A vector also contains all positions from the data file's older position delete files.
+            # So these files need not be applied.
+            found.append(vector.file)
         else:
             found += [
                 delete.file
@@ -121,10 +123,13 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
         if kind != "vector":
             reason = refusal(entries.format[row], entries.encrypted[row])
             if reason is not None:
-                raise UnsupportedTable(f"Delete file {path} {reason}.")
+                raise UnsupportedTable(
+                    f"Delete file {path} {reason}.",
+                    hint="read the table with Spark's own Iceberg reader.",
+                )
         ids = tuple(entries.equality_ids[row] or ())
         if kind == "equality" and not ids:
-            raise CorruptMetadata(f"The delete file {path} has no columns to compare.")
+            raise CorruptMetadata(f"The equality delete file {path} has no columns to compare.")
         first = last = None
         data_file = entries.referenced[row]
         if kind == "position" and data_file is None:
@@ -164,9 +169,13 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
             return "equality"
         case DataFileContent.POSITION_DELETES if entries.format[row] == "puffin":
             if None in (entries.referenced[row], entries.offset[row], entries.length[row]):
-                raise CorruptMetadata(f"The deletion vector in {path} has no position.")
+                raise CorruptMetadata(
+                    f"The deletion vector in {path} has no data file, offset or length."
+                )
             if min(entries.offset[row] or 0, entries.length[row] or 0) < 0:
-                raise CorruptMetadata(f"The deletion vector in {path} has an invalid position.")
+                raise CorruptMetadata(
+                    f"The deletion vector in {path} has a negative offset or length."
+                )
             if entries.encrypted[row]:
                 raise UnsupportedTable(f"The deletion vector {path} is encrypted.")
             return "vector"
@@ -185,15 +194,17 @@ def _path_bound(bounds: Any) -> str | None:
 
 
 def _local_bounds(first: str | None, last: str | None) -> tuple[str | None, str | None]:
-    """Convert bounds of paths as ``local_path`` converts paths, or return (None, None).
+    """Convert bounds of paths by ``local_path``, or return (None, None) if this is not safe.
 
-    Writers may truncate bounds. The conversion of paths between the bounds keeps their order only
-    if all of them begin with the same ``file:`` prefix, or if none of them is a ``file:`` URI.
+    ``local_path`` shortens ``file:`` URIs, which may change the order of paths. The order stays the
+    same only if all paths between the bounds begin with the same ``file:`` prefix, or if none of
+    them is a ``file:`` URI. A writer may also have truncated a bound within this prefix.
     """
     if first is None or last is None:
         return None, None
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    shared = "".join(letter for letter, _ in same)  # All paths between the bounds begin with it.
+    # The common prefix of the bounds, with which all paths between them begin.
+    shared = "".join(letter for letter, _ in same)
     if "file:".startswith(shared.lower()) or not local_path(shared).strip("/"):
         return None, None
     return local_path(first), local_path(last)

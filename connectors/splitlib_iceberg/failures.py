@@ -148,7 +148,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
         case NoSuchPropertyException() | ValueError() | TypeError():
             return ConfigError(
                 f"The catalog cannot be opened with these options: {text}",
-                hint="pass type= and uri=, or as catalog= the name of one in ~/.pyiceberg.yaml.",
+                hint="pass type= and uri=, or catalog= with the name of one in ~/.pyiceberg.yaml.",
             )
     if isinstance(error, (*_DENYING, PermissionError)) or _DENIED.search(text):
         return AccessDenied(f"The catalog denies access: {text}")

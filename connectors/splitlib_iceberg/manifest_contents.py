@@ -68,7 +68,7 @@ class Statistics:
     def of(self, column: Column) -> ColumnStatistics:
         """Return a column's statistics, with one row per file."""
         # Contents are cached per manifest, and tables that share a manifest may have different
-        # types for a column.
+        # types for a column. So the type is a part of the key.
         key = column.id, str(column.source)
         if key not in self._decoded:
             self._decoded[key] = self._decode(column)
@@ -184,7 +184,8 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # Renumber the codes from 0 without gaps. Otherwise the next multiplication could overflow.
+        # Renumber the codes from 0 without gaps. Otherwise the multiplication for the next column
+        # could overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

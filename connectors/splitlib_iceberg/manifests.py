@@ -214,7 +214,8 @@ def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
             f"The manifest {path} has {found} rows, but the manifest list counts {rows}."
         )
     for row in live:
-        # The engine passes over files without bytes, so a wrong size would lose their rows.
+        # The engine skips files with size 0. So a file with rows and a wrong size of 0 would lose
+        # its rows.
         least = 1 if row[file][_DATA["record_count"]] else 0
         if row[status] not in _LIVE or row[file][_DATA["file_size_in_bytes"]] < least:
             raise CorruptMetadata(
@@ -253,7 +254,8 @@ def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
     """Return a file's data sequence number, which an added entry inherits from its manifest."""
     if number is not None:
         return number
-    # Manifests of version 1 tables have no sequence numbers. Their files get 0, the oldest number.
+    # Manifests of version 1 tables have no sequence numbers. Their files get 0, the lowest number,
+    # and so count as the oldest files.
     if manifest.sequence_number == 0 or status == ManifestEntryStatus.ADDED:
         return manifest.sequence_number
     raise CorruptMetadata(f"The manifest {manifest.manifest_path} lacks sequence numbers.")

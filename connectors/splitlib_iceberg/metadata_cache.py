@@ -40,7 +40,8 @@ class MetadataCache:
         in_forks_of_this(self, MetadataCache._renew)
 
     def _renew(self) -> None:
-        # In a fork, another thread may have held the lock, and have been changing the dict.
+        # A forked process starts with a new lock and an empty cache. At the time of the fork,
+        # another thread may have held the lock and been changing the cache.
         self._lock = threading.Lock()
         self._kept: LRUCache[Hashable, Cached] = LRUCache(self._max_bytes, lambda kept: kept.nbytes)
 

@@ -121,7 +121,8 @@ class Bucket:
 
     def __call__(self, values: pa.Array) -> pa.Array:
         """Apply the transform to an array of column values, and return the partition values."""
-        # Decimals are given as bytes: PyIceberg 0.11 hashes one byte too many of -1.28.
+        # Pass decimals as bytes. PyIceberg 0.11 would convert some of them, such as -1.28, to one
+        # byte too many, and so return a wrong hash.
         source = BinaryType() if isinstance(self.source, DecimalType) else self.source
         apply: Callable[[Any], int | None] = BucketTransform(self.buckets).transform(source)
         return pa.array(map(apply, self._hashable(values)), pa.int32())
@@ -232,7 +233,8 @@ class Spec:
             if key.meaning is not None and key.meaning.transform is None
         }
         """Names of partition columns without a transform, by source column in lower case."""
-        # Values without a source column are decoded to other text, of the same type.
+        # Values of a key without a source column are decoded to other text than those of a string
+        # key, although both have the Arrow type string. So the signature must distinguish them.
         of_keys = tuple((key.id, key.source is None, str(key.field.type)) for key in self.keys)
         self.signature = (self.id, of_keys)
         """Part of cache keys. Equal signatures mean that a manifest decodes to the same columns."""

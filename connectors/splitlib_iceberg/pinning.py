@@ -41,8 +41,8 @@ _UNNAMED = "default"
 def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
     """Load a catalog, as ``pyiceberg.catalog.load_catalog`` does.
 
-    In addition, the size of a REST catalog's responses is limited, and files are checked before
-    they are read.
+    In addition, the size of a REST catalog's responses is limited. Each file is checked against
+    ``allowed_locations`` before it is read.
     """
     config = getattr(pyiceberg.catalog, "_ENV_CONFIG", None) or Config()
     name_or_default = name or config.get_default_catalog_name()
@@ -59,7 +59,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
     if not isinstance(properties.get("uri"), str):
-        return False  # PyIceberg then raises an error
+        return False  # a REST catalog needs a uri, so PyIceberg raises an error if this is one
     kind = properties.get("type")
     if not kind:
         return infer_catalog_type(name, dict(properties)) is CatalogType.REST
@@ -77,7 +77,8 @@ class LimitedRestCatalog(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        # For catalogs with signed requests, the base class has mounted an adapter without a limit.
+        # For catalogs with signed requests, the base class has mounted another adapter, without a
+        # limit.
         _limit(session)
         return session
 
@@ -246,7 +247,8 @@ def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tu
             with of_catalog(options):
                 found = sorted({identifier[-1] for identifier in catalog.list_tables(namespace)})
                 if not found and database is not None:
-                    catalog.load_namespace_properties(namespace)  # error if missing
+                    # Raise an error if the namespace does not exist.
+                    catalog.load_namespace_properties(namespace)
             for name in found:
                 yield ".".join(namespace), name
     finally:
@@ -344,7 +346,9 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
         return snapshot, table.schema()
     schema = table.schemas().get(snapshot.schema_id)
     if schema is None:
-        raise CorruptMetadata(f"The table has no schema {snapshot.schema_id}.")
+        raise CorruptMetadata(
+            f"The table's metadata has no schema {snapshot.schema_id}, which the snapshot uses."
+        )
     return snapshot, schema
 
 
@@ -360,5 +364,7 @@ def _by_id(table: Table, identifier: int) -> Snapshot:
 def _as_of(table: Table, milliseconds: int) -> Snapshot:
     earlier = [e for e in table.history() if e.timestamp_ms <= milliseconds]
     if not earlier:
-        raise SnapshotNotFound(f"The table has no snapshot at or before {milliseconds} ms.")
+        raise SnapshotNotFound(
+            f"The table has no snapshot at or before {milliseconds} ms since the epoch."
+        )
     return _by_id(table, earlier[-1].snapshot_id)

@@ -74,7 +74,10 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """
     spelled = Counter(name.lower() for name in schema.column_names)
     if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
-        raise UnsupportedTable(f"The columns {', '.join(sorted(clash))} differ only in case.")
+        raise UnsupportedTable(
+            f"The columns {', '.join(sorted(clash))} differ only in case.",
+            hint="rename all but one of them.",
+        )
     return pa.schema([_field(field, field.name) for field in schema.fields])
 
 
@@ -141,7 +144,8 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
                 continue
             if isinstance(before, DateType) != isinstance(column.source, DateType):
                 raise UnsupportedTable(
-                    f"The type of column {column.name} changed from {before} to {column.source}."
+                    f"The type of column {column.name} changed from {before} to {column.source}.",
+                    hint="read the table with Spark's own Iceberg reader.",
                 )
 
 
@@ -196,6 +200,6 @@ def _primitives(
         if isinstance(field.field_type, StructType):
             yield from _primitives(field.field_type.fields, f"{name}.")
         elif isinstance(field.field_type, UnknownType):
-            continue  # All values are null.
+            continue  # All values of this type are null, so there are no statistics.
         elif isinstance(field.field_type, PrimitiveType):
             yield name, field.field_id, field.field_type, field

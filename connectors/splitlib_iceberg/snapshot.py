@@ -162,8 +162,9 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Contents of selected manifests are kept here even if the shared cache evicts them. Each
-        # listing call uses only a part of the files, so later calls use the same contents.
+        # Contents of the selected manifests. They stay here even if the shared cache evicts them,
+        # because each call of `list_files` uses only a part of the files, and later calls need the
+        # same contents again.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 

@@ -79,8 +79,8 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 def unpacks_by_gzip(data: bytes) -> bool:
     """Return whether a gzip file's decompressed size is within the limit.
 
-    PyIceberg decompresses the file with the same class. The result is true for a damaged file,
-    because PyIceberg raises an error when it reads the file.
+    The result is also true for a damaged file, because PyIceberg later decompresses the file with
+    the same class, and then raises an error.
     """
     left = limit_of(len(data))
     with GzipFile(fileobj=BytesIO(data)) as stream, suppress(OSError, EOFError, zlib.error):
@@ -182,7 +182,11 @@ def _too_large(limit: int) -> ValueError:
 
 
 class GuardedFileIO(FileIO):
-    """Wraps PyIceberg's default FileIO or the user's FileIO, and checks each file before use."""
+    """Checks each file, and opens it with PyIceberg's default FileIO or the user's FileIO.
+
+    Files outside of ``allowed_locations`` are rejected, and so are compressed metadata files that
+    decompress to too many bytes.
+    """
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
@@ -254,7 +258,8 @@ def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
 def keep_guarded(catalog: Catalog, properties: Mapping[str, Any]) -> None:
     """Make a catalog's tables use the FileIO of ``properties``, from :func:`guarded`.
 
-    PyIceberg would create an instance of any class that a table's properties or a server name.
+    Otherwise a table's properties or a server could name any class, and PyIceberg would create an
+    instance of it.
     """
     chosen = {name: properties[name] for name in (PY_IO_IMPL, _OWN) if name in properties}
     catalog.properties = {**_without_class(catalog.properties), **chosen}

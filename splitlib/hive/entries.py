@@ -88,10 +88,14 @@ def refuse_unreadable(
             "The table is a Hudi table.", hint="read it with Spark's hudi source."
         )
     if parameters.get("storage_handler"):
-        raise UnsupportedTable("The table's rows are kept by a storage handler, not in files.")
+        raise UnsupportedTable(
+            "The table's rows are in another system, which Hive reads with a storage handler.",
+            hint="read the table with Hive.",
+        )
     if "symlinktextinputformat" in input_format:
         raise UnsupportedTable(
-            "The table consists of symlinks.", hint="read the tables that it links to."
+            "The table consists of symlinks: its files name the data files of other tables.",
+            hint="read the tables that it links to.",
         )
 
 
@@ -113,7 +117,10 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
     options = {k: v for k, v in options.items() if k.lower() not in _NOT_OPTIONS}
     selecting = [name for name in options if name.lower() in SELECTING_OPTIONS]
     if selecting and not is_partitioned:
-        raise UnsupportedTable(f"Options select only some of the files: {', '.join(selecting)}.")
+        raise UnsupportedTable(
+            f"Options of the table select only some of its files: {', '.join(selecting)}.",
+            hint="read the table with Spark.",
+        )
     return ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
 
 
@@ -132,12 +139,13 @@ def serde_format(
         partition: Storage of the partition that contains the files, or None for the table's own.
         is_partitioned: Whether the table has partition columns.
         types: Types of the data columns, as text.
-        converts: Whether Spark reads the table with its own reader if it is Parquet or ORC, as by
-            default. Then the SerDe of a partition does not count.
+        converts: Whether Spark reads Parquet and ORC tables of Hive with its own readers, as it
+            does by default. Spark's readers ignore the SerDe of a partition.
 
     Raises:
         UnsupportedTable: for a SerDe or input format that Spark's readers do not support, for
-            options that select files, and for a partition whose dates Hive reads differently.
+            options that select files, and for a Parquet or ORC partition of a text table with
+            dates or times.
     """
     own_name = _SERDES.get(table.serde or "", "")
     by_table = converts and own_name in _CONVERTED
@@ -161,7 +169,8 @@ def serde_format(
             hint="read the table from the session's catalog.",
         )
     # Spark reads these files with its own reader. As options, the reader gets the table's
-    # parameters for the format, and all its SerDe properties. Those of partitions do not count.
+    # parameters for the format, and all SerDe properties of the table. Parameters and properties of
+    # partitions are ignored.
     own = {k: v for k, v in table.parameters.items() if f".{name}." in f".{k}"}
     options = own | dict(table.serde_properties)
     if is_partitioned:  # Spark does not use this option for partitions from a catalog
@@ -228,7 +237,7 @@ class TableEntry:
 
 @contextmanager
 def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None]:
-    """Convert errors that damaged catalog data causes in the block to ``CorruptMetadata``.
+    """Convert exceptions from damaged catalog data in the ``with`` block to ``CorruptMetadata``.
 
     Args:
         what: Object that the catalog data describes, such as ``the table``, for the message.
@@ -250,8 +259,8 @@ def readable_metadata(what: str, *, catalog: str = "metastore") -> Iterator[None
 def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMetadata) -> None:
     """Reject a table if a Spark stream has written to its directory.
 
-    Spark ignores the stream's log if the table has a SerDe of Hive and partitions, or if Hive's
-    reader reads it.
+    Some tables are not rejected, because Spark ignores the stream's log there: Hive tables (with a
+    SerDe) that are partitioned, or that Spark reads with Hive's reader.
 
     Raises:
         UnsupportedTable: for such a table.
@@ -262,7 +271,9 @@ def refuse_stream_output(storage: Storage, table: TableEntry, metadata: TableMet
     try:
         storage.level(f"{metadata.location.rstrip('/')}/{STREAM_LOG}", retries=True)
     except SourceUnavailable:
-        raise  # a later listing may succeed, and would return files that the log leaves out
+        # There may be a log. If the table were accepted, later listings would return files that the
+        # log leaves out.
+        raise
     except Exception:
         return  # no such log; lasting errors are raised again when the partitions are listed
     raise stream_output()
@@ -306,7 +317,8 @@ def metadata_of(table: TableEntry) -> TableMetadata:
         if restored is not None and _same_but_case(restored, schema):
             schema, keys = restored, tuple(restored.names[len(schema) - len(keys) :])
         else:
-            spark_json = None  # Hive altered the table after Spark wrote it: use Hive's schema
+            # Hive altered the table after Spark wrote the schema. Spark, too, then uses Hive's.
+            spark_json = None
     form = read_format(table)
     if spark_json and not _is_source(parameters) and form.name not in _CONVERTED:
         # Spark reads files of other formats with Hive's reader, which ignores NOT NULL.
@@ -323,7 +335,8 @@ def _refuse_unreadable(table: TableEntry) -> None:
     refuse_unreadable(table.kind, provider, input_format, parameters)
     if table.is_list_bucketed:
         raise UnsupportedTable(
-            "The table is list-bucketed: rows lie in directories below partitions."
+            "The table is list-bucketed: rows lie in directories below partitions.",
+            hint="read it with Hive, or copy it into a table that is not list-bucketed.",
         )
 
 

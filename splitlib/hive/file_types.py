@@ -33,7 +33,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 """Spark settings that affect the types of inferred columns, with their defaults."""
 
 COLLATIONS: Final = "__COLLATIONS"
-"""Key of the collations of texts in the properties of a field in Spark's JSON."""
+"""Key of a field's collations in the ``metadata`` of this field in Spark's JSON schemas."""
 
 # Metadata key under which Spark stores its schema in a file.
 _OWN_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -88,7 +88,7 @@ def orc_columns(stored: pa.Schema) -> pa.Schema:
 
 
 def readable_columns(declared: pa.Schema) -> pa.Schema:
-    """Replace Arrow types that Spark lacks, such as ``uint32``, by the types that Spark reads."""
+    """Replace Arrow types that Spark lacks, such as ``uint32``, by types that Spark has."""
     return pa.schema([field.with_type(_readable(field.type)) for field in declared])
 
 
@@ -143,7 +143,8 @@ def _named(field: pa.Field, kind: str) -> pa.Field:
 class _Walk:
     """Walks through a file's Arrow schema and its Parquet columns at the same time.
 
-    Both have the columns in the same order.
+    The Arrow schema has the nesting, and the Parquet columns have the types. Both have the columns
+    in the same order.
     """
 
     def __init__(self, stored: Any, settings: Mapping[str, str]) -> None:
@@ -229,6 +230,7 @@ def variant_groups(text: str) -> set[tuple[str, ...]]:
         variant = _VARIANT.fullmatch(group[3])
         name = variant[1] if variant else _ANNOTATION.sub("", group[3])
         # A repeated group belongs to the list or map above it, and has no name in Arrow's schema.
+        # So the path leaves it out.
         above[len(group[1]) // 2 :] = [None if group[2] == "repeated" else name]
         if variant:
             found.add(tuple(part for part in above[1:] if part is not None))
@@ -241,12 +243,13 @@ def _orc_field(field: pa.Field) -> pa.Field:
         return pa.field(field.name, _nested(kind, map(_orc_field, _children(kind))))
     own = (field.metadata or {}).get(_OWN_TYPE)
     if own is not None:
-        # Spark stores the type's name as in its JSON schemas.
+        # The stored text is the type's name in Spark's JSON schemas.
         declared = {"name": field.name, "type": own.decode(), "nullable": True, "metadata": {}}
         (found,) = from_spark_json({"fields": [declared]})
         plain = pa.field(field.name, _readable(kind))
         return _named(plain, own.decode()) if found.metadata else found
-    # Spark interprets an ORC timestamp without a time zone in the session's time zone.
+    # Spark interprets an ORC timestamp without a time zone in the session's time zone. So the
+    # column is a point in time.
     return pa.field(field.name, _INSTANT if pa.types.is_timestamp(kind) else _readable(kind))
 
 

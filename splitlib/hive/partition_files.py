@@ -30,8 +30,8 @@ class PartitionFiles:
         storage: Storage that contains the partitions.
         location: Table location; None if the table has none.
         is_partitioned: Whether the table has partition columns.
-        below: Whether files in subdirectories belong to a partition, regardless of Spark's
-            behaviour.
+        below: Whether files in subdirectories belong to a partition even if Spark would not read
+            them, as in Athena.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class PartitionFiles:
             locations = refs.field("location").take(rows).to_pylist()
             form, listed = self._formats[number], None
             is_read = self._below or is_recursive(form)
-            # Files in subdirectories of other tables are listed to reject them.
+            # Files in subdirectories that Spark does not read are also listed if they may be a
+            # reason to reject the table. `_directly_in` rejects the table, or drops these files.
             below = is_read or is_read_by_hive(form) or not self._is_partitioned
             if self.files_per_page and len(distinct) == 1:
                 files, requests, listed = self._storage.list_first(locations, below=below)
@@ -113,13 +114,13 @@ class PartitionFiles:
                 hint="move it up, or query the table with splitlib.sql in a session that sets "
                 "mapreduce.input.fileinputformat.input.dir.recursive.",
             )
-        # The table has no partition columns, and so one location.
+        # At this point, the table has no partition columns. So it has only one location.
         like_key = rf"^(?:[^/]*/){{{depths[0].as_py()}}}(?:[^/]*/)*[^/]*=[^/]*/"
         keys = below.filter(pc.match_substring_regex(below, like_key))
         if len(keys):
             raise UnsupportedTable(
-                f"File {keys[0].as_py()!r} lies in a subdirectory that may be a partition, and the "
-                "table has no partition columns. Spark would add some.",
+                f"File {keys[0].as_py()!r} lies in a subdirectory that may be a partition, but the "
+                "table has no partition columns. Spark would infer them from the directory names.",
                 hint="use connector='files' with the table's directory.",
             )
         return files.filter(is_inside)

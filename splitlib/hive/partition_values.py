@@ -29,7 +29,7 @@ from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionBatch, PartitionFiel
 SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """Key in the metadata of Spark's string columns that were declared as CHAR or VARCHAR."""
 
-# Arrow type of Spark's TIMESTAMP, a point in time. Its time zone only matters when text is parsed.
+# Arrow type of Spark's TIMESTAMP, a point in time. A time zone matters only when text is parsed.
 _INSTANT = pa.timestamp("us", "UTC")
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -184,8 +184,8 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     if isinstance(field["type"], str) and has_char_or_varchar(field["type"]):
         logical = field["type"]  # if spark.sql.preserveCharVarcharTypeInfo is set
     kind = _from_spark_type(field["type"])
-    # Ignore collations of strings inside arrays and maps, because such columns are not compared
-    # with join keys. Their keys in the metadata are longer than the column's name.
+    # Strings inside arrays and maps have longer keys in this mapping, such as `c.element`. Their
+    # collations are ignored, because such columns are not compared with join keys.
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"
@@ -364,8 +364,8 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """Parse a partition column's values to the type of ``key``.
 
     Text that Arrow's parser and Spark's cast may parse to different values becomes null, and is
-    marked as undecided. Values of other types are only normalized: CHAR without trailing spaces,
-    0.0 instead of -0.0, one NaN.
+    marked as undecided. Values that need no parsing are only normalized: CHAR without trailing
+    spaces, 0.0 instead of -0.0, one NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)

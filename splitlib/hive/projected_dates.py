@@ -71,7 +71,9 @@ class DateFormat:
                 self._parts.append(literal)
                 texts.append(re.escape(literal))
             elif found[0] not in _FIELDS or (texts and texts[-1].endswith("{1,2})")):
-                break  # A variable-width field directly before another field is ambiguous.
+                # The field is unknown, or a field of variable width precedes it without a
+                # separator. Such a text could be parsed in several ways.
+                break
             else:
                 name, text = _FIELDS[found[0]]
                 names.append(name)

@@ -93,7 +93,8 @@ class IntegerProjected(Projected):
     digits: int
     """Minimum number of digits, padded with leading zeros."""
     kind: Literal["integer", "text"] | None
-    """Category of the partition key's type; None for other types."""
+    """Category of the partition key's type. None for other types, for which :attr:`position` and
+    :attr:`value` are None."""
 
     @property
     def count(self) -> int:
@@ -138,7 +139,8 @@ class DateProjected(Projected):
     interval: int
     unit: str
     kind: Literal["date", "text", "timestamp"] | None
-    """Category of the partition key's type; None for other types."""
+    """Category of the partition key's type. None for other types, for which :attr:`position` and
+    :attr:`value` are None."""
 
     @property
     def count(self) -> int:
@@ -197,7 +199,10 @@ class DateProjected(Projected):
 
 @dataclass(frozen=True)
 class InjectedProjected(Projected):
-    """A projection of type ``injected``: its values are the keys of a filter on the column."""
+    """A projection of type ``injected``: the table does not define its values.
+
+    They are the keys of a filter on the column.
+    """
 
     texts: tuple[str, ...] = ()
     """The filter's keys, sorted."""
@@ -244,7 +249,7 @@ def _integer(key: pa.Field, properties: dict[str, str]) -> IntegerProjected:
         raise _invalid(key.name, "has a range that is not two integers")
     first, last = map(int, ends)
     if first > last or first not in _INT64 or last not in _INT64:
-        raise _invalid(key.name, "has a range without integers")
+        raise _invalid(key.name, "has a range that is empty or exceeds 64-bit integers")
     digits = _number(properties, key.name, "digits", 1)
     if digits > _MOST_DIGITS:
         raise _invalid(key.name, f"has more than {_MOST_DIGITS} digits")
@@ -270,17 +275,20 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
     if UNITS.index(unit) > UNITS.index(form.unit):
         raise _invalid(key.name, f"has a unit, {unit}, that is finer than its format")
     if unit not in FIXED and form.unit not in ("YEARS", "MONTHS"):
-        # Only on some days is a start relative to NOW after the 28th. The table would be readable
-        # on the other days alone, so such a start is always refused.
+        # A start relative to NOW is after the 28th on some days only. The table would be refused on
+        # these days and readable on others, so such a start is always refused.
         if is_relative(ends[0]):
-            raise _invalid(key.name, f"begins on a day relative to NOW, with unit {unit}")
+            raise _invalid(
+                key.name,
+                f"begins on a day relative to NOW, which not every month has, with unit {unit}",
+            )
         if first.day > 28:
             raise _invalid(key.name, f"begins on a day that not every month has, with unit {unit}")
     of: Literal["date", "text", "timestamp"] | None = None
     if pa.types.is_date(key.type):
         of = "date"
         if form.unit not in ("DAYS", "MONTHS", "YEARS"):
-            raise _invalid(key.name, "has hours, and the key has dates")
+            raise _invalid(key.name, "has a format with hours, but the key is a date")
     elif pa.types.is_timestamp(key.type):
         of = "timestamp"
     elif pa.types.is_string(key.type) and not key.metadata:
@@ -294,8 +302,9 @@ def _date(key: pa.Field, properties: dict[str, str], now: datetime) -> DateProje
 def _unit(name: str, properties: dict[str, str], form: DateFormat) -> str:
     """Return the interval's unit. If it is not set, use the format's finest unit, as Athena does.
 
-    Athena documents this default for days and months. For a format that has only years and no
-    interval, the default results in the same values as Athena's.
+    Athena documents this default only for formats with days or months. splitlib also uses it for
+    formats with only years if neither interval nor unit is set. The values are then the same as in
+    Athena.
     """
     unit = properties.get("interval.unit", "").strip().upper()
     given = "interval" in properties
@@ -305,7 +314,9 @@ def _unit(name: str, properties: dict[str, str], form: DateFormat) -> str:
     if unit and unit not in UNITS:
         raise _invalid(name, f"has the unknown unit {unit!r}")
     if not by_default and not (unit and given):
-        raise _invalid(name, "needs an interval and its unit, because of its format")
+        raise _invalid(
+            name, "needs an interval and an interval.unit, because its format has no default"
+        )
     return unit or form.unit
 
 

@@ -23,13 +23,18 @@ R = TypeVar("R")
 
 # Seconds to wait for running calls when an enumeration ends. Most listings end in this time.
 TIDY_SECONDS = 0.2
-# Timeout that means "no deadline". Larger timeouts would exceed the threading module's limit.
+# Timeout that means "no deadline". It must be below the longest timeout that the threading module
+# accepts.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
 _current = threading.local()
 
 
 class UnforkedCondition(threading.Condition):
-    """A condition variable that raises an error in forks, where its lock might stay locked."""
+    """A condition variable that can be entered only in the process that created it.
+
+    In a forked process, entering it raises an error. The lock may be locked there by a thread that
+    exists only in the parent process, and would never be released.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +98,8 @@ class Workers:
         self._queue: deque[Task[Any]] = deque()
         self._unfinished: set[Task[Any]] = set()
         self._hanging: set[Task[Any]] = set()
-        """Abandoned tasks that still run. Other threads replace theirs."""
+        """Abandoned tasks that are still running. Their threads do not count towards the maximum
+        number of threads, so other threads can take their place."""
         self._threads = 0
         self._idle = 0
         self._stopped = False
@@ -212,6 +218,7 @@ class BoundedCalls:
         # Catalog calls have their own thread, so that they do not wait behind listings.
         self._catalog = Workers(1, "splitlib-catalog")
         # The callback stops queued calls on cancellation, even while no thread waits for a result.
+        # Its reference is weak, so that the future does not keep this object in memory.
         stop = weakref.WeakMethod(self._stop)
 
         def stop_if_in_use(_: Future[None]) -> None:
@@ -353,7 +360,7 @@ def in_pool() -> bool:
 def current_call() -> Call | None:
     """Return the call that this thread runs, or None outside of a call.
 
-    A connector that waits should not wait longer than the call's deadline.
+    A connector that waits for a response should stop at the deadline of this call.
     """
     return getattr(_current, "call", None)
 

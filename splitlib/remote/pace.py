@@ -1,8 +1,8 @@
 """Limit the number of parallel calls while a source throttles.
 
-As in TCP congestion control, a throttled call halves the limit. The limit grows by one after as
-many successful calls as the limit allows in parallel. So an enumeration adapts to its source
-without a setting.
+As in TCP congestion control, a throttled call halves the limit. While calls succeed, the limit
+grows slowly: a limit of 8 becomes 9 after 8 successful calls. So an enumeration adapts to its
+source without a setting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from splitlib.errors import SourceUnavailable
 
 
 class Limit:
-    """A limit on the number of parallel calls. This class uses neither threads nor a clock.
+    """The current limit on the number of parallel calls.
+
+    It only computes the limit: it neither waits nor reads the clock. It is not thread-safe.
 
     Args:
         most: Initial and maximum value of the limit.
@@ -107,7 +109,7 @@ class Pace:
 
     @property
     def _is_free(self) -> bool:
-        # An abandoned call may hang, so it does not count.
+        # An abandoned call may hang, so it does not count towards the limit.
         return sum(not event.is_set() for event in self._running) < self._limit.calls
 
     def wake(self) -> None:

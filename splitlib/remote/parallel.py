@@ -19,7 +19,8 @@ _POLL_SECONDS = 0.1
 def in_parallel(call: Callable[[A], T], arguments: Sequence[A], threads: int = 16) -> list[T]:
     """Call a function for each argument in threads, and return the results in argument order.
 
-    All calls share the deadline of the call that this thread runs, and are abandoned with it.
+    If this thread itself runs a call, the new calls have the same deadline, and are abandoned
+    together with it.
 
     Raises:
         SourceUnavailable: if the deadline has passed, or the current call was abandoned.

@@ -15,8 +15,8 @@ from splitlib.remote.calls import Call, current_call, working_on
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
-# Number of doublings after which the pause stops growing. Calls to a throttling source may be
-# retried many times.
+# Maximum number of times that the bound of the pause doubles, from 0.1 to 6.4 seconds. Calls to a
+# throttling source may be retried many times. Without this maximum, their pauses would become long.
 _DOUBLED_AT_MOST = 6
 
 
@@ -61,7 +61,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 
 def _hint(attempts: int, config: SplitConfig, call: Call, *, too_many: bool, late: bool) -> str:
-    """Return a hint that names the limit because of which no further attempt starts."""
+    """Return a hint that names the limit that prevents another attempt."""
     if too_many:
         limit = f"all {attempts} attempts failed (retry_attempts)"
     elif late:
@@ -96,7 +96,9 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
     def attempt() -> T:
         try:
             return call()
-        except BaseException as error:  # the retry loop retries only SourceUnavailable
+        except BaseException as error:
+            # Every error gets the names of the connector and table. `retrying` then repeats the
+            # call only for SourceUnavailable.
             found = in_context(error, connector, table)
             if found is error:
                 raise

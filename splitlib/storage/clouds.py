@@ -120,7 +120,10 @@ class AzureSettings:
         return cls(**found)
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return the settings as adlfs options. They must come from Hadoop or PyIceberg."""
+        """Return the settings as adlfs options, without ``anon`` and ``others``.
+
+        Call this only for settings from Hadoop or PyIceberg, which never set these two fields.
+        """
         return {name: value for name in _NAMES if (value := getattr(self, name))}
 
     def to_hadoop(self, authority: str) -> dict[str, str]:
@@ -154,7 +157,8 @@ class AzureSettings:
                 "account.key": self.account_key,
             }
         if self.sas_token:
-            # If the session sets a SAS token provider class, ABFS ignores this token.
+            # This has no effect if the session sets a class that provides SAS tokens, because ABFS
+            # prefers that class.
             token = self.sas_token.removeprefix("?")
             return {"account.auth.type": "SAS", "sas.fixed.token": token}
         if not (self.tenant_id and self.client_id and self.client_secret):
@@ -264,8 +268,8 @@ def _ambient(name: str) -> str | None:
 # gcsfs options that do not affect listings.
 _OF_GCS: Final = {"access", "cache_timeout", "consistency", "default_location"}
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_only",)
-# Environment variable with an emulator's address. obstore cannot list most emulators, because they
-# do not have the XML API.
+# Environment variable with an emulator's address. If it is set, gcsfs lists the buckets: obstore
+# uses the XML API, which most emulators do not have.
 _EMULATOR: Final = "STORAGE_EMULATOR_HOST"
 _KEY_FILE: Final = "auth.service.account.json.keyfile"
 
@@ -301,7 +305,10 @@ class GcsSettings:
         return {"gs": cls(token, given.get("fs.gs.project.id"))}
 
     def to_fsspec(self) -> dict[str, Any]:
-        """Return the settings as gcsfs options. They must come from Hadoop."""
+        """Return the settings as gcsfs options, without ``others``.
+
+        Call this only for settings from Hadoop, which never set this field.
+        """
         options = {"token": self.token, "project": self.project}
         return {name: value for name, value in options.items() if value}
 

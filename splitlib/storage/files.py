@@ -15,8 +15,8 @@ from splitlib.model import FILE_SCHEMA
 SELECTING_OPTIONS = frozenset(
     {"ignoredpathsegmentregex", "modifiedafter", "modifiedbefore", "pathglobfilter"}
 )
-# Directory in which a Spark stream logs the files that it has committed. From a table's directory
-# with this log, Spark reads only these files, and it ignores the partitions in the catalog.
+# Directory in which a Spark stream logs the files that it has committed. If a table's directory
+# contains this log, Spark reads only the logged files, and ignores the partitions in the catalog.
 STREAM_LOG = "_spark_metadata"
 
 

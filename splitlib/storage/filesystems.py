@@ -70,8 +70,8 @@ class Filesystems:
         in_forks_of_this(self, Filesystems._forget)
 
     def _forget(self) -> None:
-        # A forked process does not have the filesystems' threads, and its copy of the lock may stay
-        # locked forever.
+        # A forked process starts without filesystems and with a new lock: it does not have the
+        # filesystems' threads, and its copy of the lock may stay locked forever.
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
@@ -163,7 +163,8 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if error.args != ("NextContinuationToken",):
             raise
         raise no_next_page(location) from error
-    # The marker object of a directory is empty.
+    # The listing contains only the location itself. That is the marker object of an empty directory
+    # if it has no content, and otherwise a file.
     if [(info["name"], info["type"]) for info in infos] == [(itself, "file")] and infos[0]["size"]:
         raise no_directory(location) from NotADirectoryError(location)
     if len(infos) >= KEYS_PER_PAGE:
@@ -231,7 +232,9 @@ class Links:
             return
         target = os.path.realpath(path)
         if any(os.path.realpath(above) == target for above in PurePath(path).parents):
-            raise SourceError(f"The link {path!r} leads back to a directory above it.")
+            raise SourceError(
+                f"The link {path!r} leads back to a directory above it.", hint="remove the link."
+            )
         self._followed[target] += 1
         if self._followed[target] > _MOST_LINKS:
             raise SourceError(
@@ -257,7 +260,8 @@ def modified(info: Mapping[str, Any]) -> int:
 def _name_in(directory: str, path: str) -> str:
     """Return the last part of a listed path, after a check that the path is in ``directory``.
 
-    Only the ends of the paths are compared, because some filesystems add a prefix to paths.
+    Only the ends of the paths are compared, because some filesystems add a prefix to the paths that
+    they list.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")

@@ -228,7 +228,7 @@ def refuse_outside(locations: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all possible meanings of a location. An allowed prefix has only the first meaning."""
+    """Return all possible meanings of a location. For an allowed prefix, only the first counts."""
     if paths := _local_paths(location):
         read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
@@ -246,14 +246,17 @@ def _readings(location: str) -> tuple[_Place, ...]:
 
 
 def _local_paths(location: str) -> list[str]:
-    """Return all paths on the local disk that a location may mean. Other locations have none."""
+    """Return all paths on the local disk that a location may mean.
+
+    The list is empty if the location is not on the local disk.
+    """
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is not None and uri[1].lower() not in _LOCAL:
         return []
     path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
     # `link/..` is the parent of the link in Hadoop, but the parent of the link's target in the
-    # operating system.
+    # operating system. So the location may mean either path.
     paths = [path, os.path.normpath(path)]
     if _URI.match(location):
         parsed = _parsed(location)
@@ -276,10 +279,10 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Normalize a URI's host or bucket, so that equal stores have equal texts.
+    """Normalize a URI's host or bucket, so that two URIs of the same store can be compared as text.
 
-    Hosts become lower case, without the default port of HDFS. A blob host of Azure becomes its
-    dfs host.
+    Hosts become lower case, without the default port of HDFS. Azure's host name with ``.blob.``
+    becomes the name with ``.dfs.``.
     """
     container, at, host = authority.rpartition("@")
     if scheme == "abfss" and at:

@@ -97,7 +97,7 @@ FLAT: Final = StoreKind()
 
 
 class StoreOf(Protocol):
-    """Function that creates an obstore store or a `ShownPages`, which lists a bucket."""
+    """Function that creates the object that lists a bucket: an obstore store or a `ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store for ``bucket``."""
@@ -115,7 +115,10 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return all objects below a directory after key ``after``, or the first 1,000 or more."""
+        """Return the objects below a directory, in key order, that follow the key ``after``.
+
+        The result may leave out objects after the first 1,000.
+        """
 
 
 class Confirmation(Protocol):
@@ -134,7 +137,7 @@ class PagedListing:
 
     obstore accepts any XML as a listing. An error with status 200, or a proxy's response, looks
     like an empty listing. So if a page is empty, or the last page is full, another client checks
-    that no keys follow.
+    that the directory has no further keys.
 
     Args:
         protocol: fsspec's protocol name, for error messages.
@@ -157,7 +160,8 @@ class PagedListing:
         import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
         import obstore
 
-        # Users may have installed obstore without the splitlib extra that requires this version.
+        # Check the version, because users may have installed obstore without the extra of splitlib
+        # that requires a version without this bug.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
             raise NotFollowed(f"obstore {obstore.__version__} leaves out keys that contain '%'.")
         self.kind = kind
@@ -212,7 +216,7 @@ class PagedListing:
         """List pages until they cover at least the first directory. Often one page is enough.
 
         A page may contain objects from several directories, from their subdirectories, and from
-        directories in between. The next page skips a subdirectory that was not requested.
+        other directories between them. The next page skips a subdirectory that was not requested.
 
         Args:
             bucket: Bucket name.
@@ -363,7 +367,7 @@ def _refuse_markers(files: pa.RecordBatch) -> None:
 
 
 def _empty(objects: pa.RecordBatch) -> set[str]:
-    """Return the names of empty objects. On Azure, these are empty files or directory markers."""
+    """Return the names of empty objects. On Azure, each is an empty file or a directory marker."""
     paths = objects["path"].cast(pa.string()).filter(pc.equal(objects["size"], 0))
     return {name for path in paths.to_pylist() if is_data(name := path.rpartition("/")[2])}
 

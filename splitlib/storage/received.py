@@ -54,7 +54,10 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
 
 
 def no_next_page(location: str) -> SourceError:
-    """Return the error for a truncated listing without a new token for the next page."""
+    """Return the error for a truncated listing whose next page cannot be requested.
+
+    The response has no token for the next page, or the same token as the request.
+    """
     return SourceError(
         f"The store returned a truncated listing of {location!r} without a new token for the rest.",
         hint="report this to the operator of the store.",

@@ -29,7 +29,8 @@ _OPTIONS: Final = {
     "connect_timeout": ("config_kwargs.connect_timeout",),
     "read_timeout": ("config_kwargs.read_timeout",),
 }
-# s3fs options that do not affect listings. obstore does not limit the number of connections.
+# s3fs options that do not affect listings. The number of connections is one of them, because
+# obstore does not limit it.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
 _DEFAULT_REGION: Final = "us-east-1"
 _S3A: Final = "fs.s3a."
@@ -48,7 +49,8 @@ _OF_A_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({'|'.join(map(re.escape, _S
 _PROVIDER: Final = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 # Credential providers that use access.key and secret.key.
 _WITH_KEYS: Final = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
-# If one of these properties is set, PyIceberg does not use the access key and the secret key.
+# If one of these properties is set, PyIceberg does not use the access key and the secret key, so
+# splitlib must not use them either.
 _NOT_BY_KEYS: Final = re.compile(r"(s3|client)\.(signer|role-arn|profile-name)")
 _TRUE: Final = ("true", "1", "yes", "y", "t", "on")
 _PYICEBERG: Final = {
@@ -173,7 +175,8 @@ class S3Settings:
             is_secure = not (self.endpoint_url or "http://").startswith("http://")
             found["connection.ssl.enabled"] = is_secure
         if self.endpoint_url or self.region:
-            # Without a region, botocore signs requests to other servers with the default region.
+            # Without a region, botocore signs requests to servers other than AWS with the default
+            # region. S3A must do the same.
             found["endpoint.region"] = self.region or _DEFAULT_REGION
         if self.endpoint_url or self.addressing_style != "auto":
             found["path.style.access"] = self.addressing_style != "virtual"

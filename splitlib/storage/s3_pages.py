@@ -41,8 +41,8 @@ _WANTED: Final = frozenset(
     }
 )
 _PIECE: Final = 1 << 16
-# Matches keys that cannot be represented as a path, such as keys with an empty part. obstore cannot
-# represent them either.
+# Matches keys that are not valid paths, such as keys with an empty part. fsspec lists the
+# directories of such keys.
 _UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 
 
@@ -75,9 +75,13 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return all objects below a directory after key ``after``, or the first 1,000 or more."""
+        """Return the objects below a directory, in key order, that follow the key ``after``.
+
+        The result may leave out objects after the first 1,000.
+        """
         keys = _Keys()
-        # A server may return fewer keys than requested even if more keys follow.
+        # One request may not be enough: a server may return fewer keys than requested even if more
+        # keys follow.
         for page in self._pages(directory, **{"start-after": after}):
             keys.extend(page.keys)
             if len(keys) >= FILES_PER_PAGE:
@@ -85,7 +89,7 @@ class S3Pages(ShownPages):
         return keys.batch()
 
     def _pages(self, directory: str, **parameters: str) -> Iterator[_Page]:
-        """Yield the pages of a directory's listing. Each page is requested lazily."""
+        """Yield the pages of a directory's listing. A page is requested only when it is needed."""
         prefix = f"{directory}/" if directory else ""
         where = f"s3://{self._bucket}/{directory}"
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **parameters}
@@ -210,7 +214,7 @@ class _Page:
         self._path.append(name)
 
     def doctype(self, *_: object) -> None:
-        # A document type can define entities that expand without a limit.
+        # Listings have no document type. One could define entities that expand to endless text.
         raise no_listing(self._where)
 
     def end(self, _: str) -> None:
@@ -256,7 +260,7 @@ class _Page:
             raise no_listing(self._where)
         self.keys.paths.append(key)
         self.keys.times.append(when)
-        # A directory marker is not a file, even if it has content.
+        # A directory marker is not a file, even if it has content. With size 0, it is ignored.
         self.keys.sizes.append(0 if key.endswith("/") else size)
 
 
@@ -300,7 +304,8 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
 def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
     """Yield a response's body in pieces. Raise an error if the body is too large or too slow."""
-    # urllib3 before version 2 does not have read1. Its read waits until a piece is full.
+    # Before version 2, urllib3 has no read1. Its read waits until a piece is full, so that the
+    # deadline is checked less often.
     read = getattr(raw, "read1", raw.read)
     received = 0
     while piece := read(_PIECE, decode_content=False):

@@ -37,7 +37,8 @@ from splitlib.storage.received import confirm_end
 from splitlib.storage.s3 import S3Settings
 
 _log = get_logger(__name__)
-# Name suffix of S3 directory buckets. S3 lists their keys unordered, and always from the start.
+# Name suffix of S3 directory buckets. S3 lists their keys unordered, and always from the start. So
+# one request cannot list several of their directories.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets in a call that lists several directories per page.
 _BUCKETS = 4
@@ -71,7 +72,8 @@ class Storage:
         in_forks_of_this(self, Storage._fork)
 
     def _fork(self) -> None:
-        # A forked process does not have obstore's threads, so any obstore call would hang.
+        # A forked process does not have obstore's threads, so any obstore call would hang. Without
+        # these listers, `_paged_listing` decides again, and fsspec lists the directories.
         self._lock = threading.Lock()
         self._listings = {}
 
@@ -87,9 +89,9 @@ class Storage:
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """Return how many files one request can list if they are in several directories.
+        """Return the maximum number of files per request, or 0.
 
-        0 means that one request lists a single directory. See
+        0 means that one request cannot list several directories. See
         :attr:`splitlib.spi.Connector.files_per_page`.
         """
         place = located(location)
@@ -130,9 +132,9 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the first directory, and the following ones that are on the same pages.
+        """List the first directory, and the following ones that happen to be on the same pages.
 
-        One page of an object store's listing can contain several directories.
+        One page of an object store's listing can contain the files of several directories.
 
         Returns:
             The files and the number of requests, as in :meth:`list_files`, and the number of
@@ -322,7 +324,8 @@ class Storage:
                 raise NotFollowed("Some of the directories are nested or repeated.")
             if any("//" in prefix or prefix[0] == "/" for prefix in prefixes):
                 raise NotFollowed("A part of a directory's path is empty.")
-            # A page may list everything in the common parent directory.
+            # A page may list everything in the common parent directory, so the parent directory
+            # must be allowed, too.
             above = os.path.commonpath([prefixes[0], prefixes[-1]])
             try:
                 refuse_outside([f"{place.protocol}://{name}/{above}", *locations])
@@ -339,7 +342,8 @@ class Storage:
             if not located(location).is_on_object_store:
                 raise
             self._check_bucket(location)
-            # Object stores list nothing below a file.
+            # The location may be a file, because object stores list nothing below a file. This is
+            # checked only if it has a file name extension, because it takes another request.
             if os.path.splitext(location)[1][1:].isalpha():
                 fs, path = self.filesystem(location)
                 if fs.isfile(path):

@@ -276,8 +276,8 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
     [
         ({"file_format": FileFormat.ORC}, splitlib.UnsupportedTable, "has format orc"),
         ({"key_metadata": b"k"}, splitlib.UnsupportedTable, "is encrypted"),
-        ({"file_format": FileFormat.PUFFIN}, splitlib.CorruptMetadata, "has no position"),
-        (VECTOR | {"content_offset": -1}, splitlib.CorruptMetadata, "has an invalid position"),
+        ({"file_format": FileFormat.PUFFIN}, splitlib.CorruptMetadata, "has no data file, offset"),
+        (VECTOR | {"content_offset": -1}, splitlib.CorruptMetadata, "has a negative offset"),
         (
             VECTOR | {"key_metadata": b"k"},
             splitlib.UnsupportedTable,
