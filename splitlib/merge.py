@@ -144,8 +144,9 @@ def _literal(value: pa.Scalar) -> str:
     if pa.types.is_decimal(kind):
         return f"CAST('{value.as_py():f}' AS DECIMAL({kind.precision}, {kind.scale}))"
     if pa.types.is_date(kind):
-        # The number of days also represents dates that DataFusion cannot parse. A date64 may have a
-        # time of day. Then it equals no date, so the condition may be true for its day.
+        # Dates are written as a number of days, because DataFusion cannot parse every date. A
+        # date64 may have a time of day, and then equals no date. A condition on its whole day keeps
+        # more rows than necessary, which is allowed.
         number = int(value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
         days = number if pa.types.is_date32(kind) else number // _DAY_MS
         return f"arrow_cast({days}, 'Date32')"

@@ -142,7 +142,9 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(
-            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) must map catalogs to options."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) is not a mapping from the names of "
+            "catalogs to their options.",
+            hint='write, for example, [lake] and below it connector = "hive".',
         )
     return found
 
@@ -151,7 +153,7 @@ def register(name: str, connector: type[Connector]) -> None:
     """Register ``connector`` as ``name`` in this process. It replaces any earlier connector.
 
     Raises:
-        ConfigError: if ``connector`` is not a class of connectors, or ``name`` is not a name.
+        ConfigError: if ``connector`` is not a class of connectors, or ``name`` is not a text.
     """
     if not isinstance(connector, type) or not issubclass(connector, Connector):
         raise ConfigError(
@@ -246,7 +248,7 @@ def load_table(
         raise ConfigError(f"spark is a {type(spark).__name__}, not a Spark session.")
     if spark is None and connector == SESSION:
         connector_class(connector)  # Without PySpark, the error names the package to install.
-        # Each thread has its own active session, and another thread opens the table.
+        # Find the active session here: each thread has its own, and another thread opens the table.
         spark = _imported(_ACTIVE_SESSION)()
     if spark is not None:
         spark_conf = _imported(_CONF_OF_SESSION)(spark)
@@ -300,7 +302,8 @@ def open_table(
         return made.result()
 
     try:
-        # An option may work only in the caller's thread, such as an in-memory database.
+        # An option such as an in-memory database may work only in the caller's thread. Then the
+        # table is opened in this thread, without a deadline.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()

@@ -66,7 +66,7 @@ class ReadsFooters(Protocol):
 
 @runtime_checkable
 class KeepsListings(Protocol):
-    """A connector that may return an old list of files, because Spark keeps such lists."""
+    """A connector that may return an old list of files, because Spark caches these lists."""
 
     may_be_old: bool
 
@@ -186,7 +186,10 @@ class Table:
             batch = self._call(lambda: following(batches), once)
 
     def _refuse_other_time_zone(self) -> None:
-        """Reject partition values that Spark would parse in the time zone of a read option."""
+        """Reject timestamps in partition values if a read option sets another time zone for them.
+
+        Spark parses them in the zone of the option, and splitlib in the zone of this table.
+        """
         options = {name.lower(): value for name, value in self.metadata.read_format.options}
         own, zone = options.get("timezone"), self._time_zone or "UTC"
         if own not in (None, zone) and any(
@@ -259,7 +262,7 @@ class Table:
             check_listed_in_part(batches)
             refuse_outside(paths_in(batches))
             if self.metadata.snapshot_id is not None:
-                # A snapshot may contain a file twice. The file is then read twice.
+                # A snapshot may contain a file twice. Its rows then count twice, so keep both.
                 return batches
             return files_once(batches)
 
@@ -321,7 +324,7 @@ class Table:
 
     @property
     def may_be_old(self) -> bool:
-        """Whether the connector may have listed the files before they changed."""
+        """Whether the connector's lists of files may be out of date."""
         return isinstance(self.connector, KeepsListings) and self.connector.may_be_old
 
     def unchanged(self, files: pa.RecordBatch, config: SplitConfig) -> pa.BooleanArray:
