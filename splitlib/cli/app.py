@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             error.hint = as_typed(error.hint)
         print(f"error: {error}", file=sys.stderr)
         return _FAILED
-    except UnicodeEncodeError as error:  # for example, Windows redirects output in cp1252
+    except UnicodeEncodeError as error:  # For example, Windows writes redirected text in cp1252.
         _drop_output()
         wrong = error.object[error.start : error.end]
         print(
@@ -188,6 +188,6 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, because flushing it at exit would raise or block again."""
+    """Discard buffered output, which Python would flush at exit, and then fail or block again."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
