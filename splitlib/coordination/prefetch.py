@@ -18,8 +18,8 @@ from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.telemetry import reported
 
-# Number of splits to enumerate ahead of the readers. They last until the thread runs again, but are
-# so few that a late filter can still prune most of the table.
+# Number of splits to enumerate ahead of the readers. This is enough to keep readers busy until the
+# thread runs again, and so few that a late filter can still prune most of the table.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
