@@ -324,8 +324,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics of a sample of files, if these have shown that reading the other
-                files' footers is worthwhile. If it is None, this method reads a sample itself.
+            sample: Statistics of a sample of files. Pass it if it has shown that reading the other
+                files' footers saves work. If it is None, this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
