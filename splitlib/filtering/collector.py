@@ -23,8 +23,8 @@ from splitlib.filtering.domains import (
     unique,
 )
 
-# Batches are merged only when their total size exceeds this value, and also the size of the kept
-# keys. So each key is deduplicated only a few times, even if batches are small.
+# Batches are merged with the kept keys only when the batches together are larger than this value
+# and than the kept keys. So each key is deduplicated only a few times, even if batches are small.
 WAITING_BYTES = 4 * 2**20
 
 
@@ -89,7 +89,9 @@ class DynamicFilteringDataCollector:
             ) from error
         for before, after in zip(given.itercolumns(), rows.itercolumns(), strict=True):
             if _is_rounded(before, after):
-                raise InvalidFilter(f"{before.type} keys cannot become {after.type} exactly.")
+                raise InvalidFilter(
+                    f"{before.type} keys cannot be converted to {after.type} without loss."
+                )
         if not self._null_safe:
             rows = rows.drop_null()
         self._waiting.append(rows)
