@@ -184,7 +184,8 @@ def files_once(batches: list[FileBatch]) -> list[FileBatch]:
             before = known.get((partition, path))
             if before not in (None, identity):
                 raise SourceUnavailable(
-                    f"The file {path!r} is listed twice, with different sizes or times."
+                    f"The file {path!r} is listed twice, with different sizes or times.",
+                    hint="it was probably replaced during the listing: run the query again.",
                 )
             known[partition, path] = identity
             first.append(before is None)
@@ -288,7 +289,7 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     found = [
         _no_column(name, metadata.schema.names)
         for name in data.fields
-        # ``a.b`` may be a field of the struct ``a``, or a column with a dot in its name.
+        # ``a.b`` is a column with this name, or may be a field of a struct ``a``.
         if name.lower() not in filterable
         and columns.isdisjoint((name.lower(), name.lower().split(".")[0]))
     ]

@@ -273,8 +273,8 @@ class PartitionBatch:
 
     Attributes:
         values: One column per partition key, in the table's order. Values have the key's type, or
-            are text from the catalog, which the engine parses. Text is unescaped, and null in place
-            of ``__HIVE_DEFAULT_PARTITION__``.
+            are text from the catalog, which the engine parses. Text must not contain escapes, and
+            ``__HIVE_DEFAULT_PARTITION__`` must be given as null.
         refs: The connector's handle for each partition, of any Arrow type. Only the connector
             interprets it.
         requests: Number of requests made to list these partitions.

@@ -138,7 +138,8 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         # Not chained, because a parser's message may quote the file, which may contain secrets.
         why = type(error).__name__
         raise ConfigError(
-            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}.",
+            hint="it must be valid TOML, or valid JSON if its name ends with .json.",
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(

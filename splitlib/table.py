@@ -118,7 +118,8 @@ class Table:
             names = [key.lower() for key in self.partition_keys]
             if len({*names}) < len(names):
                 raise UnsupportedTable(
-                    f"Some partition columns differ only in case: {', '.join(self.partition_keys)}."
+                    f"Partition columns differ only in case: {', '.join(self.partition_keys)}.",
+                    hint="rename one of them.",
                 )
 
     @property

@@ -67,7 +67,10 @@ class ReceivedFilters:
         """
         with self._changed:
             if producer is not None and self._by_producer.get(producer, data) != data:
-                raise InvalidFilter(f"Producer {producer!r} has sent a second, different filter.")
+                raise InvalidFilter(
+                    f"Producer {producer!r} has sent a second, different filter.",
+                    hint="pass another producer for each filter, or None.",
+                )
             if data not in self._filters:
                 self._predicate = self._build([*self._filters, data])
                 self._filters.append(data)

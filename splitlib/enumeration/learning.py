@@ -298,7 +298,7 @@ class FooterStage:
                 return
             waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
             if waits and not end:
-                return  # there is capacity left, so more footer reads are started first
+                return  # Before waiting for these footers, let more reads be started.
             yield from self._finish(self._running.popleft(), calls)
 
     def _decide(self, calls: BoundedCalls) -> None:

@@ -85,7 +85,8 @@ class DynamicFilteringDataCollector:
             rows = given.cast(self._schema)
         except (KeyError, pa.ArrowException) as error:
             raise InvalidFilter(
-                f"The batch does not match the fields {self._schema.names}."
+                f"The batch does not match the fields {self._schema.names}.",
+                hint="it needs a column for each field, whose values fit the field's type.",
             ) from error
         for before, after in zip(given.itercolumns(), rows.itercolumns(), strict=True):
             if _is_rounded(before, after):

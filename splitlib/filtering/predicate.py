@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the filters on ``learnable`` columns, without other columns, by filter index."""
+        """Return the filters that have ``learnable`` columns, reduced to these, by filter index."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
