@@ -67,10 +67,7 @@ class ReceivedFilters:
         """
         with self._changed:
             if producer is not None and self._by_producer.get(producer, data) != data:
-                raise InvalidFilter(
-                    f"Producer {producer!r} has sent a second, different filter.",
-                    hint="pass another producer for each filter, or None.",
-                )
+                raise InvalidFilter(f"Producer {producer!r} has sent a second, different filter.")
             if data not in self._filters:
                 self._predicate = self._build([*self._filters, data])
                 self._filters.append(data)
@@ -327,8 +324,8 @@ class DynamicFileEnumerator:
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
-            sample: Statistics of a sample of files. Pass it if it has shown that reading the other
-                files' footers saves work. If it is None, this method reads a sample itself.
+            sample: Statistics of a sample of files, if these have shown that reading the other
+                files' footers is worthwhile. If it is None, this method reads a sample itself.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
