@@ -143,8 +143,7 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(
-            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) is not a mapping from the names of "
-            "catalogs to their options.",
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) does not map catalogs to options.",
             hint='write, for example, [lake] and below it connector = "hive".',
         )
     return found
@@ -303,8 +302,7 @@ def open_table(
         return made.result()
 
     try:
-        # An option such as an in-memory database may work only in the caller's thread. Then the
-        # table is opened in this thread, without a deadline.
+        # Open the table in this thread if an option, such as a database in memory, may need it.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()
