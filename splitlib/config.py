@@ -50,7 +50,7 @@ class ResolvedSetting(NamedTuple):
     name: str
     value: Any
     source: str
-    """``argument``, a Spark key, an environment variable, or ``default``."""
+    """Source of the value: ``argument``, a Spark key, an environment variable, or ``default``."""
     doc: str
 
 

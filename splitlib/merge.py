@@ -94,7 +94,7 @@ def _for_datafusion(source: pa.Table, on: Mapping[str, str], *, null_safe: bool)
 
 
 def _of_column(column: str, keys: pa.Array, most: int) -> str | None:
-    """Return a condition that one column equals one of the keys, or None if there is none."""
+    """Return a condition that one column equals one of the keys, or None if it is too long."""
     ordered = keys.drop_null()
     if len(ordered) <= most:
         values = [_compared(column, "=", key) for key in ordered]

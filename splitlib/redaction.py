@@ -42,7 +42,8 @@ _PARAMETER: Final = re.compile(
     r"[^&;\s\"'#]+",
     re.IGNORECASE,
 )
-# Excludes options that configure signing, such as "rest.signing-region" or "auth.type".
+# Matches names of options that hold a secret, but not of options that configure signing, such as
+# "rest.signing-region" or "auth.type".
 _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,

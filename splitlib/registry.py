@@ -247,7 +247,7 @@ def load_table(
     if isinstance(spark, type) or (spark is not None and not hasattr(spark, "createDataFrame")):
         raise ConfigError(f"spark is a {type(spark).__name__}, not a Spark session.")
     if spark is None and connector == SESSION:
-        connector_class(connector)  # Without PySpark, the error names the package to install.
+        connector_class(connector)  # Fails without PySpark, and names the package to install.
         # Find the active session here: each thread has its own, and another thread opens the table.
         spark = _imported(_ACTIVE_SESSION)()
     if spark is not None:

@@ -58,7 +58,7 @@ _MOST_FOOTER: Final = 32 << 20
 
 @runtime_checkable
 class ReadsFooters(Protocol):
-    """A connector that reads footers itself, because fsspec options cannot give access to files."""
+    """A connector that reads footers itself, because no fsspec options give access to its files."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""

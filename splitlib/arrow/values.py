@@ -336,7 +336,7 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-# Arrow ignores the last rule in a time zone file, which applies to all times from 2038 on.
+# Last day with known rules: Arrow ignores the rule in time zone files for all times from 2038 on.
 _LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 

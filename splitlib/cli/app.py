@@ -18,7 +18,7 @@ from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
 
 _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
-# Python arguments that hints mention and that are connector options on the command line.
+# Matches Python arguments in hints that are connector options (-o NAME=VALUE) on the command line.
 _OPTION: Final = re.compile(
     r"(?<![\w.\-])(as_of|catalog|catalog_id|format|partition_projection|partition_schema|path_glob"
     r"|percent_escapes|read_options|ref|region|schema|snapshot_id|storage_options|token|unfiltered"

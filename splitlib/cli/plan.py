@@ -430,7 +430,7 @@ def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
             batch, position = selected.partitions, row["partition"]
             count, size = row["size_count"], row["size_sum"]
             if last is not None and last.batch is batch and last.row == position:
-                # A partition's files may come in several consecutive batches, one per format.
+                # Add up: a partition's files may come in several consecutive batches.
                 count, size = count + last.files, size + last.bytes
             elif last is not None:
                 yield last

@@ -167,7 +167,7 @@ def _names(
     if not isinstance(catalog, SupportsTableNames):
         raise ConfigError(
             f"The connector {connector!r} cannot list tables.",
-            hint="for partitions of a known table: splitlib partitions TABLE -c " + connector,
+            hint="to list the partitions of one table: splitlib partitions TABLE -c " + connector,
         )
     allowed = SplitConfig.resolve().allowed_locations
     with error_context(connector=connector, table=database), only_within(allowed):

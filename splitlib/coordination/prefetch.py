@@ -30,7 +30,7 @@ class Arrival:
     """A batch of splits from the enumerating thread. It contains all splits of its files."""
 
     predicate: Predicate
-    """A predicate that all these splits match."""
+    """A predicate that all these splits match. Splits are matched again if it is out of date."""
     splits: list[TrackedSplit]
     file_ids: bytes
     """Concatenated file ids of :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""

@@ -188,7 +188,7 @@ class _Pending:
 
     selected: SelectedFiles
     predicate: Predicate
-    """A predicate that the files match."""
+    """A predicate that the files match. Files are matched again if it is out of date."""
     columns: pa.Schema
     """The columns whose footer statistics the filters are checked against; may be empty."""
     known: FileGroups

@@ -71,7 +71,7 @@ class MatchedPartitions:
         """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # Use this batch's predicate, because only ``later`` was matched with the newer predicate.
+        # Use this batch's predicate: its partitions were not matched with the one of ``later``.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])

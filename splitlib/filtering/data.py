@@ -401,7 +401,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
         if isinstance(given, Set) and len(values) > 1:
             raise InvalidFilter(
                 f"The values of {name!r} are a set, which has no order to match other fields.",
-                hint="pass a list per field, with the values of a tuple at the same index in each.",
+                hint="pass one list per field. Values at the same index form one key.",
             )
         try:
             columns[name] = pa.array(given)
