@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
         if name in module.__all__:
             return getattr(module, name)
     if name not in _LATE:
-        # With these arguments, Python suggests the most similar name of the module.
+        # Given `name` and `obj`, Python adds the module's most similar name to the message.
         module = sys.modules[__name__]
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=module)

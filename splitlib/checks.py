@@ -1,9 +1,8 @@
 """Check each batch that a connector returns, and check filters and column names from users.
 
-A wrong batch can make a query lose rows. Impossible statistics raise an error and are not just
-ignored, because other statistics from the same source may be wrong too, although they look
-possible. A partition or file that is listed twice is kept only once, so that its rows are not read
-twice.
+A wrong batch can make a query lose rows. So statistics that are impossible raise an error: other
+statistics from the same source may be wrong too, although they look possible. A partition or file
+that is listed twice is kept only once, so that its rows are not read twice.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def checked_files(
     bounds are kept, and ``has_value`` is set to null (unknown).
 
     Raises:
-        CorruptMetadata: for wrong columns, types or lengths, files of other partitions than
-            ``partitions``, or a lower bound above the upper bound.
+        CorruptMetadata: if columns, types or lengths are wrong, if a file belongs to a partition
+            that is not in ``partitions``, or if a lower bound is above its upper bound.
     """
     files = batch.files
     given = [(field.name, field.type) for field in files.schema][: len(FILE_SCHEMA)]
@@ -185,7 +184,8 @@ def files_once(batches: list[FileBatch]) -> list[FileBatch]:
             before = known.get((partition, path))
             if before not in (None, identity):
                 raise SourceUnavailable(
-                    f"The file {path!r} is listed twice, with different sizes or times."
+                    f"The file {path!r} is listed twice, with different sizes or times.",
+                    hint="it was probably replaced during the listing: run the query again.",
                 )
             known[partition, path] = identity
             first.append(before is None)
@@ -212,7 +212,7 @@ def _check_deletes(batch: FileBatch) -> None:
     elif within["min"].is_valid and not (
         0 <= within["min"].as_py() <= within["max"].as_py() < len(batch.delete_sets)
     ):
-        _refuse(f"Deletes refer to sets outside of the {len(batch.delete_sets)} delete sets.")
+        _refuse(f"An index in deletes is outside of the {len(batch.delete_sets)} delete sets.")
 
 
 def _checked_statistics(
@@ -237,7 +237,7 @@ def _checked_statistics(
 def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     try:
         reverse = pc.greater(known.lower, known.upper)
-    except pa.ArrowNotImplementedError:  # Values that cannot be compared prune nothing.
+    except pa.ArrowNotImplementedError:  # Arrow cannot compare them, so they prune nothing.
         return known
     if pc.any(reverse).as_py():
         _refuse(
@@ -289,7 +289,7 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     found = [
         _no_column(name, metadata.schema.names)
         for name in data.fields
-        # ``a.b`` may be a field of the struct ``a``, or a column with a dot in its name.
+        # ``a.b`` is a column with this name, or may be a field of a struct ``a``.
         if name.lower() not in filterable
         and columns.isdisjoint((name.lower(), name.lower().split(".")[0]))
     ]
@@ -344,7 +344,7 @@ def given_pairs(on: Any) -> dict[str, str]:
             the fact column and the key column both have this name.
 
     Raises:
-        InvalidFilter: if ``on`` is empty or has another type.
+        InvalidFilter: if ``on`` is empty, has another type, or names a fact column twice.
     """
     if isinstance(on, str):
         on = [on]
@@ -406,7 +406,8 @@ def check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(
-            f"The column names are for files other than the {len(files)} requested files."
+            f"The connector returned column names, but not for exactly the {len(files)} requested "
+            "files."
         )
 
 

@@ -29,7 +29,7 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SIZE = re.compile(r"(-?\d{1,30})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHOWN = 100
-# How to write the text of a setting, by the setting's type.
+# Hints on how to write a setting as text, by the setting's type.
 _FORMS = {
     bool: "write true or false.",
     int: "write a whole number, such as 1000, or 64m for 64 MiB.",
@@ -50,7 +50,7 @@ class ResolvedSetting(NamedTuple):
     name: str
     value: Any
     source: str
-    """``argument``, a Spark key, an environment variable, or ``default``."""
+    """Source of the value: ``argument``, a Spark key, an environment variable, or ``default``."""
     doc: str
 
 
@@ -76,22 +76,25 @@ class SplitConfig:
     )
     filter_on_exceed: str = _setting(
         "range",
-        "Above these limits, 'range' prunes by minimum and maximum, and 'all' prunes nothing.",
+        "How to prune by more keys than filter_threshold_bytes or filter_max_values: 'range' uses "
+        "their minimum and maximum, 'all' does not prune.",
         choices=("range", "all"),
     )
     filter_wait_seconds: float = _setting(
-        0.0, "Maximum wait for announced filters, in seconds; then planning goes on.", minimum=0
+        0.0,
+        "Maximum wait for announced filters, in seconds; then planning continues without them.",
+        minimum=0,
     )
     learn_statistics: bool = _setting(
         True,
-        "Whether footers of Parquet files are read, if this saves work, to drop files by filters "
-        "on columns that are no partition keys.",
+        "Whether footers of Parquet files are read, if this saves work, so that filters on columns "
+        "other than partition keys can drop files.",
     )
     statistics_location: str | None = _setting(
         None,
         "Directory or URI for statistics read from footers, which many processes may share; unset "
-        "keeps them in memory only. They contain least and greatest values of columns. Anyone who "
-        "can write there can hide rows from queries.",
+        "keeps them in memory only. The statistics contain the least and greatest values of "
+        "columns. Anyone who can write to this location can hide rows from queries.",
     )
     listing_threads: int = _setting(32, "Maximum number of parallel listings.", minimum=1)
     target_split_bytes: int = _setting(
@@ -125,7 +128,8 @@ class SplitConfig:
     # a tenth of this default.
     call_deadline_seconds: float = _setting(
         300.0,
-        "Deadline of one call of catalog or storage with all attempts, in seconds; 0 means none.",
+        "Maximum time of one call to the catalog or the storage, with all its attempts, in "
+        "seconds; 0 means no limit.",
         minimum=0,
     )
     # The default is just enough to list max_partitions directories, at 0.1 seconds each, in 32
@@ -152,7 +156,10 @@ class SplitConfig:
         200, "Maximum number of join keys in a condition; more keys become ranges.", minimum=2
     )
     condition_literals_jdbc: int = _setting(
-        1000, "The same for JDBC tables, for all conditions on a table together.", minimum=2
+        1000,
+        "Maximum number of join keys in all conditions on a JDBC table together; more keys become "
+        "ranges.",
+        minimum=2,
     )
     spark_scan: str = _setting(
         "auto",
@@ -203,9 +210,9 @@ class SplitConfig:
         return cls(**{setting.name: setting.value for setting in resolved})
 
 
-@cache  # Few programs need it, and it takes longer to compile than all else here.
+@cache  # Compiled on the first call, because this is slow and few programs need the pattern.
 def _advice() -> re.Pattern[str]:
-    """Return a pattern for advice on a setting in a hint or report, in each form that texts use."""
+    """Return a pattern that finds advice on settings, in each form that hints and reports use."""
     names = "|".join(_names())
     return re.compile(
         rf"(?<![\w-])(?P<use>[Ss]et )(?P<set>{names})\b(?: to '?(?P<to>\w+)'?)?"
@@ -215,7 +222,7 @@ def _advice() -> re.Pattern[str]:
 
 
 def respelled(text: str, spelling: Callable[[str, str | None], str]) -> str:
-    """Return a hint or a line of a report, with advice on settings as a user would write it.
+    """Return a hint or a line of a report, in which settings are spelled as in its interface.
 
     Args:
         text: The text. Advice has the form ``raise max_partitions``, ``set spark_scan to 'auto'``
@@ -277,10 +284,10 @@ def resolve_settings(
 
 
 def refuse_other_than_config(config: object) -> None:
-    """Reject an argument ``config`` that is neither settings nor None.
+    """Reject an argument ``config`` that is neither a :class:`SplitConfig` nor None.
 
     Raises:
-        ConfigError: for a dict, for example.
+        ConfigError: if ``config`` has another type, such as a dict.
     """
     if config is not None and not isinstance(config, SplitConfig):
         raise ConfigError(
@@ -293,7 +300,8 @@ def _refuse_unknown(
     arguments: Iterable[str], spark_conf: Iterable[str], environ: Iterable[str]
 ) -> None:
     names = _names()
-    # For each source: its keys, the names of the settings, and how an option of a catalog is named.
+    # For each source: the given keys, the prefix of splitlib's keys, the keys of all settings, and
+    # the form of the key for an option of a named catalog.
     sources = (
         (arguments, "", names, None),
         (
@@ -404,7 +412,7 @@ def _names() -> list[str]:
 
 
 def setting_named(key: str) -> str | None:
-    """Return the name of the setting with this key in any spelling, or None for other keys."""
+    """Return the setting with the name ``key``, ignoring case, ``_`` and ``-``, or None."""
     plain = key.replace("_", "").replace("-", "").lower()
     return next((name for name in _names() if name.replace("_", "") == plain), None)
 

@@ -33,7 +33,7 @@ CONDITION = "d_year = 2000 AND d_following_holiday = 'Y'"
 QUERY = f"SELECT count(*) FROM {FACT} JOIN {DIMENSION} ON {KEY} = {DIMENSION_KEY} WHERE {CONDITION}"
 _DATABASE = "tpcds"
 _WARM_UP = "warm_up"
-_WARM_UP_PARTITIONS = 64  # For more than 32 partitions, Spark lists files in a job.
+_WARM_UP_PARTITIONS = 64  # More than 32, so that Spark lists files in a job in the warm-up, too.
 _WARM_UP_CONDITION = "d_year = 1998 AND d_following_holiday = 'Y'"
 _DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _CONF = {

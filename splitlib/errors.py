@@ -304,7 +304,7 @@ def in_context(error: BaseException, connector: str, table: str | None = None) -
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Return whether the error is asyncio's ``CancelledError``, raised inside the connector."""
+    """Return whether the error is asyncio's ``CancelledError``, which is not an ``Exception``."""
     # The class is looked up in sys.modules, because importing asyncio is slow.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)

@@ -94,7 +94,7 @@ def _for_datafusion(source: pa.Table, on: Mapping[str, str], *, null_safe: bool)
 
 
 def _of_column(column: str, keys: pa.Array, most: int) -> str | None:
-    """Return a condition that one column equals one of the keys, or None if there is none."""
+    """Return a condition that one column equals one of the keys, or None if it is too long."""
     ordered = keys.drop_null()
     if len(ordered) <= most:
         values = [_compared(column, "=", key) for key in ordered]
@@ -144,8 +144,9 @@ def _literal(value: pa.Scalar) -> str:
     if pa.types.is_decimal(kind):
         return f"CAST('{value.as_py():f}' AS DECIMAL({kind.precision}, {kind.scale}))"
     if pa.types.is_date(kind):
-        # The number of days also represents dates that DataFusion cannot parse. A date64 may have a
-        # time of day. Then it equals no date, so the condition may be true for its day.
+        # Dates are written as a number of days, because DataFusion cannot parse every date. A
+        # date64 may have a time of day, and then equals no date. A condition on its whole day keeps
+        # more rows than necessary, which is allowed.
         number = int(value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
         days = number if pa.types.is_date32(kind) else number // _DAY_MS
         return f"arrow_cast({days}, 'Date32')"

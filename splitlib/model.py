@@ -273,8 +273,8 @@ class PartitionBatch:
 
     Attributes:
         values: One column per partition key, in the table's order. Values have the key's type, or
-            are text from the catalog, which the engine parses. Text is unescaped, and null in place
-            of ``__HIVE_DEFAULT_PARTITION__``.
+            are text from the catalog, which the engine parses. Text must not contain escapes, and
+            ``__HIVE_DEFAULT_PARTITION__`` must be given as null.
         refs: The connector's handle for each partition, of any Arrow type. Only the connector
             interprets it.
         requests: Number of requests made to list these partitions.
@@ -285,9 +285,9 @@ class PartitionBatch:
         files_each: Average number of files per partition, from the catalog's statistics. Used
             only to choose how many partitions to list together. 0 means unknown.
         asked_for: How the catalog was queried: for ``all`` partitions, by ``names``, or by a
-            ``prefix`` of names. By names or prefix, only partitions that the predicate may keep
-            are requested. The table may have other partitions between these, and their number is
-            unknown.
+            ``prefix`` of names. With ``names`` or ``prefix``, only partitions that the predicate
+            may keep are requested. The table may have other partitions between these, and their
+            number is unknown.
     """
 
     values: pa.RecordBatch
@@ -333,7 +333,7 @@ class PartitionBatch:
         return self._with(values, refs, counts)
 
     def joined(self, other: PartitionBatch) -> PartitionBatch:
-        """Return a batch of these partitions, followed by those of ``other``, of the same table."""
+        """Return one batch of these partitions and then those of ``other``, of the same table."""
         values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
         refs = pa.concat_arrays([self.refs, other.refs])
         (batch,) = values.to_batches() if values.num_columns else [self.values]
@@ -423,9 +423,9 @@ class FileSplit:
         length: Length of the range, in bytes.
         file_size: Size of the whole file, in bytes.
         modified: Modification time in milliseconds since the epoch; 0 means unknown.
-        partition_values: Typed values by key; None means null. Text that is not certain to be one
-            value of the key's type, such as the date ``2020-1-5``, remains text. So does a value
-            that Python cannot represent, such as a date after the year 9999.
+        partition_values: Typed values by key; None means null. Text that Arrow and Spark may parse
+            to different values, such as the date ``2020-1-5``, remains text. So does a value that
+            Python cannot represent, such as a date after the year 9999.
         read_format: How to read the file.
         deletes: Delete files that remove rows of this file. A reader that cannot apply them must
             reject the split.

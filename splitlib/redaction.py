@@ -42,7 +42,8 @@ _PARAMETER: Final = re.compile(
     r"[^&;\s\"'#]+",
     re.IGNORECASE,
 )
-# Excludes options that configure signing, such as "rest.signing-region" or "auth.type".
+# Matches names of options that hold a secret, but not of options that configure signing, such as
+# "rest.signing-region" or "auth.type".
 _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,
@@ -56,7 +57,8 @@ _SHORTEST, _MOST = 4, 1000
 
 _known: OrderedDict[str, None] = OrderedDict()
 _lock = threading.Lock()
-# In a fork, another thread may have held the lock.
+# Another thread may hold the lock during a fork. The child process does not have this thread, which
+# would never release the lock there. So the child gets a new lock.
 os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
@@ -75,7 +77,8 @@ def without_login(path: str) -> str:
 def redact_path(path: str) -> str:
     """Remove the login in a file's URI and mask secrets in its query. Leave the rest unchanged.
 
-    :func:`redact` would also change a directory such as ``pwd=1``, or one with a secret's text.
+    Names of directories stay as they are, so that the path still leads to the file. :func:`redact`
+    would also mask a directory such as ``pwd=1``, or a directory whose name contains a secret.
     """
     path = _LOGIN_WITH_SLASH.sub(r"\1", without_login(path), count=1)
     path, mark, query = path.partition("?")

@@ -158,11 +158,13 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         # Not chained, because a parser's message may quote the file, which may contain secrets.
         why = type(error).__name__
         raise ConfigError(
-            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}.",
+            hint="it must be valid TOML, or valid JSON if its name ends with .json.",
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(
-            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) must map catalogs to options."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) does not map catalogs to options.",
+            hint='write, for example, [lake] and below it connector = "hive".',
         )
     return found
 
@@ -171,7 +173,7 @@ def register(name: str, connector: type[Connector]) -> None:
     """Register ``connector`` as ``name`` in this process. It replaces any earlier connector.
 
     Raises:
-        ConfigError: if ``connector`` is not a class of connectors, or ``name`` is not a name.
+        ConfigError: if ``connector`` is not a class of connectors, or ``name`` is not a text.
     """
     if not isinstance(connector, type) or not issubclass(connector, Connector):
         raise ConfigError(
@@ -265,8 +267,8 @@ def load_table(
     if isinstance(spark, type) or (spark is not None and not hasattr(spark, "createDataFrame")):
         raise ConfigError(f"spark is a {type(spark).__name__}, not a Spark session.")
     if spark is None and connector == SESSION:
-        connector_class(connector)  # Without PySpark, the error names the package to install.
-        # Each thread has its own active session, and another thread opens the table.
+        connector_class(connector)  # Fails without PySpark, and names the package to install.
+        # Find the active session here: each thread has its own, and another thread opens the table.
         spark = _imported(_ACTIVE_SESSION)()
     if spark is not None:
         spark_conf = _imported(_CONF_OF_SESSION)(spark)
@@ -320,7 +322,7 @@ def open_table(
         return made.result()
 
     try:
-        # An option may work only in the caller's thread, such as an in-memory database.
+        # Open the table in this thread if an option, such as a database in memory, may need it.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()

@@ -93,8 +93,8 @@ class PartitionRange(NamedTuple):
     Attributes:
         first: Name of the first partition that is read. If none is read, the range's first one.
         last: Name of the last partition that is read. If none is read, the range's last one.
-        read: Number of partitions that match the filters received before the partitions were
-            checked.
+        read: Number of partitions that are read. It includes partitions that only a later filter
+            has dropped, because each partition is counted once, when it is listed.
         total: Number of partitions in the range.
     """
 
@@ -145,7 +145,7 @@ class FilterUse:
         return self._text("partitions")
 
     def _text(self, partitions: str) -> str:
-        """Return the filter as text. ``partitions`` is the noun for the number of dropped items."""
+        """Return the filter as text. ``partitions`` follows the number of dropped partitions."""
         cost = [size_text(self.nbytes)] if self.nbytes else []
         cost += [] if self.seconds is None else [_seconds(self.seconds)]
         fields = f" {', '.join(self.fields)}" if self.fields else ""

@@ -58,7 +58,7 @@ _MOST_FOOTER: Final = 32 << 20
 
 @runtime_checkable
 class ReadsFooters(Protocol):
-    """A connector that reads footers itself, because fsspec options cannot give access to files."""
+    """A connector that reads footers itself, because no fsspec options give access to its files."""
 
     def read_end(self, path: str, size: int, length: int) -> bytes:
         """Return the last ``length`` bytes of a file of ``size`` bytes. Must be thread-safe."""
@@ -66,7 +66,7 @@ class ReadsFooters(Protocol):
 
 @runtime_checkable
 class KeepsListings(Protocol):
-    """A connector that may return an old list of files, because Spark keeps such lists."""
+    """A connector that may return an old list of files, because Spark caches these lists."""
 
     may_be_old: bool
 
@@ -118,7 +118,8 @@ class Table:
             names = [key.lower() for key in self.partition_keys]
             if len({*names}) < len(names):
                 raise UnsupportedTable(
-                    f"Some partition columns differ only in case: {', '.join(self.partition_keys)}."
+                    f"Partition columns differ only in case: {', '.join(self.partition_keys)}.",
+                    hint="rename one of them.",
                 )
 
     @property
@@ -186,7 +187,10 @@ class Table:
             batch = self._call(lambda: following(batches), once)
 
     def _refuse_other_time_zone(self) -> None:
-        """Reject partition values that Spark would parse in the time zone of a read option."""
+        """Reject timestamps in partition values if a read option sets another time zone for them.
+
+        Spark parses them in the zone of the option, and splitlib in the zone of this table.
+        """
         options = {name.lower(): value for name, value in self.metadata.read_format.options}
         own, zone = options.get("timezone"), self._time_zone or "UTC"
         if own not in (None, zone) and any(
@@ -259,7 +263,7 @@ class Table:
             check_listed_in_part(batches)
             refuse_outside(paths_in(batches))
             if self.metadata.snapshot_id is not None:
-                # A snapshot may contain a file twice. The file is then read twice.
+                # A snapshot may contain a file twice. Its rows then count twice, so keep both.
                 return batches
             return files_once(batches)
 
@@ -321,7 +325,7 @@ class Table:
 
     @property
     def may_be_old(self) -> bool:
-        """Whether the connector may have listed the files before they changed."""
+        """Whether the connector's lists of files may be out of date."""
         return isinstance(self.connector, KeepsListings) and self.connector.may_be_old
 
     def unchanged(self, files: pa.RecordBatch, config: SplitConfig) -> pa.BooleanArray:

@@ -28,9 +28,9 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
     """Call ``callback`` with each planning report.
 
     There is one report for each result of :func:`splitlib.sql`, :func:`splitlib.optimize`,
-    :func:`splitlib.replan` and ``load()``, and one for each finished enumeration without Spark or
-    by ``format("splitlib")``. The callback runs in the planning thread. If it raises an error, the
-    error is logged as a warning, and planning continues.
+    :func:`splitlib.replan` and ``load()``. Without Spark, and with ``format("splitlib")``, there is
+    one for each finished enumeration. The callback runs in the planning thread. If it raises an
+    error, the error is logged as a warning, and planning continues.
 
     Args:
         callback: Function that receives the report.
@@ -43,7 +43,8 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
     """
     if not callable(callback):
         raise ConfigError(
-            f"A {type(callback).__name__} cannot be called.", hint="pass a function of one report."
+            f"A {type(callback).__name__} cannot be called.",
+            hint="pass a function that takes a report.",
         )
     registered = partial(callback)  # A new object, so the same callback can be registered twice.
     _callbacks.append(registered)
@@ -83,8 +84,8 @@ def traced(name: str, *, table: str | None = None, is_current: bool = True) -> I
     Args:
         name: Name of the stage.
         table: Name of the table, without credentials.
-        is_current: Whether spans that start in the block become children of this span. A generator
-            must not change the current span, because its consumer runs in the same context.
+        is_current: Whether spans that start in the block become children of this span. Pass False
+            in a generator: spans that its consumer starts are not a part of this stage.
     """
     trace = _trace()
     if trace is None:

@@ -88,7 +88,8 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
         raise Unreadable(f"not an Arrow stream: {error}") from error
-    # A column without buffers, such as one of type null, can declare any number of rows.
+    # A column without buffers, such as one of type null, can declare any number of rows. Reject
+    # more rows than these bytes can hold, because later steps would need memory for them.
     for column in batch.columns:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
             raise Unreadable(f"{_most_rows(column)} rows claimed in {len(data)} bytes")
@@ -103,7 +104,7 @@ def _refuse_compressed(data: bytes) -> None:
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         flat = _FlatBuffer(message.metadata.to_pybytes())
         root = flat.table_at(0)
-        # Arrow's format versions up to 4 declare compression in the message's custom metadata.
+        # Up to version 4 of Arrow's format, custom metadata of a message can declare compression.
         if flat.field(root, _CUSTOM_METADATA) is not None:
             raise Unreadable("a message has custom metadata")
         if message.type == "schema":

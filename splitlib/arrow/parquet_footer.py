@@ -45,8 +45,9 @@ class Footer(NamedTuple):
 
     metadata: FileMetaData
     declares_order: bool
-    """Whether the file declares the sort order of its column bounds. Old writers do not declare it,
-    and compared unsigned integers and the bytes of text and decimals as signed numbers."""
+    """Whether the file declares the sort order of its column bounds. Old writers do not declare it.
+    They compare unsigned integers, and the bytes of text and decimals, as signed numbers. So their
+    bounds may be wrong."""
 
 
 def read_footer(file: Any) -> Footer:
@@ -71,10 +72,10 @@ def parse_footer(end: bytes) -> Footer:
     from pyarrow import parquet
 
     metadata = parquet.read_metadata(pa.BufferReader(end))
-    # In a signed footer, a signature follows the metadata.
+    # A signed footer is longer than its metadata, because a signature follows.
     if metadata.serialized_size != _length(end):
         raise pa.ArrowInvalid("Columns of the Parquet file may be encrypted.")
-    # The list of column orders is the last field of a footer that is neither encrypted nor signed.
+    # In a footer that is neither encrypted nor signed, the list of column orders comes last.
     orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
     return Footer(metadata, end[:-_END_BYTES].endswith(orders))
 

@@ -28,7 +28,8 @@ def table_of(value: Any) -> pa.Table | None:
     """
     if isinstance(value, pa.Table):
         return value
-    kind = type(value)  # An object such as Spark's Column has attributes of all names.
+    # Check the class, because an instance of Spark's Column seems to have every attribute.
+    kind = type(value)
     try:
         if hasattr(kind, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
             table = pa.table(value)
@@ -40,7 +41,7 @@ def table_of(value: Any) -> pa.Table | None:
         else:
             return None
     except (pa.ArrowException, TypeError, ValueError) as error:
-        if not hasattr(kind, "columns"):  # It exports one column without a name.
+        if not hasattr(kind, "columns"):  # Not a table, but a single column without a name.
             return None
         raise InvalidFilter(
             f"A {type(value).__name__} cannot be converted to a table of keys: {error}",

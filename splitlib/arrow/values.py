@@ -38,9 +38,9 @@ _BLOCK: Final = 1 << 18
 
 
 def cast_views(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cast a column that may have views, or a dictionary of views. Polars writes both.
+    """Cast a column. Its type may be a string view or a dictionary of string views, as in Polars.
 
-    Arrow cannot cast dictionaries of views.
+    Arrow cannot cast a dictionary of views, so such a column is converted through Python values.
     """
     try:
         return column.cast(kind)
@@ -181,7 +181,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
     elif pa.types.is_boolean(kind):
         values = values.cast(pa.uint8())
     elif pa.types.is_fixed_size_binary(kind) or pa.types.is_string(kind):
-        values = values.cast(pa.binary())  # Spark does not check that strings are valid UTF-8
+        values = values.cast(pa.binary())  # Spark's strings may be invalid UTF-8.
     if values.null_count:
         values = values.fill_null(b"" if pa.types.is_binary(values.type) else _zero(values.type))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
@@ -189,7 +189,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def of_ordinals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to an Arrow array. Dates are days, timestamps are units since 1970."""
+    """Return an Arrow array. Dates are given in days since 1970, and timestamps in their unit."""
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -272,7 +272,7 @@ def normal_floats(values: Any) -> Any:
     if not pa.types.is_floating(values.type):
         return values
     zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
-    # On x86, 0.0 / 0.0 is a NaN whose sign bit differs from the NaN that Java writes.
+    # NaNs may have different bits: on x86, 0.0 / 0.0 and Java's NaN differ in the sign bit.
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 
 
@@ -336,7 +336,7 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-# Arrow ignores the last rule in a time zone file, which applies to all times from 2038 on.
+# Last day with known rules: Arrow ignores the rule in time zone files for all times from 2038 on.
 _LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 
@@ -353,7 +353,7 @@ def arrow_zone(zone: str) -> str:
     if offset is not None:
         sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
         names = [f"{sign}{hours:02}:{minutes:02}"]
-        if not minutes:  # Older versions need Etc/GMT names, whose sign is reversed.
+        if not minutes:  # Older versions of Arrow need Etc/GMT names, whose sign is reversed.
             names.append(f"Etc/GMT{'-' if sign == '+' else '+'}{hours}")
     for known in names:
         try:

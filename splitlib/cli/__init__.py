@@ -1,4 +1,4 @@
-"""The command line: ``splitlib tables|partitions|plan|explain|audit|config|doctor|demo``.
+"""The command line: ``splitlib tables``, ``splitlib plan`` and other commands.
 
 ``app`` parses and runs a command, rewrites hints, and sets up shell completion. ``plan``,
 ``tables`` and ``setup`` define the commands. ``arguments`` defines the options that commands

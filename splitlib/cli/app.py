@@ -18,7 +18,7 @@ from splitlib.errors import SplitlibError
 from splitlib.redaction import redact
 
 _CATALOG: Final = re.compile(r"\bspark\.splitlib\.catalog\.(\w+)\.(\w+)")
-# Python arguments that hints mention and that are connector options on the command line.
+# Matches Python arguments in hints that are connector options (-o NAME=VALUE) on the command line.
 _OPTION: Final = re.compile(
     r"(?<![\w.\-])(as_of|catalog|catalog_id|format|partition_projection|partition_schema|path_glob"
     r"|percent_escapes|read_options|ref|region|schema|snapshot_id|storage_options|token|unfiltered"
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             error.hint = as_typed(error.hint)
         print(f"error: {error}", file=sys.stderr)
         return _FAILED
-    except UnicodeEncodeError as error:  # for example, Windows redirects output in cp1252
+    except UnicodeEncodeError as error:  # For example, Windows writes redirected text in cp1252.
         _drop_output()
         wrong = error.object[error.start : error.end]
         print(
@@ -188,6 +188,6 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, because flushing it at exit would raise or block again."""
+    """Discard buffered output, which Python would flush at exit, and then fail or block again."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -55,7 +55,7 @@ def for_command(describe: Callable[[], str], config: SplitConfig, *, json: bool)
 
 
 def settings_typed(text: str) -> str:
-    """Return a hint or a line of a report, with advice on settings as ``--set NAME=VALUE``."""
+    """Return a hint or a line of a report, in which settings are written ``--set NAME=VALUE``."""
     text = text.replace("Call splitlib.analyze", "Run splitlib analyze")
     return respelled(text, lambda name, value: f"--set {name}={value or 'VALUE'}")
 
@@ -192,7 +192,7 @@ def is_directory(name: str) -> bool:
 
 
 def _is_of_no_catalog(name: str) -> bool:
-    """Return whether a name has no dot, unlike that of a table, and is no catalog."""
+    """Return whether a name can be neither a table, because it has no dot, nor a catalog."""
     return bool(name.strip()) and "." not in name and name not in named_catalogs({})
 
 
@@ -201,7 +201,10 @@ def filters_of(
 ) -> list[DynamicFilteringData]:
     """Parse the filters in the arguments. Values are parsed to the types of the table's columns."""
     if args.keys.count(STDIN) > 1:
-        raise ConfigError("--keys - can be given once only.")
+        raise ConfigError(
+            "--keys - is given more than once, but standard input can be read only once.",
+            hint="write the other keys to files, and name these.",
+        )
     values = [parse_filter(table.schema, text) for text in args.filter]
     values += [parse_range(table.schema, text) for text in args.range]
     return values + [keys_of(source, table.schema, config) for source in args.keys]

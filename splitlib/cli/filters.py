@@ -73,7 +73,7 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def _bounds(ends: str, text: str) -> list[str | None]:
-    """Split a range's text into its lower and upper end. None means an open end."""
+    """Split a range's text into its lower and upper end. None means that this end is omitted."""
     divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
     found = [pair for pair in divided if all(map(_END.fullmatch, pair))]
     if not found:
@@ -168,7 +168,7 @@ def open_stdin() -> TextIO:
     """Return standard input.
 
     Raises:
-        ConfigError: if it is closed. Then Python has no object for it.
+        ConfigError: if standard input is closed, which Python represents by None.
     """
     if sys.stdin is None:
         raise ConfigError("Standard input is closed.", hint="name a file instead of -.")
@@ -238,7 +238,7 @@ def _of_csv(text: str, name: str) -> tuple[Sequence[str], list[list[str]]]:
         if len(row) != len(header):
             raise ConfigError(
                 f"Row {number} of {name} has {len(row)} values, not {len(header)}.",
-                hint=f"quote a value with a comma; {NULL_PARTITION} is null.",
+                hint=f"put quotes around a value with a comma; write null as {NULL_PARTITION}.",
             )
     return header, rows
 
@@ -259,7 +259,7 @@ def _of_json(text: str) -> tuple[Sequence[str], list[list[str | None]]]:
     if not objects:
         raise InvalidFilter(
             "The list of keys is empty, so their columns are unknown.",
-            hint="write a CSV file with the names of the columns alone.",
+            hint="write a CSV file that has only one line, with the names of the columns.",
         )
     names = list(dict.fromkeys(name for one in objects for name in one))
     return names, [[_json_text(one.get(name)) for name in names] for one in objects]

@@ -91,9 +91,7 @@ def write_parquet(splits: Iterable[FileSplit]) -> None:
         ConfigError: if standard output is a terminal.
     """
     if sys.stdout is None:
-        raise ConfigError(
-            "Standard output is closed.", hint="write --format paths, or redirect it."
-        )
+        raise ConfigError("Standard output is closed.", hint="redirect the output: > plan.parquet")
     if sys.stdout.isatty():
         raise ConfigError(
             "Parquet is not written to a terminal.", hint="redirect the output: > plan.parquet"
@@ -101,7 +99,7 @@ def write_parquet(splits: Iterable[FileSplit]) -> None:
     from pyarrow import parquet  # Imported here because few commands write Parquet.
 
     rows = iter(splits)
-    # A plan that is not complete must not look like one, so it is copied when it is complete.
+    # Write to a temporary file first, so that an incomplete plan is never printed.
     with tempfile.TemporaryFile() as file:
         with parquet.ParquetWriter(file, _COLUMNS) as writer:
             while batch := [_row(split) for split in islice(rows, _ROWS)]:
@@ -256,7 +254,7 @@ def _run_export(args: argparse.Namespace) -> int:
             place = _place(args.to)
         found = table.to_arrow_dataset(*filters_of(args, table, config), config=config)
         with _exporting(args.to, args.format):
-            # Types that the format does not have are refused before rows are read.
+            # Write an empty table, to reject types that the format lacks before rows are read.
             with _writer(pa.BufferOutputStream(), args.format, found.schema) as writer:
                 writer.write_table(found.schema.empty_table())
             _write(counted(_read(found)), found.schema, place, args.format)
@@ -269,7 +267,7 @@ def _run_export(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _exporting(to: str, form: str) -> Iterator[None]:
-    """Raise Arrow's errors as one that names the directory and the format."""
+    """Turn errors of Arrow into a :class:`SplitlibError` that names directory and format."""
     try:
         yield
     except SplitlibError:
@@ -296,7 +294,7 @@ def _place(to: str) -> tuple[Any, str]:
 
 
 def _read(found: ds.Dataset) -> Iterator[pa.RecordBatch]:
-    """Yield a dataset's batches that have rows. Errors of Arrow are not mistaken for the writer's.
+    """Yield a dataset's batches that have rows. Arrow's errors become errors of reading the table.
 
     Raises:
         SourceError: if a file is damaged.
@@ -332,7 +330,8 @@ def _write(
         return
     filesystem, directory = place
     name = f"{directory}/part-0.{form}"
-    # An object store has no object before it is complete, and copies an object to rename it.
+    # Only a local file gets a temporary name. In an object store, an incomplete object is not
+    # visible, and renaming an object would copy it.
     local = isinstance(filesystem, fs.LocalFileSystem)
     written = f"{directory}/.part-0.{uuid4().hex}.tmp" if local else name
     filesystem.create_dir(directory, recursive=True)
@@ -344,7 +343,7 @@ def _write(
             for batch in chain([first], batches):
                 writer.write_batch(batch)
         if local:
-            with open(name, "xb"):  # Another export may have written it meanwhile.
+            with open(name, "xb"):  # Fails if another export has written this file meanwhile.
                 pass
             filesystem.move(written, name)
     except BaseException:
@@ -431,7 +430,7 @@ def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
             batch, position = selected.partitions, row["partition"]
             count, size = row["size_count"], row["size_sum"]
             if last is not None and last.batch is batch and last.row == position:
-                # A partition's files may come in several consecutive batches, one per format.
+                # Add up: a partition's files may come in several consecutive batches.
                 count, size = count + last.files, size + last.bytes
             elif last is not None:
                 yield last

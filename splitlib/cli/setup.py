@@ -50,7 +50,7 @@ def add_config(commands: Any) -> None:
 
 def _run_config(args: argparse.Namespace) -> int:
     given = pairs("set", args.set)
-    SplitConfig.resolve(given)  # raises an error for a value that is out of range
+    SplitConfig.resolve(given)  # Checks ranges, which resolve_settings does not.
     resolved = resolve_settings(given)
     width = max(len(setting.name) for setting in resolved)
     for setting in resolved:
@@ -79,7 +79,7 @@ def add_doctor(commands: Any) -> None:
     parser.add_argument(
         "--spark",
         action="store_true",
-        help="start a Spark session, and check which path splitlib takes in it, and its catalogs",
+        help="start a Spark session, and check its catalogs and how splitlib reads files in it",
     )
     conf_option(parser)
     parser.set_defaults(run=_run_doctor)
@@ -180,7 +180,7 @@ def write_package(name: str, directory: Path) -> list[Path]:
 
 _PACKAGES = ("pyspark", "hmsclient", "duckdb", "duckdb_extension_tpcds")
 
-# DuckDB's TPC-DS generator does not terminate below this scale factor.
+# Smallest scale factor with which DuckDB's TPC-DS generator terminates.
 _SMALLEST_SCALE = 0.01
 
 

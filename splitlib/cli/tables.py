@@ -138,7 +138,7 @@ def _of_catalogs(name: str | None) -> Iterator[_Table]:
         near = did_you_mean(catalog, catalogs, otherwise="the catalogs are") if catalogs else ""
         raise ConfigError(
             f"There is no catalog {catalog!r}.",
-            hint=f"{near or 'none is named.'} Write --uri thrift://host:9083 for a Hive "
+            hint=f"{near or 'no catalog is named.'} Write --uri thrift://host:9083 for a Hive "
             "metastore, or -c NAME.",
         )
     if not catalogs:
@@ -167,7 +167,7 @@ def _names(
     if not isinstance(catalog, SupportsTableNames):
         raise ConfigError(
             f"The connector {connector!r} cannot list tables.",
-            hint="for partitions of a known table: splitlib partitions TABLE -c " + connector,
+            hint="to list the partitions of one table: splitlib partitions TABLE -c " + connector,
         )
     allowed = SplitConfig.resolve().allowed_locations
     with error_context(connector=connector, table=database), only_within(allowed):
@@ -177,8 +177,8 @@ def _names(
 def _below(directory: str, connector: str | None, options: Mapping[str, Any]) -> Iterator[_Table]:
     """Yield a directory's subdirectories as tables, or the directory itself if it is a table.
 
-    With the connector ``delta``, only directories with a log are tables. Three levels of
-    subdirectories are searched for them, except in directories with data.
+    With the connector ``delta``, only directories with a Delta log are tables. Such directories are
+    searched down to three levels below the directory, but not inside directories with data.
     """
     root = directory.rstrip("/") or "/"
     remember(root, options)
@@ -222,12 +222,12 @@ def add_analyze(commands: Any) -> None:
     parser = commands.add_parser(
         "analyze",
         parents=options(),
-        help="read the footers of all Parquet files, and keep what they say",
+        help="read the footers of all Parquet files, and keep their statistics",
         description="Keeps least and greatest values of columns in statistics_location, if it is "
         "set. Filters select partitions.",
     )
     parser.add_argument(
-        "--columns", metavar="NAME,NAME", help="columns to learn; by default all that can be"
+        "--columns", metavar="NAME,NAME", help="columns; by default all with usable statistics"
     )
     parser.add_argument(
         "--where",

@@ -1,7 +1,8 @@
 """Choose which split a reader gets next, and group splits into tasks.
 
 An assigner is a queue that may consider the reader's host. It contains the splits that have been
-listed but not handed out, so it is small even for a large table.
+listed but not handed out. Listing pauses while there are many of them, so the queue is small even
+for a large table.
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ class FifoAssigner:
 
 
 class LocalityAssigner:
-    """Prefers the oldest split on the reader's host, then the oldest split without known hosts.
+    """Hands out splits on the reader's host first, and then splits whose hosts are not known.
 
-    If there is neither, the reader gets the oldest split. Hosts are compared by name, ignoring
-    case. Racks are not considered.
+    If there are none, the reader gets a split on another host. Among equally good splits, the one
+    that was added first is taken. Hosts are compared by name, ignoring case. Racks are not
+    considered.
     """
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split and the entry of its file. Filters that arrive later are matched with this entry."""
+    """A split, and its file in the selected files. Later filters are matched with this file."""
 
     split: FileSplit
     origin: SelectedFiles
@@ -114,7 +114,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     for (schema, fields), positions in _by_kind(checkpoint.splits).items():
         some = [checkpoint.splits[i] for i in positions]
         streams.append(_to_stream(positions, some, formats, deletes))
-        # The fields of transformed columns are not known after a restore, but their values are.
+        # Transforms are not serialized. After a restore, the values of transformed columns are
+        # known, but not the table columns from which they derive.
         sources = {f.name: f.source for f in fields if f.transform is None}
         kinds.append([[n, sources.get(n, n), n in sources] for n in schema.names])
     _refuse_credentials(file.path for each in deletes for file in each)
@@ -285,7 +286,7 @@ def _from_stream(
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
     batch = ipc.read_batch(stream)
-    # Select columns by position, because a partition key may have the name of one of our columns.
+    # Select columns by position, because a partition key may have a name that is in _COLUMNS.
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))

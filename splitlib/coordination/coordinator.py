@@ -56,7 +56,7 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """Response when all splits are handed out. If a reader fails, its splits become available."""
+    """Response when all splits are handed out. Splits of failed readers are handed out again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class DynamicFileSplitEnumerator:
     def handle_source_event(self, event: DynamicFilteringEvent | DynamicFilteringData) -> None:
         """Add a filter at any time. Later requests do not return splits that the filter excludes.
 
-        Filtering data without an event is that of an unknown producer.
+        If filtering data is passed without an event, its producer is unknown.
 
         Raises:
             InvalidFilter: if the same producer (not None) delivered a different filter before.
@@ -278,7 +278,7 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits that wait for a reader. It is bounded, even for a large table."""
+        """Number of splits that wait for a reader. Listing pauses while there are many of them."""
         with self._lock:
             self._receive()
             return len(self._assigner)

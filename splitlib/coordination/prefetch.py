@@ -19,8 +19,8 @@ from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.telemetry import reported
 
-# Number of splits to enumerate ahead of the readers. They last until the thread runs again, but are
-# so few that a late filter can still prune most of the table.
+# Number of splits to enumerate ahead of the readers. This is enough to keep readers busy until the
+# thread runs again, and so few that a late filter can still prune most of the table.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
@@ -31,7 +31,7 @@ class Arrival:
     """A batch of splits from the enumerating thread. It contains all splits of its files."""
 
     predicate: Predicate
-    """A predicate that all these splits match."""
+    """A predicate that all these splits match. Splits are matched again if it is out of date."""
     splits: list[TrackedSplit]
     file_ids: bytes
     """Concatenated file ids of :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""

@@ -64,7 +64,7 @@ def doctor(
 
     For notebooks and platforms without a shell. The command ``splitlib doctor`` runs the same
     checks. Every catalog gets one request, and every location is listed once. No table is read, and
-    nothing is changed. A check ends after 20 seconds, of a catalog of Spark after two minutes.
+    nothing is changed. A check ends after 20 seconds, or after two minutes for a catalog of Spark.
 
     Args:
         spark: The session; None to check the machine only.
@@ -90,7 +90,7 @@ def doctor(
 
 
 def _in_python(advice: str) -> str:
-    """Return advice with calls of :func:`doctor` instead of commands."""
+    """Return advice in which commands for a shell are replaced by calls of :func:`doctor`."""
     advice = advice.replace("run: splitlib doctor --spark", "call splitlib.doctor(spark)")
     return advice.replace("splitlib doctor s3://…", 'splitlib.doctor(spark, "s3://…")')
 

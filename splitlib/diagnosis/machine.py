@@ -157,7 +157,7 @@ def package_findings(
         if one.extra not in _OTHER_EXTRAS:
             by_extra[one.extra].append(one)
     if not by_extra:
-        text = "splitlib runs from a directory of sources, so the packages it needs are unknown."
+        text = "splitlib is not installed as a package, so the packages that it needs are unknown."
         yield Finding("packages", NOTE, text, "pip install splitlib")
         return
     versions = {o.name: version_of(o.name) for group in by_extra.values() for o in group}
@@ -287,7 +287,7 @@ def _pyspark(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "pyspark",
             NOTE,
-            "PySpark is not installed, so splitlib works without Spark only.",
+            "PySpark is not installed. splitlib works, except for the parts that need Spark.",
             "for Spark, run: pip install 'splitlib[spark]'",
         )
         return
@@ -342,7 +342,7 @@ def _java(machine: Machine) -> Finding:
     if found is None:
         return Finding("java", PROBLEM, f"{program} does not print its version.", wanted)
     java, by = int(found[1]), "JAVA_HOME" if home else "PATH"
-    text = f"Java {java} is {program}, by {by}."
+    text = f"Java {java} is {program}, found through {by}."
     if java < first:
         return Finding("java", PROBLEM, f"{text} Spark {version} needs {first} or newer.", wanted)
     if java > last:
@@ -373,7 +373,7 @@ def _workers(machine: Machine) -> Finding:
     missing = [name for name in ("pyarrow", "splitlib") if name not in packages]
     if missing:
         text += f' It has no {" and no ".join(missing)}, which format("splitlib") needs there.'
-        return Finding("worker python", NOTE, text, "install splitlib there only for this format.")
+        return Finding("worker python", NOTE, text, "for this format, install splitlib there.")
     return Finding("worker python", GOOD, text)
 
 

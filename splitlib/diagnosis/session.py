@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CONF: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _PUBLIC: Final = (
     "splitlib.read works through Spark's public API, with the same rows and more requests. "
-    "splitlib.sql and splitlib.optimize change nothing there."
+    "splitlib.sql and splitlib.optimize leave queries to Spark in such a session."
 )
 _CATALOG: Final = "spark.sql.catalog."
 _METASTORES: Final = (
@@ -67,9 +67,10 @@ def spark_session(command: str, conf: Mapping[str, str]) -> Iterator[SparkSessio
 
 
 def path_findings(machine: Machine) -> Iterator[Finding]:
-    """Yield a finding on how Spark will read files, as far as the environment variables show.
+    """Yield a finding on how Spark will read files, from environment variables and Spark's jars.
 
-    The rest depends on the Spark session. Nothing is yielded if PySpark is not installed.
+    What else it depends on can only be checked in a Spark session. Nothing is yielded if PySpark is
+    not installed.
     """
     if not machine.pysparks:
         return
@@ -86,7 +87,7 @@ def path_findings(machine: Machine) -> Iterator[Finding]:
         advice = "use a classic session with the defaults, if you can."
         yield Finding("path", NOTE, f"{reason} {_PUBLIC}", advice)
         return
-    text = "Whether sessions have the internals that splitlib uses is checked in a session only."
+    text = "Only a check with a session shows whether Spark has the internals that splitlib uses."
     yield Finding("path", NOTE, text, "run: splitlib doctor --spark")
 
 
@@ -102,7 +103,7 @@ def session_findings(spark: SparkSession) -> Iterator[Finding]:
     yield Finding("session", GOOD, f"The session runs Spark {spark.version}.")
     try:
         config = SplitConfig.resolve(spark_conf=settings_of(spark))
-    except SplitlibError:  # The findings about settings have this error.
+    except SplitlibError:  # The findings about settings report this error.
         config = SplitConfig()
     reason = internals_unavailable(spark, config.spark_scan)
     if reason is None:
@@ -115,7 +116,7 @@ def session_findings(spark: SparkSession) -> Iterator[Finding]:
     metastores = list(_metastores(settings))
     yield from metastores
     if not any(finding.status == PROBLEM for finding in metastores):
-        # Spark retries for minutes if it cannot connect to a metastore.
+        # Check catalogs only if every metastore responds, because Spark would retry for minutes.
         yield from _catalogs(spark, settings, config)
 
 
@@ -134,7 +135,7 @@ def _metastores(settings: Mapping[str, str]) -> Iterator[Finding]:
             parts = urlsplit(address if "://" in address else f"thrift://{address}")
             place = (parts.hostname or "", parts.port or _METASTORE_PORT)
             socket.create_connection(place, DEADLINE_SECONDS).close()
-        except (OSError, ValueError) as error:  # ValueError: the port is no number.
+        except (OSError, ValueError) as error:  # ValueError: the port is not a number.
             text = f"The metastore {address} cannot be reached: {error}."
             advice = f"correct {name}, or start the metastore."
             yield Finding("metastore", PROBLEM, text, advice)

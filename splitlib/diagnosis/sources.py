@@ -124,7 +124,7 @@ def catalog_finding(name: str, options: Mapping[str, Any], config: SplitConfig) 
         hint = error.hint or did_you_mean(str(connector), connector_names())
         return Finding(check, PROBLEM, error.message, hint)
     if not isinstance(catalog, SupportsTableNames):
-        text = f"The connector {connector} cannot list tables, so whether it answers is unknown."
+        text = f"It is unknown whether {name} answers: connector {connector} cannot list tables."
         return Finding(check, NOTE, text, f"try: splitlib partitions {name}.NAME")
 
     def first_table() -> list[tuple[str, str]]:
@@ -171,9 +171,7 @@ def _location(
 
 def _advice(error: SplitlibError) -> str:
     if isinstance(error, AccessDenied):
-        return (
-            "use credentials that may list it: the permission to read single files is not enough."
-        )
+        return "use credentials with permission to list. Permission to read files is not enough."
     return "check the address, and whether this machine can reach it."
 
 
@@ -208,7 +206,7 @@ def _endpoints(
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of a URL. They are empty if it is invalid, which another check reports."""
+    """Return the parts of a URL; empty for an invalid URL, which another check reports."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -217,7 +215,7 @@ def _parts(url: str) -> SplitResult:
 
 def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
     if not urls:
-        text = "The clock was not compared, because no store or catalog with HTTP is configured."
+        text = "The clock was not checked: no store or catalog with an HTTP address is configured."
         yield Finding("clock", NOTE, text, "to compare it, name a location: splitlib doctor s3://…")
     for url in urls:
         host = urlsplit(url).hostname

@@ -23,7 +23,7 @@ from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics.known import KnownStatistics
 from splitlib.table import Table
 
-# Number of files whose footers are requested together: by the driver, and by one Spark job.
+# Maximum number of files whose footers are read together: by the driver, and by one Spark job.
 FILES_TOGETHER = 512
 _FILES_OF_JOB = 50_000
 # Number of files that the driver handles itself before it uses jobs, which take time to start.
@@ -147,7 +147,7 @@ def refuse_data_columns(table: Table, names: Iterable[str]) -> None:
     others = dict.fromkeys(name for name in names if name.lower() not in keys)
     if others:
         raise InvalidFilter(
-            f"{', '.join(others)} cannot select files to analyze.",
+            f"{', '.join(others)} cannot select files to analyze: only partition keys can do this.",
             hint=f"the partition keys are {', '.join(table.partition_keys) or 'none'}.",
         )
 

@@ -39,13 +39,13 @@ _log = get_logger(__name__)
 SAMPLED_FILES: Final = 16
 """Maximum number of files in the sample that shows whether reading footers pays off."""
 MOST_KEPT: Final = 0.5
-"""Maximum share of the sample's row groups that filters may keep so that more footers are read.
-They are also read if the :func:`~splitlib.statistics.row_groups.overlap` is at most this value."""
+"""More footers are read if the filters keep at most this share of the sample's row groups, or if
+these have at most this :func:`~splitlib.statistics.row_groups.overlap`."""
 # Reading stops after FIRST_FOOTERS footers, plus FOOTERS_PER_FILE for each file that was dropped.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8
-# Number of files whose footers are requested together, and maximum number of footer reads in
-# progress before more are started.
+# Maximum number of files whose footers are requested together. While fewer than IN_PROGRESS footer
+# reads are running, more are started.
 FILES_TOGETHER: Final = 128
 IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16
@@ -69,8 +69,8 @@ def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema
     if metadata.has_statistics or not config.learn_statistics or not _is_read(metadata.read_format):
         return pa.schema([])
     others = {*_with_spark_metadata(metadata.spark_schema), *metadata.partition_keys}
-    # All columns are given, so that a data column is left out if a partition key has its name in
-    # another case.
+    # Pass partition keys to `learnable`, too. It then leaves out a data column whose name differs
+    # from that of a partition key only in case.
     return pa.schema([c for c in learnable(metadata.schema) if c.name not in others])
 
 
@@ -103,7 +103,8 @@ class Learned(NamedTuple):
     read: npt.NDArray[np.intp]
     """Indexes of the files whose footers were read. The other files already had statistics."""
     old: pa.BooleanArray
-    """Mask of the read footers whose statistics are kept. See :meth:`StatisticsStore.add`."""
+    """Mask of the read footers whose files are old enough for their statistics to be kept. See
+    :meth:`StatisticsStore.add`."""
 
 
 def learn(
@@ -187,7 +188,7 @@ class _Pending:
 
     selected: SelectedFiles
     predicate: Predicate
-    """A predicate that the files match."""
+    """A predicate that the files match. Files are matched again if it is out of date."""
     columns: pa.Schema
     """The columns whose footer statistics the filters are checked against; may be empty."""
     known: FileGroups
@@ -207,8 +208,8 @@ class FooterStage:
         config: Settings.
         predicate: Function that returns the conjunction of the filters received so far.
         tally: Counts footers, files and row groups.
-        sample: Statistics of a sample of files, if these have shown that reading the other files'
-            footers is worthwhile. If it is None, this stage reads a sample itself.
+        sample: Statistics of a sample of files. Pass it if it has shown that reading the other
+            files' footers saves work. If it is None, this stage reads a sample itself.
     """
 
     def __init__(
@@ -225,7 +226,7 @@ class FooterStage:
         self._tally = tally
         self._use = tally.footers
         self._opened = sample.statistics if sample else None
-        """The statistics; None while no filter needs them."""
+        """Statistics of the table's files; None until a filter needs them."""
         self._reads: bool | None = True if sample else None
         """Whether to read more footers; None until the sample has been read."""
         self._is_slow = False
@@ -236,7 +237,7 @@ class FooterStage:
         self._in_progress = 0
         """Number of running footer reads."""
         self._done = 0
-        """Number of footers read for finished files."""
+        """Number of footers read for the groups of files that have left this stage."""
         self._saved = 0.0
         """Number of files dropped after their footers were read. If only some row groups of a file
         were dropped, the file counts as a fraction."""
@@ -245,7 +246,7 @@ class FooterStage:
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
     ) -> Iterator[SelectedFiles]:
         """Yield the selected files that may match, in the order of ``selections``."""
-        # The predicate is read before the files are selected, so they match at least this one.
+        # The predicate is read before the files are selected, so the files match at least it.
         predicate = self._predicate()
         for selected in selections:
             self._waiting.extend(self._pending(selected, predicate))
@@ -286,7 +287,7 @@ class FooterStage:
         return pa.schema(wanted[:_MOST_COLUMNS])
 
     def _drain(self, calls: BoundedCalls, *, end: bool) -> Iterator[SelectedFiles]:
-        """Yield files after their footers were checked. With ``end``, wait for all footers."""
+        """Yield the files whose footers have been checked. With ``end``, wait for all footers."""
         if self._reads is None:
             missing = sum(len(pending.missing) for pending in self._waiting)
             if missing >= (1 if end else SAMPLED_FILES):
@@ -297,7 +298,7 @@ class FooterStage:
                 return
             waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
             if waits and not end:
-                return  # there is capacity left, so more footer reads are started first
+                return  # Before waiting for these footers, let more reads be started.
             yield from self._finish(self._running.popleft(), calls)
 
     def _decide(self, calls: BoundedCalls) -> None:
@@ -360,7 +361,7 @@ class FooterStage:
 
     def _result(self, task: Task[Rows | None], calls: BoundedCalls) -> Rows | None:
         self._in_progress -= 1
-        # After one read that hung, reads that have not started are cancelled.
+        # If the storage is slow, cancel reads that have not started, instead of waiting for each.
         if self._is_slow and task.outcome.cancel():
             return None
         try:
@@ -391,7 +392,7 @@ class FooterStage:
             yield selected
 
     def _without_dropped(self, pending: _Pending, predicate: Predicate) -> SelectedFiles:
-        """Return the files that may match by their footer statistics."""
+        """Return the files that, by their footer statistics, may contain matching rows."""
         selected, groups = pending.selected, self._groups(pending)
         if predicate.of_learned is None or not groups.columns:
             return selected

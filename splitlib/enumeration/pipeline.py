@@ -71,7 +71,7 @@ class MatchedPartitions:
         """Return one batch with these partitions, followed by those in ``later``."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # Use this batch's predicate, because only ``later`` was matched with the newer predicate.
+        # Use this batch's predicate: its partitions were not matched with the one of ``later``.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
@@ -99,9 +99,9 @@ class Neighbours:
 
     A group contains partitions that are close together: their files, including the files of
     partitions in between, probably fit in one page. A partition that is far from the others is a
-    group of its own. If the average number of files per partition or the number of partitions in
-    between is unknown, groups are as large as a page could cover. The response then shows how many
-    partitions the page covered.
+    group of its own. If the average number of files per partition is unknown, a group has up to
+    ``files_per_page`` partitions. If the number of partitions in between is unknown, a group is a
+    whole batch. The response then shows how many partitions the page covered.
 
     Args:
         batches: Batches of matched partitions.
@@ -225,7 +225,7 @@ class ScanPipeline:
         return _Listing(matched, offset, length, task)
 
     def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
-        """Return groups of partitions that fit on one page, or None if a page lists only one."""
+        """Return groups for listing pages, or None if a page covers only one partition."""
         page = self._table.files_per_page
         return Neighbours(matching, page, self._tally.files_each) if page else None
 
@@ -411,7 +411,7 @@ class ScanPipeline:
                 yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
-        """Return a mask of the files whose partition, size and statistics allow a match."""
+        """Return a mask of the files that are not empty and may contain matching rows."""
         # The predicate is read after the listing, to use filters that arrived in the meantime.
         predicate = self._predicate()
         mask = matched.keeps(predicate).take(batch.files["partition"])

@@ -83,7 +83,7 @@ class SplitsOfFile(NamedTuple):
     partition: str
     """Partition name, for messages and identifiers."""
     copy: int
-    """How often the same snapshot contained this file before."""
+    """Number of earlier occurrences of this file in the same snapshot."""
     splits: list[FileSplit]
 
     @property
@@ -214,7 +214,7 @@ def file_id(path: str, partition: str, copy: int = 0) -> bytes:
     Args:
         path: The file's path.
         partition: Name of its partition.
-        copy: How often the same snapshot contained this file before.
+        copy: Number of earlier occurrences of this file in the same snapshot.
     """
     return _digest(path, partition, *_numbered(copy)).digest()
 

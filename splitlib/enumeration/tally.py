@@ -62,7 +62,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return all partitions as ranges that alternately contain some read partitions or none."""
+        """Return all partitions as ranges: by turns, ranges with read partitions and without."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)
@@ -125,7 +125,9 @@ class ScanTally:
         self._gone = False
         self._asked_for: dict[str, int] = {}
         self._partitions_listed = 0
-        self._files_in_listed = 0  # changes together with _partitions_listed, unlike files_listed
+        # Unlike the count files_listed, this changes under the same lock as _partitions_listed. So
+        # the average of both is always right.
+        self._files_in_listed = 0
         self._listed_together = 0
         self._ranges = 0
         self._listed_alone = 0
@@ -137,7 +139,7 @@ class ScanTally:
 
     @property
     def partitions_were_dropped(self) -> bool:
-        """Whether the table lost partitions after they were listed, or no partition was listed."""
+        """Whether the table may have lost partitions: some after the listing, or all before it."""
         with self._lock:
             return self._gone or not self._counts.get("partitions_total")
 
@@ -274,7 +276,9 @@ class ScanTally:
         with self._lock:
             for key in self._undecided:
                 _log.warning(
-                    "Some values of partition key %s do not parse; their partitions are kept.", key
+                    "Some values of partition key %s do not have its type. Their partitions are "
+                    "kept.",
+                    key,
                 )
 
     def made_again(self, requests: int) -> None:

@@ -23,8 +23,8 @@ from splitlib.filtering.domains import (
     unique,
 )
 
-# Batches are merged only when their total size exceeds this value, and also the size of the kept
-# keys. So each key is deduplicated only a few times, even if batches are small.
+# Batches are merged with the kept keys only when the batches together are larger than this value
+# and than the kept keys. So each key is deduplicated only a few times, even if batches are small.
 WAITING_BYTES = 4 * 2**20
 
 
@@ -85,11 +85,14 @@ class DynamicFilteringDataCollector:
             rows = given.cast(self._schema)
         except (KeyError, pa.ArrowException) as error:
             raise InvalidFilter(
-                f"The batch does not match the fields {self._schema.names}."
+                f"The batch does not match the fields {self._schema.names}.",
+                hint="it needs a column for each field, whose values fit the field's type.",
             ) from error
         for before, after in zip(given.itercolumns(), rows.itercolumns(), strict=True):
             if _is_rounded(before, after):
-                raise InvalidFilter(f"{before.type} keys cannot become {after.type} exactly.")
+                raise InvalidFilter(
+                    f"{before.type} keys cannot be converted to {after.type} without loss."
+                )
         if not self._null_safe:
             rows = rows.drop_null()
         self._waiting.append(rows)

@@ -38,7 +38,7 @@ from splitlib.report import size_text
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 _TEXT = (str, bytes, bytearray, memoryview)
 _UNKNOWN_LIMIT: Final = "there are more keys than filter_threshold_bytes or filter_max_values"
-"""Clause about the passed limit if it is unknown which limit was passed."""
+"""Clause for reports if it is unknown which of the two limits the keys exceed."""
 
 
 class DynamicFilteringData:
@@ -81,7 +81,7 @@ class DynamicFilteringData:
     def from_arrow(cls, data: Any, fields: Sequence[str] | None = None) -> DynamicFilteringData:
         """Make a filter from the distinct rows of ``data``.
 
-        Null matches partitions whose value is null. For a join by ``=``, drop nulls first.
+        A null key matches partitions whose value is null. For a join by ``=``, drop nulls first.
 
         Args:
             data: Rows of keys: an Arrow table or batch, or a table of pandas or Polars.
@@ -129,7 +129,7 @@ class DynamicFilteringData:
         """Return filtering data unchanged, or make it from a dict of values or a table of keys.
 
         Raises:
-            InvalidFilter: for any other argument, or as from_values and from_arrow.
+            InvalidFilter: for any other argument, and if from_values or from_arrow raises it.
         """
         if isinstance(given, DynamicFilteringData):
             return given
@@ -146,7 +146,7 @@ class DynamicFilteringData:
     def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
         """Make a filter from one range per field, such as ``{"day": (first, last)}``.
 
-        Ranges include both ends. None means an open end.
+        Ranges include both ends. None in place of an end means that there is no limit.
 
         Raises:
             InvalidFilter: if the two ends do not have a common type that supports ranges. Floats do
@@ -160,7 +160,7 @@ class DynamicFilteringData:
                     f"Field {name!r} has type {low.type}, which does not support ranges."
                 )
             fields.append(pa.field(name, low.type))
-            if low.is_valid or high.is_valid:  # a range with two open ends does not filter
+            if low.is_valid or high.is_valid:  # A range without limits does not filter.
                 domains.append(RangeDomain(fields[-1], Ranges.between(low, high)))
         return cls(plain_schema(fields), domains, exceeds_threshold=False)
 
@@ -401,7 +401,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
         if isinstance(given, Set) and len(values) > 1:
             raise InvalidFilter(
                 f"The values of {name!r} are a set, which has no order to match other fields.",
-                hint="pass a list per field, with the values of a tuple at the same index in each.",
+                hint="pass one list per field. Values at the same index form one key.",
             )
         try:
             columns[name] = pa.array(given)
@@ -415,7 +415,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
 def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
     """Convert each field's pair of values to a lower and an upper end with the same Arrow type.
 
-    A null end means an open end.
+    A null end means that the range has no limit there.
 
     Raises:
         InvalidFilter: for anything other than a pair of values with a common Arrow type.
@@ -436,7 +436,7 @@ def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar,
 def _no_pair(name: str, given: object) -> InvalidFilter:
     return InvalidFilter(
         f"The range of {name!r} is not a pair of values: {given!r}.",
-        hint=f"pass {{{name!r}: (lower, upper)}}; None means an open end.",
+        hint=f"pass {{{name!r}: (lower, upper)}}, with None for an end without a limit.",
     )
 
 

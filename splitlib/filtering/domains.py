@@ -67,9 +67,9 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Table, list[str]]:
-    """Return the columns as a table, and their numbers, which are its column names.
+    """Return the columns as a table, named by their numbers, and these names.
 
-    Arrow reads a name that starts with a dot or a bracket as a path to a nested field.
+    The original names may start with a dot or a bracket, which Arrow reads as the path of a field.
     """
     numbers = [str(number) for number in range(len(columns))]
     return pa.table(columns, names=numbers), numbers
@@ -100,7 +100,7 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Replace encoded, view, large and half types by plain types, and drop fields' metadata.
+    """Return a schema of plain types: no encoded, view, large or half types, and no metadata.
 
     Raises:
         InvalidFilter: for an empty schema, a repeated field name, an unknown time zone, or a type
@@ -111,7 +111,7 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
         raise InvalidFilter(f"A {type(fields).__name__} is not a pyarrow.Schema.")
     for field in fields:
         if not isinstance(field, pa.Field):
-            raise InvalidFilter(f"A schema has fields of Arrow, not {field!r}.")
+            raise InvalidFilter(f"A schema consists of objects pyarrow.Field, not {field!r}.")
         _refuse_unknown_zone(field.name, field.type)
         kind = field.type
         while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -182,7 +182,7 @@ class ValueDomain:
         for name in self.fields:
             kind = row[name].type  # differs from the type of the rows only if all keys are null
             values = self.rows[name].cast(kind)
-            if pa.types.is_nested(kind):  # Arrow does not look up such values.
+            if pa.types.is_nested(kind):  # Arrow's is_in does not support nested types.
                 hit = pa.array([value.equals(row[name]) for value in values])
             else:
                 hit = pc.is_in(values, value_set=pa.array([row[name]], kind))
@@ -289,7 +289,7 @@ class Ranges:
 
     @classmethod
     def between(cls, lower: pa.Scalar, upper: pa.Scalar) -> Self:
-        """Make one range that includes both ends. Null is an open end."""
+        """Make one range that includes both ends. A null end means that there is no limit."""
         # The ends stay Arrow scalars, because Python has no dates after the year 9999.
         return cls(*(pa.array([end], end.type) for end in (lower, upper)))
 

@@ -49,7 +49,7 @@ class Coerced(NamedTuple):
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
     """Convert join keys to the type of ``key``, or return None if the conversion is inexact."""
     if is_instant(keys.type) and not is_instant(key.type):
-        # Spark uses Java's time zone names, most of which Arrow accepts.
+        # The time zone of the keys may have one of Java's names that Arrow does not know.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
         if pc.any(has_unknown_clock(keys, keys.type.tz)).as_py():
             return None
@@ -96,7 +96,7 @@ def _is_exact_number(kind: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return the digits before and after the decimal point in Spark's decimal for this type."""
+    """Return how many digits Spark's decimal for this type has before and after the point."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return _INTEGER_DIGITS[kind.bit_width], 0
@@ -139,13 +139,14 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
 
 
 def _follow_skipped_days(keys: pa.Array, dates: pa.Array) -> bool:
-    """Return whether any of the times in ``keys`` begins a day after one that the zone skipped.
+    """Return whether the time zone skipped the day before any of the days in ``dates``.
 
-    In Spark, such a time is equal to both days, as Pacific/Apia's 2011-12-30 and 2011-12-31.
+    In Spark, the beginning of such a day equals both dates. For example, Pacific/Apia skipped
+    2011-12-30. So the beginning of 2011-12-31 equals 2011-12-30 and 2011-12-31.
 
     Args:
         keys: Times at which a day begins.
-        dates: These days.
+        dates: The day that begins at each of these times.
     """
     before = pc.subtract(keys.cast(pa.int64()), 1).cast(keys.type)
     days_before = _wall_clock(before).cast(pa.date32(), safe=False).cast(pa.int32())
@@ -161,8 +162,8 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:
-        # In a zone where clocks are set back, two instants have the same local time. In UTC, each
-        # instant has its own local time.
+        # Where clocks are set back, two instants have the same local time. So only keys in UTC are
+        # converted: there, each instant has its own local time.
         return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:
@@ -174,8 +175,8 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
 
 _MAX_CODE = 2**62
 
-# Maximum number of comparisons between a tuple and a file's bounds, because the comparison of all
-# tuples with all files takes quadratic time. Files beyond the limit are checked by column only.
+# Maximum number of comparisons of a tuple with a file's bounds. Comparing all tuples with all files
+# takes quadratic time. Files beyond the limit are only checked for each column alone.
 TUPLE_BUDGET = 50_000_000
 
 

@@ -1,10 +1,10 @@
 """Compute the names of the partitions that a predicate can keep, so that only these are requested.
 
 In a table with a million partitions, a metastore returns thirty partitions by name ten times as
-fast as it lists all of them. It looks up partitions by the text of their values. So this is safe
-only if each value is always written in the same way. Plain strings are, but integers may not be:
-``k=05`` and ``k=5`` are the same value. For integers and dates, the user or a table property must
-guarantee this.
+fast as it lists all of them. It looks up partitions by the text of their values. So requests by
+name are safe only if each value is always written in the same way. This is true for plain strings.
+An integer may be written in several ways, such as ``k=05`` and ``k=5``. For integers and dates, the
+user or a table property must guarantee that there is only one way.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield tables of the values, as text, that matching partitions can have in the leading keys.
+    """Yield tables of text values that matching partitions can have in their leading keys.
 
     The first table has as many leading keys as possible. Each following table has one key less.
-    Each table has distinct, sorted rows that cover every partition that the predicate can keep.
-    Nothing is yielded if the predicate does not restrict the first key to a list of values, or if
-    these can be written in several ways.
+    Each table has distinct, sorted rows. Every partition that the predicate can keep has the values
+    of one of these rows. Nothing is yielded if the predicate does not restrict the first key to a
+    list of values, or if one of these values can be written in several ways.
 
     Args:
         predicate: The predicate on partitions.
@@ -85,8 +85,8 @@ def plain_texts(values: pa.Array | None) -> pa.Array | None:
     if values is None:
         return None
     texts = values.cast(pa.string())
-    # Null is rejected too, because it has the same partition name as the empty string.
-    # Spark writes a year after 9999 with a sign, and Arrow without.
+    # Null is rejected too, because it has the same partition name as the empty string. A year after
+    # 9999 is rejected, because Spark writes it with a sign, and Arrow without.
     form = _DATE if pa.types.is_date(values.type) else _PLAIN
     plain = pc.fill_null(pc.match_substring_regex(texts, form), False)
     return texts if pc.all(plain, min_count=0).as_py() else None

@@ -187,7 +187,7 @@ class Predicate:
     def _on_learnable(
         self, filters: Sequence[DynamicFilteringData]
     ) -> dict[int, DynamicFilteringData]:
-        """Return the filters on ``learnable`` columns, without other columns, by filter index."""
+        """Return the filters that have ``learnable`` columns, reduced to these, by filter index."""
         names = {name.lower() for name in self._learnable.names}
         if not names:
             return {}
@@ -293,7 +293,7 @@ class Predicate:
             not is_char(key)  # the padding of CHAR values changes their order
             and same_order(domain.field.type, key.type)
         ):
-            # An end that does not fit the column's type becomes open. This never drops a match.
+            # An end that does not fit the column's type is removed. This never drops a match.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         kind = "CHAR, which is padded" if is_char(key) else str(key.type)
@@ -307,8 +307,9 @@ class Predicate:
 def _without_padding(lower: pa.Array) -> pa.Array:
     """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
 
-    Without its padding, a value may sort below the bound: ``a`` sorts below ``a`` followed by a
-    space. So the bound is cut at its first control character, and trailing spaces are removed.
+    Padding changes the order: a space sorts above control characters, and the end of a text below
+    them. So without padding, a value may sort below the bound. To prevent this, the bound is cut
+    at its first control character, and trailing spaces are removed.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
@@ -357,9 +358,9 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
 
 
 def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
-    """Cast ranges to a column's type. An end that does not fit the type becomes open."""
+    """Cast ranges to a column's type. An end that does not fit the type is removed."""
     lower, upper = try_cast(ranges.lower, kind), try_cast(ranges.upper, kind)
-    if lower[1:].null_count or upper[:-1].null_count:
+    if lower[1:].null_count or upper[:-1].null_count:  # Without an inner end, join all ranges.
         return Ranges(lower[:1], upper[-1:], ranges.brackets)
     return Ranges(lower, upper, ranges.brackets)
 
@@ -371,7 +372,7 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     lower, upper = transform(ranges.lower), transform(ranges.upper)
     mistaken = transform.mistaken(upper)
     upper = upper if mistaken is None else mistaken
-    # For very small values, a transform may overflow and return a large value.
+    # Check the order, because a transform of very small values may overflow to a large value.
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None

@@ -174,7 +174,7 @@ def test_a_file_that_does_not_exist(table: Path, capsys: pytest.CaptureFixture[s
     assert main(["plan", str(table), "--keys", "/no/such/file"]) == 2
     assert "'/no/such/file' cannot be read: No such file" in capsys.readouterr().err
     assert main(["plan", str(table), "--keys", "-", "--keys", "-"]) == 2
-    assert "once only" in capsys.readouterr().err
+    assert "only once" in capsys.readouterr().err
 
 
 def test_too_many_keys_become_a_range(

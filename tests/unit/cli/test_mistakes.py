@@ -36,7 +36,7 @@ from splitlib.cli import main
         ("plan table --filter day=null", "Hint: null is written __HIVE_DEFAULT_PARTITION__."),
         ("plan table --keys semicolons.csv", "Hint: separate the columns by commas."),
         ("tables -c files none", "There is no directory 'none'."),
-        ("tables lakehouse", "Hint: none is named. Write --uri thrift://host:9083"),
+        ("tables lakehouse", "Hint: no catalog is named. Write --uri thrift://host:9083"),
     ],
 )
 def test_one_line(

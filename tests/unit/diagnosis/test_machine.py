@@ -197,7 +197,7 @@ def test_what_the_environment_decides_about_the_path(
     findings = made.findings(environ=environ)
     path = of(findings, "path")
     assert text in path.text
-    assert "change nothing" in path.text
+    assert "leave queries to Spark" in path.text
     assert ("connects to a server" in of(findings, "java").text) == (not jars)
 
 
