@@ -186,7 +186,7 @@ def named_tables(
     Raises:
         SplitlibError: in the same cases as :func:`splitlib.load_table`.
         UnsupportedTable: if the query is a statement that changes a table of a named catalog, or
-            that keeps a query on one, such as CREATE VIEW.
+            that keeps a query on one, such as CREATE VIEW; for any such table on Spark Connect.
     """
     catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
@@ -199,6 +199,13 @@ def named_tables(
         yield query, {}
         return
     _refuse_statements(pieces, named)
+    if not isinstance(spark, SparkSession):
+        # The server analyzes a query each time it runs. By then, the views are dropped.
+        raise UnsupportedTable(
+            "Over Spark Connect, splitlib.sql cannot read tables of named catalogs.",
+            hint="use splitlib.read(spark).table(…).load().createOrReplaceTempView(name).",
+            table=".".join(named[0].parts),
+        )
     tables_read = _tables(named)
     # Spark executes statements immediately, without the planner. So the views that replace their
     # tables must read whole tables, unless the planner plans the statement.

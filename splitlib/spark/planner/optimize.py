@@ -131,8 +131,7 @@ def plan(
 
 def left_to_spark(error: Exception) -> Report:
     """Log a planning error, and return the report on a query that Spark runs unchanged."""
-    shown = readable(error)
-    advice = _OF_SPARK
+    shown, advice = readable(error), _OF_SPARK
     if isinstance(error, ConfigError):  # for example, a misspelled setting of the session
         _log.warning("The query is left to Spark: %s", error)
     elif isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
@@ -146,8 +145,7 @@ def left_to_spark(error: Exception) -> Report:
         )
     if isinstance(shown, SplitlibError):
         shown.hint = shown.hint and in_session(shown.hint)
-        advice = _CORRECT if shown is error else advice
-        advice = "" if shown.hint else advice
+        advice = "" if shown.hint else _CORRECT if shown is error else advice
     message = str(shown).partition("\n")[0].strip()
     message += "" if message.endswith((".", "!", "?")) else "."
     return Report(reasons=(f"{type(shown).__name__}: {message} {advice}".rstrip(),))
@@ -209,6 +207,8 @@ def target_condition(
         of_target = [o.report for o in pruned.outcomes if target in o.scan.paths]
         report = replace(report, scans=tuple(of_target))
         condition = next((scan.condition for scan in of_target), None)
+    except LocationNotAllowed:
+        raise
     except Exception as error:
         report = left_to_spark(error)
     return condition, replace(advised(report), seconds=time.perf_counter() - started)

@@ -41,7 +41,8 @@ def rewritten_query(
     """Return a DataFrame that runs a query with some plan nodes replaced.
 
     Spark searches plans for relations, for example before it overwrites a table. So the original
-    relations stay in the plan, but are not read.
+    relations stay in the plan, but are not read. A cached result in ``analyzed`` also hides the
+    relations below it.
 
     Args:
         catalyst: Access to the session's Catalyst plans.
@@ -59,6 +60,11 @@ def rewritten_query(
     if places:
         node = {**replaced, **new}[places[0]]
         new = {**new, places[0]: catalyst.plans.beside(node, _relations(catalyst, df))}
+    elif outside := [path for path in narrowed if min(path, default=0) >= 0]:
+        leaves = catalyst.plans.leaves(analyzed)
+        if any(catalyst.plans.kind(leaf) == "InMemoryRelation" for leaf in leaves):
+            node = catalyst.plans.beside(narrowed[outside[0]], _relations(catalyst, df))
+            narrowed = {**narrowed, outside[0]: node}
     return catalyst.execution.dataframe(catalyst.plans.replaced(analyzed, {**new, **narrowed}))
 
 

@@ -32,6 +32,14 @@ OVER_CONNECT = """
     writer.trigger(availableNow=True).start(copy + "/rows").awaitTermination()
     copied = spark.read.parquet(copy + "/rows")
     assert sorted(map(str, copied.collect())) == sorted(map(str, pruned.collect()))
+
+    spark.conf.set("spark.splitlib.catalog.lake.connector", "files")
+    try:
+        splitlib.sql(spark, "SELECT count(*) FROM lake.a.b")
+    except splitlib.UnsupportedTable as error:
+        assert "Over Spark Connect" in str(error)
+    else:
+        raise AssertionError("its rows could not be read later")
 """
 
 

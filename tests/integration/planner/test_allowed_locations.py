@@ -304,6 +304,12 @@ def test_statements_that_are_not_understood(spark: SparkSession, statement: str)
     assert spark.table(DAYS).count() == 15
 
 
+def test_a_table_to_write_that_is_named_by_an_expression(spark: SparkSession) -> None:
+    with pytest.raises(splitlib.LocationNotAllowed):
+        splitlib.sql(spark, f"INSERT INTO IDENTIFIER('al_days') SELECT day, 1 FROM {FACTS}")
+    assert spark.table(DAYS).count() == 15
+
+
 def test_statements_that_are(spark: SparkSession, tmp_path: Path) -> None:
     splitlib.sql(spark, f"SELECT * FROM {DAYS} LIMIT ALL").count()
     splitlib.sql(spark, f"WITH d AS (FROM {DAYS}) VALUES (1) UNION SELECT id FROM d").count()

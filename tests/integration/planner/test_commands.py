@@ -142,6 +142,20 @@ def test_why_a_command_is_not_planned(spark, tables, command, parameters, reason
     assert f"left to Spark: splitlib does not plan {reason}." in shown
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 3.5 has neither")
+@pytest.mark.parametrize("text", ["EXECUTE IMMEDIATE '{}'", "BEGIN {}; SELECT 1; END"])
+def test_statements_that_run_commands_are_not_run_again(spark, tables, text):
+    spark.sql("CREATE TABLE c_once (v int) USING parquet")
+    try:
+        with changed(spark, {"spark.sql.scripting.enabled": "true"}):
+            done = splitlib.sql(spark, text.format("INSERT INTO c_once VALUES (1)"))
+            with pytest.raises(splitlib.ConfigError, match="not planned by splitlib"):
+                splitlib.replan(done)
+        assert spark.table("c_once").count() == 1
+    finally:
+        spark.sql("DROP TABLE c_once")
+
+
 def test_an_insert_that_reads_what_it_overwrites_is_refused_as_ever(spark, tables):
     spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
     command = "INSERT OVERWRITE c_fact SELECT v, k FROM c_fact JOIN c_dim ON k = id WHERE grp = 1"

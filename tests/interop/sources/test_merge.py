@@ -141,7 +141,7 @@ def test_a_source_that_changes_meanwhile(
         spark.sql(f"INSERT INTO {source} {rows.format(7, 9)}")
         return found
 
-    monkeypatch.setattr("splitlib.spark.sql.target_condition", and_then_more)
+    monkeypatch.setattr("splitlib.spark.commands.target_condition", and_then_more)
     returned = splitlib.sql(
         spark,
         f"MERGE INTO {target} t USING {source} s ON t.day = s.day "
