@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +30,7 @@ from splitlib.arrow.values import (
 from splitlib.filtering.domains import Ranges
 from splitlib.hive.partition_values import TypedValues, comparable
 from splitlib.model import ColumnStatistics
+from splitlib.remote.calls import cached_property
 
 # Spark compares an integer with a decimal by converting the integer to a decimal. This is the
 # decimal's precision, by the integer's width in bits.

@@ -6,7 +6,7 @@ A row group of a Parquet file is skipped if its statistics show that it contains
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
 from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns, is_uuid
+from splitlib.remote.calls import cached_property
 from splitlib.statistics.footers import place_in_file, statistics_in
 
 Fit = Callable[[pa.Array, pa.Field], pa.Array]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -12,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, SplitlibError
@@ -27,6 +28,31 @@ TIDY_SECONDS = 0.2
 # accepts.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
 _current = threading.local()
+
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property  # noqa: PLC0414 - an export
+else:
+
+    class cached_property:  # noqa: N801 - the name in functools
+        """``functools.cached_property`` as in Python 3.12, without a lock.
+
+        The lock in 3.11 is shared by all instances. So a slow computation would block other
+        sessions, and a fork during a computation would leave the lock locked in the child process.
+        If threads compute a value at the same time, all of them get the first result.
+        """
+
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return vars(instance).setdefault(self._name, self._compute(instance))
 
 
 class UnforkedCondition(threading.Condition):

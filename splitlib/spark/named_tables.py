@@ -199,13 +199,7 @@ def named_tables(
         yield query, {}
         return
     _refuse_statements(pieces, named)
-    if not isinstance(spark, SparkSession):
-        # The server analyzes a query each time it runs. By then, the views are dropped.
-        raise UnsupportedTable(
-            "Over Spark Connect, splitlib.sql cannot read tables of named catalogs.",
-            hint="use splitlib.read(spark).table(…).load().createOrReplaceTempView(name).",
-            table=".".join(named[0].parts),
-        )
+    _refuse_connect(spark, named)
     tables_read = _tables(named)
     # Spark executes statements immediately, without the planner. So the views that replace their
     # tables must read whole tables, unless the planner plans the statement.
@@ -251,6 +245,16 @@ def _refuse_statements(pieces: Sequence[Piece], named: Sequence[Piece]) -> None:
         raise UnsupportedTable(
             "Views and cached tables cannot keep a query on tables of named catalogs.",
             hint="use splitlib.sql(spark, 'SELECT …').createOrReplaceTempView(name).",
+            table=".".join(named[0].parts),
+        )
+
+
+def _refuse_connect(spark: SparkSession, named: Sequence[Piece]) -> None:
+    if not isinstance(spark, SparkSession):
+        # The server analyzes a query each time it runs. By then, the views are dropped.
+        raise UnsupportedTable(
+            "Over Spark Connect, splitlib.sql cannot read tables of named catalogs.",
+            hint="use splitlib.read(spark).table(…).load().createOrReplaceTempView(name).",
             table=".".join(named[0].parts),
         )
 

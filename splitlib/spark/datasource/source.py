@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from splitlib.errors import ConfigError, SourceError
 from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import refuse_unreadable
 from splitlib.redaction import get_logger
+from splitlib.remote.calls import cached_property
 from splitlib.spark.datasource.plan import (
     LOAD_AGAIN,
     ReadOptions,

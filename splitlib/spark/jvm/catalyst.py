@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.gateway import (
     JVM_ERRORS,
     analyzed_plan,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeVar
 
 from py4j import java_gateway
@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.remote.calls import cached_property
 from splitlib.spark.compat import of_jvm
 from splitlib.spark.jvm.java_handles import (
     ForeignObject,

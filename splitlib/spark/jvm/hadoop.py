@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fsspec import AbstractFileSystem
@@ -17,6 +17,7 @@ from fsspec.spec import AbstractBufferedFile
 from pyspark.sql import SparkSession
 
 from splitlib.arrow.parquet_footer import Footer, footer, parse_footer
+from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.active_session import classes_of, errors_of_the_jvm
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, session_of
 from splitlib.spark.jvm.java_handles import (

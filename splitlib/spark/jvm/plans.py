@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.java_handles import JavaArray, Seq
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.spark.jvm.spark_handles import (

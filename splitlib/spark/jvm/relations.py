@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Literal
 
+from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.java_handles import ForeignObject, HadoopPath, JavaObject, Seq

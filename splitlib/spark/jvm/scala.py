@@ -7,13 +7,14 @@ In Scala 2.12, some collection methods have different names and arguments than i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, Never, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.gateway import Functions, Jvm, jvm_of
 from splitlib.spark.jvm.java_handles import (
     ForeignObject,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from splitlib.errors import SplitlibError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
 from splitlib.redaction import get_logger
+from splitlib.remote.calls import cached_property
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.file_index import some_files_of

@@ -15,11 +15,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
+from splitlib.remote.calls import cached_property
 from splitlib.report import Count, FilterUse
 from splitlib.spark.allowed_scans import allowed_part
 from splitlib.spark.determinism import why_not_deterministic

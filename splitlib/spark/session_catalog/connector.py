@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
 from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests, TableMetadata
 from splitlib.registry import SESSION
+from splitlib.remote.calls import cached_property
 from splitlib.spark.conversion import session_time_zone
 from splitlib.spark.jvm.active_session import active, errors_of_the_jvm
 from splitlib.spark.jvm.catalyst import Catalyst

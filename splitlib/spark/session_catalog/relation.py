@@ -6,7 +6,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
+from splitlib.remote.calls import cached_property
 from splitlib.spark.compat import to_arrow
 from splitlib.spark.conversion import quoted
 from splitlib.spark.file_scan import canonical_paths

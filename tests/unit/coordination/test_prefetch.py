@@ -18,6 +18,7 @@ import pytest
 import splitlib
 from splitlib import SplitlibError
 from splitlib.coordination import coordinator as coordinator_module
+from splitlib.coordination import prefetch
 from splitlib.coordination.coordinator import (
     DynamicFileSplitEnumerator,
     NoMoreSplits,
@@ -267,13 +268,17 @@ def test_a_coordinator_that_was_dropped_leaves_no_thread():
     assert_no_thread_is_left()
 
 
-def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock():
+def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock(monkeypatch):
     coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
     take(coordinator)
-    cancelled_in = list[int]()
-    cancelled = coordinator._prefetcher._cancelled
-    cancelled.add_done_callback(lambda _: cancelled_in.append(threading.get_ident()))
+    complete, cancelled_in = prefetch.complete, list[int]()
+
+    def note(cancelled):
+        cancelled_in.append(threading.get_ident())
+        complete(cancelled)
+
+    monkeypatch.setattr(prefetch, "complete", note)
     vars(coordinator)["itself"] = coordinator
     del coordinator
     gc.collect()

@@ -7,7 +7,7 @@ import pytest
 
 import splitlib
 from splitlib import SplitConfig
-from splitlib.remote.calls import BoundedCalls, Workers, current_call, in_pool
+from splitlib.remote.calls import BoundedCalls, Workers, cached_property, current_call, in_pool
 from splitlib.remote.parallel import in_parallel
 
 
@@ -83,3 +83,28 @@ def test_cancellation_and_deadline_end_the_calls(cancel):
         for _ in range(3):
             assert calls.acquire(timeout=60)
     assert "did not end in time" in str(errors[0])
+
+
+def test_a_slow_property_does_not_block_other_objects():
+    class Lazy:
+        def __init__(self, compute):
+            self.compute = compute
+
+        @cached_property
+        def value(self):
+            return self.compute()
+
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly():
+        begun.set()
+        return may_end.wait(30)
+
+    slow = Lazy(slowly)
+    thread = threading.Thread(target=lambda: slow.value)
+    thread.start()
+    assert begun.wait(30)
+    assert Lazy(lambda: 2).value == 2
+    may_end.set()
+    thread.join()
+    assert slow.value is True

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from splitlib.arrow.values import is_east, is_instant, is_known
 from splitlib.config import SplitConfig
+from splitlib.remote.calls import cached_property
 from splitlib.report import FilterUse, Report
 from splitlib.spark.conversion import (
     char_length,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from splitlib.filtering.partition_names import has_one_spelling
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.hive.partition_values import parse
 from splitlib.model import PartitionBatch
+from splitlib.remote.calls import cached_property
 from splitlib.report import Count, FilterUse, Report
 from splitlib.spark.conversion import session_time_zone, spark_schema
 from splitlib.spark.jvm.gateway import analyzed_plan
