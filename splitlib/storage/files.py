@@ -45,9 +45,17 @@ class Level(NamedTuple):
 
 
 def is_data(name: str) -> bool:
-    """Return whether Spark reads a file or directory with this name."""
+    """Return whether Spark reads a file with this name."""
     hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
     return not hidden and not name.endswith("._COPYING_")
+
+
+def is_searched(name: str) -> bool:
+    """Return whether Spark searches a directory with this name for files.
+
+    Spark also searches directories whose names begin like those of Parquet's summary files.
+    """
+    return is_data(name) or name.startswith(("_metadata", "_common_metadata"))
 
 
 def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
@@ -109,5 +117,7 @@ def _placed(
         found = bisect_right(prefixes, path) - 1
         inside = found >= 0 and path.startswith(prefixes[found])
         rests[row] = path[len(prefixes[found]) :] if inside else ""
-        places[row] = found if inside and all(map(is_data, rests[row].split("/"))) else None
+        *directories, name = rests[row].split("/")
+        is_read = inside and is_data(name) and all(map(is_searched, directories))
+        places[row] = found if is_read else None
     return pa.array(places, pa.int32()), pa.array(rests, pa.string())

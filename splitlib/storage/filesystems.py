@@ -23,7 +23,7 @@ from splitlib.errors import (
     SourceUnavailable,
 )
 from splitlib.storage.clients import in_forks_of_this
-from splitlib.storage.files import Level, StoredFile, is_data
+from splitlib.storage.files import Level, StoredFile, is_data, is_searched
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.received import (
     KEYS_PER_PAGE,
@@ -182,21 +182,23 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if info["name"].rstrip("/") != itself
     ]
     _refuse_undecoded((name for name, _ in children), location)
+    # A store may list a name twice. A name may also belong to both a file and a directory.
+    once = {(name, info["type"]): (name, info) for name, info in children}
+    ignored = {
+        key for key in once if not (is_searched if key[1] == "directory" else is_data)(key[0])
+    }
     hidden, hidden_files = (
-        frozenset(name for name, info in children if info["type"] == kind and not is_data(name))
+        frozenset(name for name, of_kind in ignored if of_kind == kind)
         for kind in ("directory", "file")
     )
-    # A store may list a name twice. A name may also belong to both a file and a directory.
-    once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
-    children = sorted(once.values(), key=itemgetter(0))
+    children = sorted((once[key] for key in once if key not in ignored), key=itemgetter(0))
     files = [
         StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
         for name, info in children
         if info["type"] == "file"
     ]
-    # adlfs returns a directory twice if it has a marker object.
-    directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
-    return Level(files, list(directories), 1, hidden, hidden_files)
+    directories = [name for name, info in children if info["type"] == "directory"]
+    return Level(files, directories, 1, hidden, hidden_files)
 
 
 def _refuse_undecoded(names: Iterable[str], location: str) -> None:

@@ -15,7 +15,15 @@ from splitlib.errors import FileChanged, LocationNotAllowed, MissingPartition, S
 from splitlib.redaction import get_logger
 from splitlib.storage.clients import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.clouds import AzureSettings, GcsSettings
-from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
+from splitlib.storage.files import (
+    Level,
+    StoredFile,
+    file_batch,
+    is_data,
+    is_searched,
+    of_directories,
+    of_rows,
+)
 from splitlib.storage.filesystems import (
     Filesystems,
     Links,
@@ -225,7 +233,7 @@ class Storage:
                 names = [file.path.rpartition("/")[2] for file in found]
                 files = [file for file, name in zip(found, names, strict=True) if is_data(name)]
                 requests = max(1, -(-entries // listing.kind.names_per_request))
-                shown = sorted(filter(is_data, directories))
+                shown = sorted(filter(is_searched, directories))
                 hidden = frozenset(directories).difference(shown)
                 hidden_files = frozenset(name for name in names if not is_data(name))
                 return Level(files, shown, requests, hidden, hidden_files)

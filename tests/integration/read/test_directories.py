@@ -154,6 +154,16 @@ def test_columns_of_a_summary_file(spark, tmp_path, name):
     assert splitlib.read(spark).table(root, connector="files").load().columns == ["v", "k"]
 
 
+@pytest.mark.parametrize(("partition", "rows"), [("k=1/", 3), ("", 1)])
+def test_directories_named_like_summary_files(spark, tmp_path, partition, rows):
+    """Spark ignores directories whose names begin with ``_``, except these."""
+    names = ["_metadata", "_common_metadata.old", "_other", ".hidden"]
+    root = written(tmp_path, [f"{partition}{name}/f" for name in names] + [f"{partition}f"])
+    loaded = splitlib.read(spark).table(root, connector="files").load()
+    assert rows_of(loaded) == rows_of(spark.read.parquet(root))
+    assert loaded.count() == rows
+
+
 def test_the_data_source(spark, tmp_path):
     root = written(tmp_path, ["k=01/p=caf%C3%A9/f", "k=2/p=b/sub/f"])
     register_data_source(spark)
