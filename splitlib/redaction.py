@@ -80,6 +80,8 @@ def redact_path(path: str) -> str:
     Names of directories stay as they are, so that the path still leads to the file. :func:`redact`
     would also mask a directory such as ``pwd=1``, or a directory whose name contains a secret.
     """
+    if path.startswith(("/", "file:")):
+        return path
     path = _LOGIN_WITH_SLASH.sub(r"\1", without_login(path), count=1)
     path, mark, query = path.partition("?")
     return path + _PARAMETER.sub(rf"\1{_MASK}", mark + query)

@@ -42,7 +42,7 @@ from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.rows.table import ReadableTable
 from splitlib.spi import VERSION, Connector
-from splitlib.storage import only_within, options_of_text
+from splitlib.storage import joined_options, only_within, options_of_text
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -106,7 +106,7 @@ def named_catalogs(
     environ = os.environ if environ is None else environ
     catalogs = _catalogs_in(environ.get(ENV_CATALOGS_FILE))
     variables = {
-        key.removeprefix(ENV_CATALOG_PREFIX).lower().replace("__", "."): value
+        _key_of(key.removeprefix(ENV_CATALOG_PREFIX)): value
         for key, value in environ.items()
         if key.startswith(ENV_CATALOG_PREFIX)
     }
@@ -122,17 +122,15 @@ def named_catalogs(
             if option:
                 texts.setdefault(name, {})[option] = value
         for name, options in texts.items():
-            catalogs[name] = _joined(catalogs.get(name, {}), options_of_text(options))
+            catalogs[name] = joined_options(catalogs.get(name, {}), options_of_text(options))
     return catalogs
 
 
-def _joined(options: Mapping[str, Any], winning: Mapping[str, Any]) -> dict[str, Any]:
-    """Join two sets of options. Of a mapping, such as ``storage_options``, entries are joined."""
-    joined = {**options, **winning}
-    for name, value in winning.items():
-        if isinstance(value, Mapping) and isinstance(options.get(name), Mapping):
-            joined[name] = _joined(options[name], value)
-    return joined
+def _key_of(variable: str) -> str:
+    """Return the key in Spark's configuration. As in PyIceberg, its properties have dashes."""
+    name, _, option = variable.lower().replace("__", ".").partition(".")
+    is_property = "." in option and not option.startswith(("storage_options.", "read_options."))
+    return f"{name}.{option.replace('_', '-') if is_property else option}"
 
 
 def _not_too_deep(text: str) -> str:
@@ -213,7 +211,7 @@ def connector_class(name: str) -> type[Connector]:
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
             hint=f"pip install 'splitlib[{name}]'"
-            if is_missing
+            if is_missing and name in _BUILT_IN
             else f"report it to the authors of {target.partition(':')[0]}.",
         ) from error
     return _of_this_version(name, found)

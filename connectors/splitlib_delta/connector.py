@@ -95,7 +95,7 @@ class DeltaConnector(Connector):
         if not root.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         if located(root).protocol == "file":
-            root = os.path.abspath(root)
+            root = os.path.abspath(os.path.expanduser(root))
         storage = Storage(options.get("storage_options"))
         reader = LogReader(storage, root)
         log = reader.log()

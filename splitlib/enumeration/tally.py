@@ -304,9 +304,9 @@ class ScanTally:
         notes = [
             f"{number} values of {key} do not have its type; their partitions were kept. Drop or "
             "rename these partitions."
-            for key, number in self._undecided.items()
+            for key, number in self._undecided.copy().items()
         ]
-        notes += [f"{MISTAKE}{mismatch}" for mismatch in self._mismatches]
+        notes += [f"{MISTAKE}{mismatch}" for mismatch in self._mismatches.copy()]
         notes += self._how_listed()
         if opening := sum(table.metadata.requests):
             notes.append(f"{opening} requests loaded the snapshot when the table was opened")

@@ -6,7 +6,13 @@ Modules that need fsspec or PyArrow are imported on first use, because these are
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from splitlib.storage.clients import in_forks_of_this, nested_options, option_value, options_of_text
+from splitlib.storage.clients import (
+    in_forks_of_this,
+    joined_options,
+    nested_options,
+    option_value,
+    options_of_text,
+)
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     STREAM_LOG,
@@ -57,6 +63,7 @@ __all__ = [
     "in_forks_of_this",
     "is_data",
     "is_restricted",
+    "joined_options",
     "local_path",
     "located",
     "modified",

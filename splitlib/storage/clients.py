@@ -69,6 +69,15 @@ def options_of_text(flat: Mapping[str, Any]) -> dict[str, Any]:
     return options | mappings
 
 
+def joined_options(options: Mapping[str, Any], winning: Mapping[str, Any]) -> dict[str, Any]:
+    """Join two sets of options. Of a mapping, such as ``storage_options``, entries are joined."""
+    joined = {**options, **winning}
+    for name, value in winning.items():
+        if isinstance(value, Mapping) and isinstance(options.get(name), Mapping):
+            joined[name] = joined_options(options[name], value)
+    return joined
+
+
 def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Convert dotted names, such as ``client_kwargs.endpoint_url``, to nested mappings.
 

@@ -184,9 +184,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     _refuse_undecoded((name for name, _ in children), location)
     # A store may list a name twice. A name may also belong to both a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children}
-    ignored = {
-        key for key in once if not (is_searched if key[1] == "directory" else is_data)(key[0])
-    }
+    ignored = {key for key in once if not _is_shown(*key)}
     hidden, hidden_files = (
         frozenset(name for name, of_kind in ignored if of_kind == kind)
         for kind in ("directory", "file")
@@ -257,6 +255,10 @@ def modified(info: Mapping[str, Any]) -> int:
         if isinstance(value, int | float):
             return int(value * 1000)
     return 0
+
+
+def _is_shown(name: str, kind: str) -> bool:
+    return is_searched(name) if kind == "directory" else is_data(name)
 
 
 def _name_in(directory: str, path: str) -> str:

@@ -348,6 +348,7 @@ def test_how_to_sign_is_no_secret():
                 "hdfs://nn:8020/a:b@c/f",
                 "abfss://container@account/a:b@c/f",
                 "/t/pwd=abc/m=x@y/ts=2024-01-01 10:00:00/f",
+                "/a?b/pwd=1/f",
             )
         ),
     ],

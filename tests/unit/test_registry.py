@@ -75,6 +75,7 @@ client_kwargs = {region_name = "file", endpoint_url = "file"}
         {
             "SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__ANON": "true",
             "SPLITLIB_CATALOG__LAKE__STORAGE_OPTIONS__CLIENT_KWARGS__ENDPOINT_URL": "env",
+            "SPLITLIB_CATALOG__ICE__S3__ACCESS_KEY_ID": "env",
             "SPLITLIB_CATALOGS_FILE": str(file),
         },
     )
@@ -84,7 +85,11 @@ client_kwargs = {region_name = "file", endpoint_url = "file"}
             "storage_options": {"anon": True, "client_kwargs": kwargs},
             "read_options": {"header": "true"},
         },
-        "ice": {"s3.endpoint": "spark", "storage_options": {"anon": True}},
+        "ice": {
+            "s3.access-key-id": "env",
+            "s3.endpoint": "spark",
+            "storage_options": {"anon": True},
+        },
     }
 
 
