@@ -334,3 +334,20 @@ def test_a_command_that_fails_says_what_spark_says(
         with pytest.raises(type(plain.value)):
             splitlib.sql(spark, command)
         assert rows_of(spark, table) == before
+
+
+def test_a_cache_does_not_hide_the_table_to_overwrite(spark: SparkSession, format_: str) -> None:
+    fact = created(spark, format_, "SELECT id AS v, CAST(id % 9 AS INT) AS day FROM RANGE(90)")
+    spark.sql("CREATE TABLE to_overwrite USING parquet AS SELECT 1L AS v, 2 AS k")
+    command = (
+        f"INSERT OVERWRITE to_overwrite SELECT f.v, f.day FROM {fact} f "
+        "JOIN to_overwrite t ON f.day = t.k WHERE t.v = 1"
+    )
+    try:
+        spark.table("to_overwrite").cache()
+        for run in (type(spark).sql, splitlib.sql):
+            with pytest.raises(AnalysisException, match=r"(?i)overwrite"):
+                run(spark, command)
+        assert spark.table("to_overwrite").count() == 1
+    finally:
+        spark.sql("DROP TABLE to_overwrite")
