@@ -207,18 +207,20 @@ def named_tables(
         _is_query(spark, query, has_parameters=has_parameters)
         or (not has_parameters and _are_planned(spark, query, named, tables_read))
     )
-    with _one_at_a_time:
-        views: dict[tuple[str, ...], str] = {}
-        tables = {}
+    tables: dict[str, NamedTable] = {}
+    frames: dict[tuple[str, ...], DataFrame] = {}
+    for parts in sorted(tables_read):
+        table = NamedTable.open(spark, ".".join(parts))
+        opened.enter_context(table.table)
+        if prunable and table.table.list_accepted_filter_fields():
+            frames[parts], root = table.placeholder()
+            tables[root] = table
+        else:
+            frames[parts], _ = table.load()
+    views: dict[tuple[str, ...], str] = {}
+    with _one_at_a_time:  # not while tables are opened, because a catalog may hang
         try:
-            for parts in sorted(tables_read):
-                table = NamedTable.open(spark, ".".join(parts))
-                opened.enter_context(table.table)
-                if prunable and table.table.list_accepted_filter_fields():
-                    rows, root = table.placeholder()
-                    tables[root] = table
-                else:
-                    rows, _ = table.load()
+            for parts, rows in frames.items():
                 views[parts] = _view_of(rows, parts[-1])
             yield _with_views(spark, pieces, views), tables
         finally:
