@@ -270,7 +270,7 @@ def pruned_scan(
         notes += (_VERIFIED,)
     report = enumerator.explain()
     handed_on, report = _handed_on(table, selected, columns, filters, config, report)
-    rows, more = _conditioned(spark, table.metadata, rows, handed_on, filters)
+    rows, more = _conditioned(spark, table.metadata, selected, rows, handed_on, filters)
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
@@ -292,9 +292,10 @@ def _handed_on(
     """
     names = {name.lower() for name in _tested(filters, ())}
     tested = pa.schema([column for column in columns if column.name.lower() in names])
-    if table.metadata.read_format.name != "orc":
+    orc = [one.files.files for one in selected if one.files.read_format.name == "orc"]
+    if not orc:
         return tested, report
-    files = pa.Table.from_batches([one.files.files for one in selected], FILE_SCHEMA)
+    files = pa.Table.from_batches(orc, FILE_SCHEMA)
     same = of_same_type(table, files, tested, config)
     report = replace(report, storage_requests=report.storage_requests + same.files_read)
     if others := ", ".join(name for name in tested.names if name not in same.columns.names):
@@ -306,6 +307,7 @@ def _handed_on(
 def _conditioned(
     spark: SparkSession,
     metadata: TableMetadata,
+    selected: Sequence[SelectedFiles],
     rows: DataFrame,
     columns: pa.Schema,
     filters: Sequence[DynamicFilteringData],
@@ -315,7 +317,9 @@ def _conditioned(
     The notes name settings that prevent Spark from skipping parts of files by the conditions.
     """
     form = metadata.read_format.name
-    floats = form == "parquet" and not metadata.has_statistics
+    # A partition may have another format than the table.
+    formats = {form, *(one.files.read_format.name for one in selected)}
+    floats = formats == {"parquet"} and not metadata.has_statistics
     conditions = list(row_conditions(spark, columns, filters, floats=floats))
     if not conditions:
         return rows, ()
