@@ -144,7 +144,10 @@ class PartitionsOnce:
         return batch
 
     def _may_repeat(self, refs: pa.StringArray) -> bool:
-        """Return whether a handle may occur twice, in this batch or in an earlier one."""
+        """Return whether a batch may repeat a handle of its own or of an earlier batch.
+
+        The handles are remembered for later batches.
+        """
         distinct = pc.unique(refs)
         ends = pc.min_max(distinct)
         first, last = ends["min"].as_py() or "", ends["max"].as_py() or ""

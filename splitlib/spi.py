@@ -320,7 +320,7 @@ class SupportsTableNames(Protocol):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Yield database and table name of each table, each once, in order.
+        """Yield the database and name of each table, without duplicates, sorted by both.
 
         Args:
             database: Database to list; None means all.

@@ -122,7 +122,7 @@ class AbilitiesTests(KitBase):
                 table.check_identity()
 
     def test_table_names(self, simple: Subject) -> None:
-        """``table_names`` lists the tables in one or all databases, each once, in order."""
+        """``table_names`` lists the tables in one or all databases, without duplicates, sorted."""
         names_of = self._names_of(simple)
         database, _, table = simple.address.name.rpartition(".")
         every, some = names_of(None), names_of(database)

@@ -56,7 +56,8 @@ def list_projected(
     total = math.prod(counts)
     if total > _MOST_PARTITIONS:
         raise TooManyPartitions(
-            f"The projection of the table has {total:,} possible partitions.",
+            f"{total:,} projected partitions may match the filters. The limit is "
+            f"{_MOST_PARTITIONS:,}.",
             hint="filter by more partition keys.",
         )
     for begin in range(0, total, BLOCK):

@@ -86,9 +86,9 @@ def check_whole(
         return
     what, count = next(iter(missing.items()))
     raise CorruptMetadata(
-        f"The manifest list {snapshot.manifest_list} is incomplete: its manifests have {count} "
-        f"fewer than the {what} in the snapshot's summary, {summary[what]}.",
-        hint="if the list is complete, the snapshot's counts are wrong: Iceberg's procedure "
+        f"The manifest list {snapshot.manifest_list} is incomplete: {what} is {summary[what]} in "
+        f"the snapshot's summary, and {summary[what] - count} in the manifests of the list.",
+        hint="if no manifest is missing, the summary is wrong: Iceberg's procedure "
         "rewrite_manifests makes a snapshot with the right number of manifests.",
     )
 
@@ -219,7 +219,9 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """Return an index of the delete files of matching partitions, and the number of files read.
+        """Return an index of the delete files of matching partitions, and a number of reads.
+
+        The number is that of manifest lists and manifests that were not cached.
 
         Raises:
             UnsupportedTable: for a delete file that cannot be applied.

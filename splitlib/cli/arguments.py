@@ -133,7 +133,8 @@ def nested(given: Mapping[str, str]) -> dict[str, Any]:
     """Return connector options, with dotted names such as ``storage_options.key`` as nested dicts.
 
     Raises:
-        ConfigError: if a name is not a connector option, or occurs twice.
+        ConfigError: if a name is reserved, such as ``name`` or ``spark``, or if a mapping is given
+            as text, or both as a whole and in parts.
     """
     refuse_reserved(given)
     options = options_of_text(given)

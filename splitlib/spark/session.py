@@ -282,10 +282,10 @@ def refuse_other_names(spark: SparkSession) -> None:
 
 
 def is_by_position(spark: SparkSession, form: ReadFormat) -> bool:
-    """Return whether ORC's reader finds columns by position instead of name.
+    """Return whether Spark's ORC reader finds columns by position instead of name.
 
-    Even then, Spark finds the statistics for a condition by name. They may belong to another
-    column, so a condition may drop rows that match it.
+    Spark still looks up the statistics for a condition by name, and may find those of another
+    column. So a condition may drop rows that match it.
     """
     if form.name != "orc":
         return False

@@ -184,7 +184,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "identity_ends_with_the_table",
         "identity_is_not_that_of_a_successor",
     ),
-    "Yield database and table name of each table": ("table_names",),
+    "Yield the database and name of each table": ("table_names",),
     "database: Database to list; None means all": ("table_names",),
     "options: Options as in :meth:`Connector.open`": ("table_names",),
     "TableNotFound: if there is no such database": ("table_names_of_no_database",),

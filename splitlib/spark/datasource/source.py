@@ -29,7 +29,6 @@ from splitlib.reading.reader import refuse_unreadable
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import cached_property
 from splitlib.spark.datasource.plan import (
-    LOAD_AGAIN,
     ReadOptions,
     SplitPlanner,
     SplitsPartition,
@@ -106,8 +105,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         if self._filtered_columns not in (None, row_groups.columns):
             # Executors have the old column types, which may not match the files' statistics.
             raise ConfigError(
-                "The columns of the filters have changed since the stream was created.",
-                hint=LOAD_AGAIN,
+                "Columns that the filters use were altered after the stream was created.",
+                hint="load the table again.",
             )
         return splits
 

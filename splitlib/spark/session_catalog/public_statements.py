@@ -170,8 +170,8 @@ def _converted_errors() -> Iterator[None]:
             raise MissingPartition("The directory does not exist.") from error
         if condition.startswith(_NO_TABLE):
             raise TableNotFound("The session has no such table.") from error
-        # A Spark without AS JSON reports a syntax error at JSON, or at AS if the setting
-        # ``spark.sql.ansi.enforceReservedKeywords`` is true.
+        # Versions of Spark without DESCRIBE TABLE … AS JSON report a syntax error at JSON, or at AS
+        # if the setting ``spark.sql.ansi.enforceReservedKeywords`` is true.
         if condition == "PARSE_SYNTAX_ERROR" and ("'JSON'" in first or "'AS'" in first):
             raise UnsupportedTable(
                 "Reading tables with Spark's public API requires DESCRIBE TABLE … AS JSON, which "

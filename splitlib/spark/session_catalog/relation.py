@@ -255,15 +255,15 @@ def _metadata(catalyst: Catalyst, leaf: LogicalPlan) -> TableMetadata:
 
 
 class ListedTable(Relation):
-    """A table whose partitions and files Spark has already listed. No further requests are made.
+    """A table whose partitions and files Spark has already listed. Listing them sends no requests.
 
     Args:
         catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation``.
         index: The ``InMemoryFileIndex`` of the leaf.
-        location: The table's directory; None to read it from the leaf. A leaf that reads a fixed
-            list of files (pinned scan) may have an artificial location instead.
-        is_new: Whether the files were listed in this plan.
+        location: The table's directory; None to read it from the leaf. It must be given for a
+            pinned scan, which reads a fixed list of files and may have an artificial location.
+        is_new: Whether the files were listed for this plan. Other files may have changed since.
     """
 
     partitions_per_listing = 10_000

@@ -130,10 +130,9 @@ def test_a_list_cut_between_its_blocks(catalog, two_lists, blocks):
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, blocks)
     metadata_cache.shared.clear()
-    missing = 6 - 2 * blocks
     with pytest.raises(
         splitlib.CorruptMetadata,
-        match=f"{missing} fewer than the total-data-files in the snapshot's summary, 6",
+        match=f"total-data-files is 6 in the snapshot's summary, and {2 * blocks} in the manifests",
     ) as caught:
         select(open_table(catalog, table))
     assert "rewrite_manifests" in str(caught.value)
@@ -145,7 +144,7 @@ def test_a_list_is_compared_by_rows_where_files_are_not_counted(catalog, two_lis
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="2 fewer than the total-records"):
+    with pytest.raises(splitlib.CorruptMetadata, match=r"total-records is 6 .*, and 4 in"):
         select(open_table(catalog, table))
 
 
@@ -185,11 +184,11 @@ def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="5 fewer"):
+    with pytest.raises(splitlib.CorruptMetadata, match=r"is 9 .*, and 4 in"):
         select(open_table(catalog, table))
     older.unlink()
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="5 fewer"):
+    with pytest.raises(splitlib.CorruptMetadata, match=r"is 9 .*, and 4 in"):
         select(open_table(catalog, table))
 
 
@@ -213,7 +212,7 @@ def test_delete_manifests_are_counted_by_themselves(catalog):
     table = create(catalog, SCHEMA, BY_D)
     append(table, [data_file(table, [row(1)])])
     with_summaries(table, lambda summary: summary.update({"total-delete-files": "1"}), -1)
-    with pytest.raises(splitlib.CorruptMetadata, match="1 fewer than the total-delete-files"):
+    with pytest.raises(splitlib.CorruptMetadata, match=r"total-delete-files is 1 .*, and 0 in"):
         select(open_table(catalog, table))
 
 
@@ -223,7 +222,7 @@ def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
     metadata_cache.shared.clear()
     assert len(select(open_table(catalog, table))[0]) == 6
     pinned = table.snapshots()[1].snapshot_id
-    with pytest.raises(splitlib.CorruptMetadata, match="2 fewer"):
+    with pytest.raises(splitlib.CorruptMetadata, match=r"is 4 .*, and 2 in"):
         select(open_table(catalog, table, snapshot_id=pinned))
 
 
@@ -241,7 +240,7 @@ def of_list(path: Path, **changes: Any) -> None:
     ("changes", "match"),
     [
         ({"added_files_count": 3}, "has 2 files, but the manifest list counts 3"),
-        ({"added_files_count": 0, "existing_files_count": 0}, "fewer than the total-data-files"),
+        ({"added_files_count": 0, "existing_files_count": 0}, "total-data-files is 6 .*, and 4 in"),
         ({"added_rows_count": 1}, "has 2 rows, but the manifest list counts 1"),
         ({"added_files_count": -1, "manifest_length": 5}, "gives its size as 5"),
     ],
