@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.values import python_values
+from splitlib.arrow.values import python_value, python_values
 from splitlib.hive.partition_values import name_of, parse_exactly, table_fields
 from splitlib.model import FILE_SCHEMA, FileBatch, FileSplit, PartitionBatch, ReadFormat
 from splitlib.redaction import without_login
@@ -70,7 +70,7 @@ def _typed(column: pa.Array, field: pa.Field) -> list[Any]:
     values = python_values(typed.values)
     if typed.undecided is not None:
         for row in pc.indices_nonzero(typed.undecided).to_pylist():
-            values[row] = column[row].as_py()
+            values[row] = python_value(column[row])
     return values
 
 

@@ -311,7 +311,7 @@ def _without_padding(lower: pa.Array) -> pa.Array:
     them. So without padding, a value may sort below the bound. To prevent this, the bound is cut
     at its first control character, and trailing spaces are removed.
     """
-    return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
+    return pc.ascii_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
 def not_a_key(columns: Sequence[str]) -> str:
