@@ -151,8 +151,8 @@ class SavedColumn:
                     continue
             yield path, rows
 
-    def save(self, rows: pa.Table) -> list[str]:
-        """Write rows to new files, merge small files if there are many, and return new paths."""
+    def save(self, rows: pa.Table) -> None:
+        """Write rows to new files, and merge small files if there are many."""
         merged: list[str] = []
         if len(files := self._files()) >= MOST_FILES:
             # Only small files are merged, because a merged file that is too large is never read.
@@ -166,13 +166,12 @@ class SavedColumn:
             old = list(self.load({path for path, _ in files} - small))
             merged = [path for path, _ in old]
             rows = _latest(pa.concat_tables([*(part for _, part in old if part), rows]))
-        paths = list(self._write(rows))
+        self._write(rows)
         for path in merged:
             try:
                 self._fs.rm_file(path)
             except FileNotFoundError:
                 continue  # another process has also merged this file, and deleted it
-        return paths
 
     def _files(self) -> list[tuple[str, int]]:
         try:
@@ -212,8 +211,8 @@ class SavedColumn:
             raise pa.ArrowInvalid("the file has nulls")
         return table
 
-    def _write(self, rows: pa.Table) -> Iterator[str]:
-        """Write rows to a new file, or to several if one would be too large. Yield the paths."""
+    def _write(self, rows: pa.Table) -> None:
+        """Write rows to a new file, or to several if one would be too large."""
         from pyarrow import parquet
 
         content = pa.BufferOutputStream()
@@ -221,8 +220,8 @@ class SavedColumn:
         data = content.getvalue().to_pybytes()
         values = _number_of_values(parquet.read_metadata(pa.BufferReader(data)))
         if (len(data) > MOST_FILE_BYTES or values > MOST_VALUES) and rows.num_rows > 1:
-            yield from self._write(rows[: rows.num_rows // 2])
-            yield from self._write(rows[rows.num_rows // 2 :])
+            self._write(rows[: rows.num_rows // 2])
+            self._write(rows[rows.num_rows // 2 :])
             return
         # A random part keeps names from being reused. Otherwise a process that merges files could
         # delete a file that another process has just written again, with the same rows.
@@ -237,7 +236,6 @@ class SavedColumn:
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
             os.replace(hidden, path)
-        yield self._fs._strip_protocol(path)  # as in listings
 
 
 def _end_of_name(content: bytes) -> str:
@@ -356,8 +354,9 @@ class KnownStatistics:
         new, self._new = self._new, {}
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
-            paths = self._tried_with(key, partial(SavedColumn.save, rows=rows), "saved")
-            LEARNED.add_loaded(key, paths or ())
+            # The new files are not marked as loaded. They may have rows of other processes, and the
+            # store may have dropped own rows since they were added.
+            self._tried_with(key, partial(SavedColumn.save, rows=rows), "saved")
 
     def _tried_with(self, key: ColumnKey, use: Callable[[SavedColumn], T], done: str) -> T | None:
         """Use the saved files of a column. If this fails, log it, and return None."""
@@ -381,8 +380,9 @@ class KnownStatistics:
         if parts is None:
             return
         now = time.time()  # the process that saved the statistics already left out too new files
-        for _, part in parts:
+        for path, part in parts:
+            # Mark it first: the store removes the mark if it drops rows while this part is added.
+            LEARNED.add_loaded(key, [path])
             for batch in () if part is None else part.to_batches():
                 groups = {key.name.lower(): batch["groups"]}
                 LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups, now)
-        LEARNED.add_loaded(key, [path for path, _ in parts])
