@@ -29,7 +29,7 @@ _FILES_OF_JOB = 50_000
 # Number of files that the driver handles itself before it uses jobs, which take time to start.
 FILES_OF_DRIVER = 4_096
 # Number of footers after which the new statistics are saved.
-_FILES_SAVED = 20_000
+FILES_SAVED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ def analyze_table(
         listed = (selected.files.files for selected in enumerator.select_files())
         for files, is_large in _pieces(listed, has_jobs=by_job is not None):
             job = by_job if is_large else None
+            known.add_listed(files)
             groups, read, old = learn(table, wanted, files, known, config, calls, job)
             lists = groups.columns[wanted.names[0].lower()]
             is_young = np.zeros(len(lists), np.bool_)
@@ -118,10 +119,10 @@ def analyze_table(
                 time.perf_counter() - started,
             )
             progress(found)
-            if found.footers_read - saved >= _FILES_SAVED:
-                known.save()
+            if found.footers_read - saved >= FILES_SAVED:
+                known.save(has_ended=False)
                 saved = found.footers_read
-    known.save()
+    known.save(is_whole=not filters)
     _refuse_unread(table, found)
     return found
 

@@ -267,6 +267,7 @@ class FooterStage:
         if not len(columns):
             yield _Pending(selected, predicate, columns, FileGroups({}), [])
             return
+        self._statistics.add_listed(selected.files.files)
         known = self._statistics.get(columns, selected.files.files)
         number, missing = len(selected.files), known.unknown
         if len(missing) <= FILES_TOGETHER:

@@ -151,8 +151,19 @@ class SavedColumn:
                     continue
             yield path, rows
 
-    def save(self, rows: pa.Table) -> None:
-        """Write rows to new files, and merge small files if there are many."""
+    def save(
+        self, rows: pa.Table, listed: pa.Table | None = None, *, is_whole: bool = False
+    ) -> None:
+        """Write rows to new files, and merge small files if there are many.
+
+        Merging drops the rows of files that are gone or have been replaced. A row that is dropped
+        by mistake, because its file is newer than the listing, costs one read of its footer.
+
+        Args:
+            rows: Rows from :func:`rows_to_save`.
+            listed: Path, size and time of all files in some directories; None if this is unknown.
+            is_whole: Whether ``listed`` has all files of the table.
+        """
         merged: list[str] = []
         if len(files := self._files()) >= MOST_FILES:
             # Only small files are merged, because a merged file that is too large is never read.
@@ -165,7 +176,10 @@ class SavedColumn:
             }
             old = list(self.load({path for path, _ in files} - small))
             merged = [path for path, _ in old]
-            rows = _latest(pa.concat_tables([*(part for _, part in old if part), rows]))
+            rows = pa.concat_tables([*(part for _, part in old if part), rows])
+            if listed is not None:
+                rows = _still_there(rows, listed, is_whole=is_whole)
+            rows = _latest(rows)
         self._write(rows)
         for path in merged:
             try:
@@ -260,6 +274,20 @@ def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArr
     return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
 
 
+def _still_there(rows: pa.Table, listed: pa.Table, *, is_whole: bool) -> pa.Table:
+    """Return the rows of listed files, and of directories that may have other files.
+
+    See :meth:`SavedColumn.save` for the arguments.
+    """
+    at = pc.index_in(rows["path"], value_set=listed["path"])
+    same = (pc.equal(rows[name], listed[name].take(at)) for name in _IDENTITY.names)
+    keep = pc.fill_null(reduce(pc.and_, same), False)
+    if not is_whole:
+        own, others = (pc.replace_substring_regex(t["path"], "[^/]*$", "") for t in (rows, listed))
+        keep = pc.or_(keep, pc.invert(pc.is_in(own, value_set=others)))
+    return rows.filter(keep)
+
+
 def _latest(rows: pa.Table) -> pa.Table:
     """Return one row per file path: the row with the latest modification time."""
     order = pc.sort_indices(rows, sort_keys=[("path", "ascending"), ("modified", "ascending")])
@@ -298,6 +326,7 @@ class KnownStatistics:
         self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
+        self._listed: list[pa.RecordBatch] = []
         self.read_now: set[str] = set()
         """Paths of the files with footers read in this plan. Empty if this plan has listed the
         files itself, because then no statistics can be out of date."""
@@ -349,14 +378,26 @@ class KnownStatistics:
                     self._new.setdefault(ColumnKey.of(column), []).append(rows)
         return old
 
-    def save(self) -> None:
-        """Write the statistics from :meth:`add` to ``statistics_location``, if it is set."""
+    def add_listed(self, files: pa.RecordBatch) -> None:
+        """Note files of a listing. :meth:`save` drops rows of other files in their directories."""
+        if self._location is not None:
+            self._listed.append(files.select(_IDENTITY.names))
+
+    def save(self, *, has_ended: bool = True, is_whole: bool = False) -> None:
+        """Write the statistics from :meth:`add` to ``statistics_location``, if it is set.
+
+        Args:
+            has_ended: Whether :meth:`add_listed` has got all files of their directories.
+            is_whole: Whether it has got all files of the table.
+        """
         new, self._new = self._new, {}
+        listed = pa.Table.from_batches(self._listed) if self._listed and has_ended else None
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
+            save = partial(SavedColumn.save, rows=rows, listed=listed, is_whole=is_whole)
             # The new files are not marked as loaded. They may have rows of other processes, and the
             # store may have dropped own rows since they were added.
-            self._tried_with(key, partial(SavedColumn.save, rows=rows), "saved")
+            self._tried_with(key, save, "saved")
 
     def _tried_with(self, key: ColumnKey, use: Callable[[SavedColumn], T], done: str) -> T | None:
         """Use the saved files of a column. If this fails, log it, and return None."""
