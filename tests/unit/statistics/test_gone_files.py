@@ -201,3 +201,21 @@ def test_saved_rows_of_other_processes_are_loaded_later(
     )
     assert len(list(enumerator.enumerate_splits())) == 1
     assert enumerator.metrics.footers_read == 0
+
+
+def test_analyze_counts_files_without_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite(tmp_path / "t/day=1", 1, files=3)
+    table = by_day(tmp_path / "t")
+    for number, seconds in enumerate((0, OLD_SECONDS, 4e9)):
+        os.utime(tmp_path / f"t/day=1/1-{number}.parquet", (seconds, seconds))
+    found = analyze_table(table)
+    assert (found.files, found.learned, found.young, found.undated) == (3, 1, 1, 1)
+    assert str(found).endswith(
+        "; analyze 1 new files again in a moment; nothing is kept of 1 files without a "
+        "modification time"
+    )
+    os.unlink(tmp_path / "t/day=1/1-1.parquet")
+    os.unlink(tmp_path / "t/day=1/1-2.parquet")
+    assert "again" not in str(analyze_table(table))
