@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.utf8 import valid_ends
 from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
@@ -87,7 +88,7 @@ def _for_datafusion(source: pa.Table, on: Mapping[str, str], *, null_safe: bool)
     if not rows.num_rows:
         return "false"
     if len(usable) > 1 and rows.num_rows * len(usable) <= most:
-        each = [[_compared(columns[t], "=", key) for key in rows[t]] for t in usable]
+        each = [[_equals(columns[t], key) for key in rows[t]] for t in usable]
         return _any_of(f"({' AND '.join(row)})" for row in zip(*each, strict=True))
     found = (_of_column(columns[t], pc.unique(rows[t]), most) for t in usable)
     return " AND ".join(filter(None, found)) or "true"
@@ -97,13 +98,10 @@ def _of_column(column: str, keys: pa.Array, most: int) -> str | None:
     """Return a condition that one column equals one of the keys, or None if it is too long."""
     ordered = keys.drop_null()
     if len(ordered) <= most:
-        values = [_compared(column, "=", key) for key in ordered]
+        values = [_equals(column, key) for key in ordered]
     elif has_range(keys.type):
         ranges = Ranges.covering(ordered.take(pc.sort_indices(ordered)), max(1, most // 2))
-        values = [
-            f"({_compared(column, '>=', low)} AND {_compared(column, '<=', high)})"
-            for low, high in ranges
-        ]
+        values = [_between(column, low, high) for low, high in ranges]
     else:
         return None
     return _any_of([*values, *([f"{column} IS NULL"] if keys.null_count else [])])
@@ -130,8 +128,19 @@ def _is_binary(kind: pa.DataType) -> bool:
     return bool(fixed_or_view or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _compared(column: str, sign: str, key: pa.Scalar) -> str:
-    return f"{column} {sign} {_literal(key)}" if key.is_valid else f"{column} IS NULL"
+def _equals(column: str, key: pa.Scalar) -> str:
+    if not key.is_valid:
+        return f"{column} IS NULL"
+    low, high = valid_ends(key, key) if pa.types.is_string(key.type) else (key, key)
+    return f"{column} = {_literal(key)}" if low.equals(high) else _between(column, key, key)
+
+
+def _between(column: str, low: pa.Scalar, high: pa.Scalar) -> str:
+    if pa.types.is_string(low.type):
+        low, high = valid_ends(low, high)
+    ends = ((">=", low), ("<=", high))
+    tests = [f"{column} {sign} {_literal(end)}" for sign, end in ends if end.is_valid]
+    return f"({' AND '.join(tests)})"
 
 
 def _literal(value: pa.Scalar) -> str:

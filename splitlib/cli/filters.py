@@ -15,6 +15,7 @@ from typing import Any, Final, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.values import python_values
 from splitlib.checks import column_named
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, InvalidFilter
@@ -219,7 +220,7 @@ def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     fields = _named(table.column_names, schema)
     for field, column in zip(fields, plain_rows(table).columns, strict=True):
         is_text = pa.types.is_string(column.type) and not pa.types.is_string(field.type)
-        found[field.name] = typed(column.to_pylist(), field) if is_text else column
+        found[field.name] = typed(python_values(column), field) if is_text else column
     return pa.table(found)
 
 

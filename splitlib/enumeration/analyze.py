@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from splitlib.checks import column_named, is_of_spark
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import ReadFooters, learn, learnable_columns
+from splitlib.enumeration.learning import Learned, ReadFooters, learn, learnable_columns
 from splitlib.errors import InvalidFilter, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
@@ -29,7 +29,7 @@ _FILES_OF_JOB = 50_000
 # Number of files that the driver handles itself before it uses jobs, which take time to start.
 FILES_OF_DRIVER = 4_096
 # Number of footers after which the new statistics are saved.
-_FILES_SAVED = 20_000
+FILES_SAVED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Analysis:
         footers_read: Number of footers read. The other files already had statistics.
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
+        undated: Number of files without a modification time. Their statistics are never kept.
     """
 
     columns: tuple[str, ...]
@@ -55,13 +56,17 @@ class Analysis:
     footers_read: int = 0
     row_groups: int = 0
     seconds: float = 0.0
+    undated: int = 0
 
     def __str__(self) -> str:
-        young = f"; analyze {self.young:,} new files again in a moment" if self.young else ""
+        more = f"; analyze {self.young:,} new files again in a moment" if self.young else ""
+        if self.undated:
+            undated = f"{self.undated:,} files without a modification time"
+            more += f"; nothing is kept of {undated}"
         return (
             f"statistics of {', '.join(self.columns)}: {self.learned:,} of {self.files:,} files, "
             f"{self.row_groups:,} row groups ({self.footers_read:,} footers read in "
-            f"{self.seconds:.1f} s){young}"
+            f"{self.seconds:.1f} s){more}"
         )
 
 
@@ -102,32 +107,41 @@ def analyze_table(
         listed = (selected.files.files for selected in enumerator.select_files())
         for files, is_large in _pieces(listed, has_jobs=by_job is not None):
             job = by_job if is_large else None
-            groups, read, old = learn(table, wanted, files, known, config, calls, job)
-            lists = groups.columns[wanted.names[0].lower()]
-            is_young = np.zeros(len(lists), np.bool_)
-            is_young[read[pc.invert(old).to_numpy(zero_copy_only=False)]] = True
-            kept = lists.filter(pa.array(~is_young)).drop_null()
-            young = lists.filter(pa.array(is_young)).drop_null()
-            found = Analysis(
-                found.columns,
-                found.files + files.num_rows,
-                found.learned + len(kept),
-                found.young + len(young),
-                found.footers_read + len(read),
-                found.row_groups + len(kept.flatten()),
-                time.perf_counter() - started,
-            )
+            known.add_listed(files)
+            learned = learn(table, wanted, files, known, config, calls, job)
+            found = replace(_plus(found, files, learned), seconds=time.perf_counter() - started)
             progress(found)
-            if found.footers_read - saved >= _FILES_SAVED:
-                known.save()
+            if found.footers_read - saved >= FILES_SAVED:
+                known.save(has_ended=False)
                 saved = found.footers_read
-    known.save()
+    known.save(is_whole=not filters)
     _refuse_unread(table, found)
     return found
 
 
+def _plus(found: Analysis, files: pa.RecordBatch, learned: Learned) -> Analysis:
+    """Add the counts of more files."""
+    lists = learned.groups.columns[found.columns[0].lower()]
+    is_lost = np.zeros(len(lists), np.bool_)
+    is_lost[learned.read[pc.invert(learned.old).to_numpy(zero_copy_only=False)]] = True
+    is_dated = files["modified"].to_numpy() > 0
+    kept, young, undated = (
+        lists.filter(pa.array(mask)).drop_null()
+        for mask in (~is_lost, is_lost & is_dated, is_lost & ~is_dated)
+    )
+    return replace(
+        found,
+        files=found.files + files.num_rows,
+        learned=found.learned + len(kept),
+        young=found.young + len(young),
+        footers_read=found.footers_read + len(learned.read),
+        row_groups=found.row_groups + len(kept.flatten()),
+        undated=found.undated + len(undated),
+    )
+
+
 def _refuse_unread(table: Table, found: Analysis) -> None:
-    if found.footers_read and not (found.learned or found.young):
+    if found.footers_read and not (found.learned or found.young or found.undated):
         raise UnsupportedTable(
             f"None of {found.footers_read:,} footers could be read.",
             hint="set the log level of splitlib to DEBUG for the causes. Tables of Spark's catalog "

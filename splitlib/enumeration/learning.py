@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from splitlib.arrow.parquet_footer import parse_footer
 from splitlib.config import SplitConfig
-from splitlib.enumeration.splitting import SelectedFiles
+from splitlib.enumeration.splitting import SelectedFiles, with_keys
 from splitlib.enumeration.tally import ScanTally, still_selected
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate
@@ -239,8 +239,7 @@ class FooterStage:
         self._done = 0
         """Number of footers read for the groups of files that have left this stage."""
         self._saved = 0.0
-        """Number of files dropped after their footers were read. If only some row groups of a file
-        were dropped, the file counts as a fraction."""
+        """Number of files dropped after their footers were read, in parts for row groups."""
 
     def apply(
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
@@ -267,7 +266,9 @@ class FooterStage:
         if not len(columns):
             yield _Pending(selected, predicate, columns, FileGroups({}), [])
             return
+        self._statistics.add_listed(selected.files.files)
         known = self._statistics.get(columns, selected.files.files)
+        known = with_keys(known, selected, self._predicate(), self._table.metadata)
         number, missing = len(selected.files), known.unknown
         if len(missing) <= FILES_TOGETHER:
             yield _Pending(selected, predicate, columns, known, missing.tolist())

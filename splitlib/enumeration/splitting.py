@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -12,9 +12,18 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.values import python_values
-from splitlib.hive.partition_values import name_of, parse_exactly, table_fields
-from splitlib.model import FILE_SCHEMA, FileBatch, FileSplit, PartitionBatch, ReadFormat
+from splitlib.arrow.values import python_value, python_values
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.partition_values import name_of, parse, parse_exactly, table_fields
+from splitlib.model import (
+    FILE_SCHEMA,
+    ColumnStatistics,
+    FileBatch,
+    FileSplit,
+    PartitionBatch,
+    ReadFormat,
+    TableMetadata,
+)
 from splitlib.redaction import without_login
 from splitlib.statistics.row_groups import FileGroups
 
@@ -65,12 +74,44 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
     }
 
 
+def with_keys(
+    groups: FileGroups, selected: SelectedFiles, predicate: Predicate, table: TableMetadata
+) -> FileGroups:
+    """Return row groups with the partition values that a predicate compares together with bounds.
+
+    Args:
+        groups: Row groups of the selected files.
+        selected: The files and their partitions.
+        predicate: All filters.
+        table: Metadata of the table.
+    """
+    matchers = () if predicate.of_learned is None else predicate.of_learned.matchers
+    tuples = (matcher.keys for matcher in matchers if len(matcher.keys) > 1)
+    wanted = {key for of_tuple in tuples for key in of_tuple} - groups.columns.keys()
+    batch, rows = selected.partitions, selected.files.files["partition"]
+    plain = (f for f in batch.fields if f.transform is None)
+    own = {f.name.lower() for f in plain if f.name.lower() == f.source.lower()}
+    found = {}
+    fields = table_fields(batch.values.schema, batch.fields, table.partition_schema)
+    for field, column in zip(fields, batch.values.columns, strict=True):
+        if field.name.lower() in wanted & own:
+            values, undecided = parse(column.take(rows), field)
+            has_value = values.is_valid()
+            if undecided is not None:
+                has_value = pc.if_else(undecided, pa.scalar(None, pa.bool_()), has_value)
+            has_nan = pa.nulls(len(values), pa.bool_())
+            found[field.name.lower()] = ColumnStatistics(
+                values, values, pc.invert(has_value), has_nan, has_value
+            )
+    return replace(groups, keys=found)
+
+
 def _typed(column: pa.Array, field: pa.Field) -> list[Any]:
     typed = parse_exactly(column, field)
     values = python_values(typed.values)
     if typed.undecided is not None:
         for row in pc.indices_nonzero(typed.undecided).to_pylist():
-            values[row] = column[row].as_py()
+            values[row] = python_value(column[row])
     return values
 
 

@@ -2,6 +2,7 @@
 
 A filter consists of parts, one per domain. Each part has one column per field, and the column's
 only row is a list of all values. The schema's metadata records which columns belong to which part.
+Text that is not valid UTF-8 is stored as binary, because Arrow's readers reject it as text.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from splitlib.arrow import ipc
 from splitlib.arrow.ipc import Unreadable
+from splitlib.arrow.utf8 import are_valid
 
 _FORMAT = b"SLF1"
 _DOMAINS = b"splitlib.domains"
@@ -42,7 +45,7 @@ class Parts(NamedTuple):
 def encode(filtering: Parts) -> bytes:
     """Serialize a filter. Equal filters have equal bytes."""
     names = [name for part in filtering.parts for name in part.rows.column_names]
-    columns = [column.combine_chunks() for part in filtering.parts for column in part.rows.columns]
+    columns = [_stored(column) for part in filtering.parts for column in part.rows.columns]
     arrays = [pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
     kinds = [f"{part.kind}:{part.rows.num_columns}" for part in filtering.parts]
     metadata = {
@@ -85,10 +88,21 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
             name: _only_list(column) for name, column in (next(columns) for _ in range(count))
         }
         fields = pa.schema([schema.field(name) for name in values])
+        for field in fields:
+            if pa.types.is_string(field.type) and pa.types.is_binary(values[field.name].type):
+                values[field.name] = values[field.name].view(field.type)
         if fields.types != [column.type for column in values.values()]:
             raise Unreadable(f"{', '.join(values)} have other types than the fields")
         parts.append(Part(kind, pa.table(list(values.values()), schema=fields)))
     return parts
+
+
+def _stored(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column's values as one array, with invalid texts as binary."""
+    values = column.combine_chunks()
+    if pa.types.is_string(values.type) and not pc.all(are_valid(values)).as_py():
+        return values.view(pa.binary())
+    return values
 
 
 def _only_list(column: pa.Array) -> pa.Array:

@@ -180,6 +180,16 @@ _MAX_CODE = 2**62
 TUPLE_BUDGET = 50_000_000
 
 
+def without_padding(lower: pa.Array) -> pa.Array:
+    """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
+
+    Padding changes the order: a space sorts above control characters, and the end of a text below
+    them. So without padding, a value may sort below the bound. To prevent this, the bound is cut
+    at its first control character, and trailing spaces are removed.
+    """
+    return pc.ascii_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
+
+
 class Matcher(Protocol):
     """A filter on some columns. Immutable, thread-safe."""
 
@@ -251,41 +261,46 @@ class ValueMatcher:
 
         For one column, the time is O((keys + files) log keys).
         """
-        known = [
-            (ranks, _window(ranks, columns[key]))
-            for key, ranks in zip(self.keys, self._ranks, strict=True)
+        known = {
+            place: _window(ranks, columns[key])
+            for place, (key, ranks) in enumerate(zip(self.keys, self._ranks, strict=True))
             if key in columns and have_same_ordinals(columns[key].lower.type, ranks.values.type)
-        ]
+        }
         if not known:
             return pa.repeat(True, len(next(iter(columns.values())).lower))
-        keep = known[0][1].any(known[0][0])
-        for ranks, window in known[1:]:
-            keep &= window.any(ranks)
+        of_columns = [window.any(self._ranks[place]) for place, window in known.items()]
+        keep = np.logical_and.reduce(of_columns)
         if len(known) > 1:
             self._match_tuples(known, keep)
         return pa.array(keep)
 
-    def _match_tuples(
-        self, known: list[tuple[_Ranks, _Window]], keep: npt.NDArray[np.bool_]
-    ) -> None:
+    def _match_tuples(self, known: Mapping[int, _Window], keep: npt.NDArray[np.bool_]) -> None:
         """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
 
         Checking each column alone would also keep files where one tuple fits the bounds of one
-        column, and another tuple fits the bounds of another column.
+        column, and another tuple fits the bounds of another column. For each file, the tuples that
+        fit the bounds of one column are compared: the column with the fewest such tuples.
         """
         left = TUPLE_BUDGET
+        places = list(known)
+        numbers = [self._orders[place].sizes(known[place]) for place in places]
+        fewest = np.argmin(numbers, axis=0)
         for row in np.flatnonzero(keep).tolist():
-            left -= len(known[0][0].of_row)
+            place = places[fewest[row]]
+            tuples = self._orders[place].within(known[place], row)
+            left -= len(tuples)
             if left < 0:
                 return
-            fits = known[0][1].accepts(known[0][0], row)
-            for ranks, window in known[1:]:
-                fits = fits & window.accepts(ranks, row)
-            keep[row] = fits.any()
+            fits = [known[p].accepts(self._ranks[p], row, tuples) for p in places]
+            keep[row] = np.logical_and.reduce(fits).any()
 
     @cached_property
     def _ranks(self) -> tuple[_Ranks, ...]:
         return tuple(_rank(column) for column in self.rows)
+
+    @cached_property
+    def _orders(self) -> tuple[_Order, ...]:
+        return tuple(_order(ranks) for ranks in self._ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,15 +366,46 @@ class _Window(NamedTuple):
             hit = hit | self.has_nan
         return hit
 
-    def accepts(self, ranks: _Ranks, file: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the tuples whose key may be in the file at index ``file``."""
-        of_row = ranks.of_row
+    def accepts(
+        self, ranks: _Ranks, file: int, tuples: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Return a mask of ``tuples``: whether their keys may be in the file at index ``file``."""
+        of_row = ranks.of_row[tuples]
         fits: npt.NDArray[np.bool_] = (of_row >= self.low[file]) & (of_row < self.high[file])
         if self.has_null[file]:
             fits |= of_row == ranks.null
         if self.has_nan[file]:
             fits |= of_row == ranks.nan
         return fits
+
+
+class _Order(NamedTuple):
+    """The tuples in the order of one column's keys."""
+
+    tuples: npt.NDArray[np.int64]
+    """Indexes of the tuples, by ascending rank."""
+    starts: npt.NDArray[np.int64]
+    """For each rank, and for the number of ranks, how many tuples have a lower rank."""
+
+    def sizes(self, window: _Window) -> npt.NDArray[np.int64]:
+        """Return, for each file, the number of tuples that :meth:`within` returns."""
+        found = np.maximum(self.starts[window.high] - self.starts[window.low], 0)
+        others = self.starts[-1] - self.starts[-3]
+        sizes: npt.NDArray[np.int64] = found + others * (window.has_null | window.has_nan)
+        return sizes
+
+    def within(self, window: _Window, file: int) -> npt.NDArray[np.int64]:
+        """Return the tuples whose key is within the file's bounds, and maybe null and NaN."""
+        found = self.tuples[self.starts[window.low[file]] : self.starts[window.high[file]]]
+        if window.has_null[file] or window.has_nan[file]:
+            return np.concatenate([found, self.tuples[self.starts[-3] :]])
+        return found
+
+
+def _order(ranks: _Ranks) -> _Order:
+    tuples = np.argsort(ranks.of_row, kind="stable")
+    every = np.arange(ranks.nan + 2)
+    return _Order(tuples, np.searchsorted(ranks.of_row[tuples], every))
 
 
 def _rank(column: pa.Array) -> _Ranks:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from splitlib.arrow.values import is_instant, try_cast
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
-from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce
+from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce, without_padding
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 from splitlib.report import FilterUse
@@ -97,10 +97,15 @@ class Predicate:
         applied += [FilterUse(s.fields, s.describe(), used_fields=s.fields) for s in self.static]
         named = self._on_learnable(filters)
         self.of_learned: Predicate | None = None
-        """The filters on ``learnable`` columns only; None if there are no such filters."""
+        """The filters that have ``learnable`` columns; None if there are no such filters. They are
+        also compared with partition values in :meth:`match_bounds`, which matters for tuples. But
+        :attr:`filters` is only about their ``learnable`` columns."""
         if named:
-            self.of_learned = Predicate(self._learnable, list(named.values()))
-            for place, used in zip(named, self.of_learned.filters, strict=True):
+            narrow = Predicate(self._learnable, list(named.values()))
+            both = pa.schema([*schema, *self._learnable])
+            self.of_learned = Predicate(both, [filters[place] for place in named])
+            self.of_learned.filters = narrow.filters
+            for place, used in zip(named, narrow.filters, strict=True):
                 why = " ".join(filter(None, (applied[place].unused_because, used.unused_because)))
                 applied[place] = replace(applied[place], unused_because=why or None)
         self.filters = tuple(applied)
@@ -175,7 +180,7 @@ class Predicate:
         columns = {name.lower(): known for name, known in statistics.items()}
         for name, known in columns.items():
             if name in self._schema and is_char(self._schema[name]):
-                columns[name] = replace(known, lower=_without_padding(known.lower))
+                columns[name] = replace(known, lower=without_padding(known.lower))
         masks = [
             matcher.match_bounds(columns)
             for matchers in matchers_of
@@ -302,16 +307,6 @@ class Predicate:
             "its order. Pass the keys as values, or cast them to the type of the column."
         )
         return None
-
-
-def _without_padding(lower: pa.Array) -> pa.Array:
-    """Convert lower bounds of padded CHAR values to lower bounds of the values without padding.
-
-    Padding changes the order: a space sorts above control characters, and the end of a text below
-    them. So without padding, a value may sort below the bound. To prevent this, the bound is cut
-    at its first control character, and trailing spaces are removed.
-    """
-    return pc.utf8_rtrim(pc.replace_substring_regex(lower, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
 def not_a_key(columns: Sequence[str]) -> str:

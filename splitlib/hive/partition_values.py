@@ -443,5 +443,5 @@ def is_collated(key: pa.Field) -> bool:
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
     """Normalize ``values`` so that Arrow compares them for equality as Spark does."""
     if is_char(key):
-        return pc.utf8_rtrim(values, " ")
+        return pc.ascii_rtrim(values, " ")
     return normal_floats(values)

@@ -306,7 +306,7 @@ def _comparable(column: pa.Field) -> pc.Expression:
     if pa.types.is_floating(column.type):
         # The sum turns -0.0 into 0.0.
         return pc.add(field, pa.scalar(0.0, column.type))
-    return pc.utf8_rtrim(field, characters=" ") if is_char(column) else field
+    return pc.ascii_rtrim(field, characters=" ") if is_char(column) else field
 
 
 def _in_ranges(matcher: RangeMatcher, column: pa.Field) -> pc.Expression:

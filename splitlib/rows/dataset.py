@@ -16,6 +16,7 @@ from pyarrow import dataset as ds
 from pyarrow import parquet as pq
 
 from splitlib.arrow import parquet_footer
+from splitlib.arrow.values import shown
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.splitting import SelectedFiles, SplitsOfFile
@@ -384,7 +385,7 @@ def _constants(partitions: PartitionBatch, schema: pa.Schema) -> dict[str, pa.Ar
             continue
         typed = parse_exactly(column, field)
         if typed.undecided is not None:
-            text = column.filter(typed.undecided)[0].as_py()
+            text = shown(column.filter(typed.undecided)[0])
             raise UnsupportedTable(
                 f"Partition value {text!r} of {source.name!r} is ambiguous as {source.type}.",
                 hint=NATIVE,

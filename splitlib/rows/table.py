@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib import page
+from splitlib.arrow.values import shown
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import UnsupportedTable
@@ -202,7 +203,7 @@ def _named(table: Table, batch: PartitionBatch, rows: pa.Array) -> pa.Table:
     for field, column in zip(fields, kept.values.columns, strict=True):
         typed = parse_exactly(column, field)
         if typed.undecided is not None:
-            text = column.filter(typed.undecided)[0].as_py()
+            text = shown(column.filter(typed.undecided)[0])
             raise UnsupportedTable(
                 f"Partition value {text!r} of {field.name!r} is ambiguous as {field.type}.",
                 connector=table.connector_name,

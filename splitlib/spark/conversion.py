@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from splitlib.arrow.values import python_value
 from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, has_char_or_varchar, parse
 from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD, TableMetadata
@@ -123,7 +124,12 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """Return a non-null value as an SQL literal that has type ``kind`` in every session."""
+    """Return a non-null value as an SQL literal that has type ``kind`` in every session.
+
+    Text must be valid UTF-8. There is no literal for other text: some versions of Spark turn the
+    invalid bytes into null or an error, and Spark replaces them when it passes a literal to readers
+    of files.
+    """
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
@@ -155,8 +161,9 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
     if pa.types.is_date(kind):
         text = _text_of(value)
         return f"DATE'{text}'" if text and _COMMON_DATE.fullmatch(text) else None
-    if pa.types.is_string(kind) and _PLAIN.fullmatch(value.as_py()):
-        return f"'{value.as_py()}'"
+    if pa.types.is_string(kind):
+        text = python_value(value)  # contains a backslash if the value is not valid UTF-8
+        return f"'{text}'" if _PLAIN.fullmatch(text) else None
     return None
 
 

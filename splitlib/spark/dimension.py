@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from splitlib.arrow.tables import table_of
-from splitlib.arrow.values import try_cast
+from splitlib.arrow.values import shown, try_cast
 from splitlib.checks import given_pairs, name_parts
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
@@ -136,7 +136,7 @@ def _as_type(keys: pa.ChunkedArray, name: str, kind: pa.DataType | None) -> pa.C
     other = texts.filter(pc.and_(pc.is_valid(texts), pc.invert(same)))
     if len(other):
         raise InvalidFilter(
-            f"Key {other[0].as_py()!r} for column {name!r} cannot be converted to {kind}.",
+            f"Key {shown(other[0])!r} for column {name!r} cannot be converted to {kind}.",
             hint="pass keys of the column's type, such as datetime.date(2024, 1, 5), or text in "
             "Spark's format, such as '2024-01-05'.",
         )

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from splitlib.arrow.utf8 import are_valid, valid_ends
 from splitlib.arrow.values import shown
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
@@ -72,7 +73,8 @@ class JoinCondition:
             keys without a fixed length, because the fact column may be CHAR: then Spark pads the
             filter's literals, but not the join keys. Also False for keys that Spark's file readers
             may compare wrongly, for which the filter tests a wider range: dates before 1582-10-15,
-            timestamps before 1900, days that a time zone skipped, and floats of zero.
+            timestamps before 1900, days that a time zone skipped, floats of zero, and text that is
+            not valid UTF-8.
     """
 
     sql: str
@@ -274,6 +276,8 @@ class ConditionWriter:
         if low.equals(high):
             return self._compares(name, "=", value)
         self._is_widened = True
+        if not self._has_range(name):
+            return f"{self._operands[name].sql} IS NOT NULL"
         return self._between(name, low, high, "[]")
 
     def _is_null(self, name: str) -> str:
@@ -309,6 +313,8 @@ def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
     """
     if pa.types.is_floating(low.type):
         return _beside_zero(low, -1), _beside_zero(high, 1)
+    if pa.types.is_string(low.type):
+        return valid_ends(low, high)
     first = _first_compared(low.type)
     if first is None:
         return low, high
@@ -341,10 +347,12 @@ def are_compared(values: pa.Array) -> pa.BooleanArray:
     calendar before 1582-10-15, other time zones before 1900, and no day that a time zone skipped.
     A converted value may be another day or instant, and then the readers skip files that contain
     the value. Zero is also compared wrongly, because dictionaries and sets distinguish -0.0 from
-    0.0.
+    0.0. In text that is not valid UTF-8, Spark replaces the invalid bytes for the readers.
     """
     if pa.types.is_floating(values.type):
         return pc.not_equal(values, 0)
+    if pa.types.is_string(values.type):
+        return are_valid(values)
     first = _first_compared(values.type)
     if first is None:
         return pa.repeat(True, len(values))

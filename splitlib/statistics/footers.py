@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from splitlib.arrow.parquet_footer import Footer
+from splitlib.arrow.utf8 import after, at_least, at_most
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 
 if TYPE_CHECKING:
@@ -327,29 +328,10 @@ def _decimal(
 
 def _text(low: bytes, high: bytes) -> tuple[Bound, Bound]:
     """Decode string bounds. The writer may have truncated them, even within a character."""
-    upper: str | None
-    try:
-        upper = high.decode()
-    except UnicodeDecodeError:
-        upper = None
+    upper = at_least(high)
     if upper is not None and len(upper) > _LONGEST:
-        upper = _after(upper[:_LONGEST])
-    try:
-        lower = low.decode()
-    except UnicodeDecodeError as error:
-        # The text before the truncated character is still a lower bound.
-        lower = low[: error.start].decode()
-    return lower[:_LONGEST], upper
-
-
-def _after(text: str) -> str | None:
-    """Return a string greater than all strings that start with ``text``, or None."""
-    for end in range(len(text), 0, -1):
-        code = ord(text[end - 1])
-        if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1  # skip surrogates
-            return text[: end - 1] + chr(following)
-    return None
+        upper = after(upper[:_LONGEST])
+    return at_most(low)[:_LONGEST], upper
 
 
 def _bytes(low: bytes, high: bytes) -> tuple[Bound, Bound]:

@@ -151,8 +151,19 @@ class SavedColumn:
                     continue
             yield path, rows
 
-    def save(self, rows: pa.Table) -> list[str]:
-        """Write rows to new files, merge small files if there are many, and return new paths."""
+    def save(
+        self, rows: pa.Table, listed: pa.Table | None = None, *, is_whole: bool = False
+    ) -> None:
+        """Write rows to new files, and merge small files if there are many.
+
+        Merging drops the rows of files that are gone or have been replaced. A row that is dropped
+        by mistake, because its file is newer than the listing, costs one read of its footer.
+
+        Args:
+            rows: Rows from :func:`rows_to_save`.
+            listed: Path, size and time of all files in some directories; None if this is unknown.
+            is_whole: Whether ``listed`` has all files of the table.
+        """
         merged: list[str] = []
         if len(files := self._files()) >= MOST_FILES:
             # Only small files are merged, because a merged file that is too large is never read.
@@ -165,14 +176,16 @@ class SavedColumn:
             }
             old = list(self.load({path for path, _ in files} - small))
             merged = [path for path, _ in old]
-            rows = _latest(pa.concat_tables([*(part for _, part in old if part), rows]))
-        paths = list(self._write(rows))
+            rows = pa.concat_tables([*(part for _, part in old if part), rows])
+            if listed is not None:
+                rows = _still_there(rows, listed, is_whole=is_whole)
+            rows = _latest(rows)
+        self._write(rows)
         for path in merged:
             try:
                 self._fs.rm_file(path)
             except FileNotFoundError:
                 continue  # another process has also merged this file, and deleted it
-        return paths
 
     def _files(self) -> list[tuple[str, int]]:
         try:
@@ -212,8 +225,8 @@ class SavedColumn:
             raise pa.ArrowInvalid("the file has nulls")
         return table
 
-    def _write(self, rows: pa.Table) -> Iterator[str]:
-        """Write rows to a new file, or to several if one would be too large. Yield the paths."""
+    def _write(self, rows: pa.Table) -> None:
+        """Write rows to a new file, or to several if one would be too large."""
         from pyarrow import parquet
 
         content = pa.BufferOutputStream()
@@ -221,8 +234,8 @@ class SavedColumn:
         data = content.getvalue().to_pybytes()
         values = _number_of_values(parquet.read_metadata(pa.BufferReader(data)))
         if (len(data) > MOST_FILE_BYTES or values > MOST_VALUES) and rows.num_rows > 1:
-            yield from self._write(rows[: rows.num_rows // 2])
-            yield from self._write(rows[rows.num_rows // 2 :])
+            self._write(rows[: rows.num_rows // 2])
+            self._write(rows[rows.num_rows // 2 :])
             return
         # A random part keeps names from being reused. Otherwise a process that merges files could
         # delete a file that another process has just written again, with the same rows.
@@ -237,7 +250,6 @@ class SavedColumn:
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
             os.replace(hidden, path)
-        yield self._fs._strip_protocol(path)  # as in listings
 
 
 def _end_of_name(content: bytes) -> str:
@@ -260,6 +272,20 @@ def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArr
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
     return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
+
+
+def _still_there(rows: pa.Table, listed: pa.Table, *, is_whole: bool) -> pa.Table:
+    """Return the rows of listed files, and of directories that may have other files.
+
+    See :meth:`SavedColumn.save` for the arguments.
+    """
+    at = pc.index_in(rows["path"], value_set=listed["path"])
+    same = (pc.equal(rows[name], listed[name].take(at)) for name in _IDENTITY.names)
+    keep = pc.fill_null(reduce(pc.and_, same), False)
+    if not is_whole:
+        own, others = (pc.replace_substring_regex(t["path"], "[^/]*$", "") for t in (rows, listed))
+        keep = pc.or_(keep, pc.invert(pc.is_in(own, value_set=others)))
+    return rows.filter(keep)
 
 
 def _latest(rows: pa.Table) -> pa.Table:
@@ -300,6 +326,7 @@ class KnownStatistics:
         self._young = StatisticsStore(keeps_young=True)
         self._tried: set[ColumnKey] = set()
         self._new: dict[ColumnKey, list[pa.Table]] = {}
+        self._listed: list[pa.RecordBatch] = []
         self.read_now: set[str] = set()
         """Paths of the files with footers read in this plan. Empty if this plan has listed the
         files itself, because then no statistics can be out of date."""
@@ -351,13 +378,26 @@ class KnownStatistics:
                     self._new.setdefault(ColumnKey.of(column), []).append(rows)
         return old
 
-    def save(self) -> None:
-        """Write the statistics from :meth:`add` to ``statistics_location``, if it is set."""
+    def add_listed(self, files: pa.RecordBatch) -> None:
+        """Note files of a listing. :meth:`save` drops rows of other files in their directories."""
+        if self._location is not None:
+            self._listed.append(files.select(_IDENTITY.names))
+
+    def save(self, *, has_ended: bool = True, is_whole: bool = False) -> None:
+        """Write the statistics from :meth:`add` to ``statistics_location``, if it is set.
+
+        Args:
+            has_ended: Whether :meth:`add_listed` has got all files of their directories.
+            is_whole: Whether it has got all files of the table.
+        """
         new, self._new = self._new, {}
+        listed = pa.Table.from_batches(self._listed) if self._listed and has_ended else None
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
-            paths = self._tried_with(key, partial(SavedColumn.save, rows=rows), "saved")
-            LEARNED.add_loaded(key, paths or ())
+            save = partial(SavedColumn.save, rows=rows, listed=listed, is_whole=is_whole)
+            # The new files are not marked as loaded. They may have rows of other processes, and the
+            # store may have dropped own rows since they were added.
+            self._tried_with(key, save, "saved")
 
     def _tried_with(self, key: ColumnKey, use: Callable[[SavedColumn], T], done: str) -> T | None:
         """Use the saved files of a column. If this fails, log it, and return None."""
@@ -381,8 +421,9 @@ class KnownStatistics:
         if parts is None:
             return
         now = time.time()  # the process that saved the statistics already left out too new files
-        for _, part in parts:
+        for path, part in parts:
+            # Mark it first: the store removes the mark if it drops rows while this part is added.
+            LEARNED.add_loaded(key, [path])
             for batch in () if part is None else part.to_batches():
                 groups = {key.name.lower(): batch["groups"]}
                 LEARNED.add(pa.schema([pa.field(column.name, key.kind)]), batch, groups, now)
-        LEARNED.add_loaded(key, [path for path, _ in parts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -72,18 +72,22 @@ class FileGroups:
             :class:`splitlib.model.ColumnStatistics`, and the row group's byte range in the file,
             from ``start`` to ``end`` (exclusive). A null list means that the file's row groups are
             unknown.
+        keys: For some partition keys, the value in each file, by name in lower case.
     """
 
     columns: Mapping[str, pa.ListArray]
+    keys: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def take(self, rows: pa.Array) -> FileGroups:
         """Return the row groups of the files at the indexes ``rows``."""
-        return FileGroups({name: lists.take(rows) for name, lists in self.columns.items()})
+        columns = {name: lists.take(rows) for name, lists in self.columns.items()}
+        return FileGroups(columns, {name: values.take(rows) for name, values in self.keys.items()})
 
     def only(self, names: Iterable[str]) -> FileGroups:
         """Return a copy with only the columns ``names``. Case is ignored."""
         wanted = {name.lower() for name in names}
-        return FileGroups({name: one for name, one in self.columns.items() if name in wanted})
+        columns = {name: one for name, one in self.columns.items() if name in wanted}
+        return replace(self, columns=columns)
 
     @property
     def unknown(self) -> npt.NDArray[np.intp]:
@@ -98,7 +102,7 @@ class FileGroups:
             place = np.arange(len(lists))
             place[rows] = len(lists) + np.arange(len(rows))
             columns[name] = pa.concat_arrays([lists, found[name]]).take(pa.array(place))
-        return FileGroups(columns)
+        return replace(self, columns=columns)
 
     def match(self, predicate: Predicate) -> MatchedGroups:
         """Return the row groups that may contain a row that matches a predicate."""
@@ -123,8 +127,9 @@ class FileGroups:
             rows = np.flatnonzero(known == pattern)
             parts = {name: self._parts(name, rows) for name in names}
             parents, of_groups = parts[names[0]]
-            mask = _matching(predicate, {name: part for name, (_, part) in parts.items()})
             inside = rows[parents]
+            keys = {name: values.take(pa.array(inside)) for name, values in self.keys.items()}
+            mask = _matching(predicate, {name: part for name, (_, part) in parts.items()}, keys)
             matched += np.bincount(inside[mask], minlength=files)
             total += np.bincount(inside, minlength=files)
             keep[rows] = matched[rows] > 0
@@ -162,7 +167,11 @@ class MatchedGroups:
         return pa.ListArray.from_arrays(pa.array(ends), self.places, mask=pa.array(~self.known))
 
 
-def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flags:
+def _matching(
+    predicate: Predicate,
+    parts: Mapping[str, pa.StructArray],
+    keys: Mapping[str, ColumnStatistics],
+) -> Flags:
     rows = len(next(iter(parts.values())))
     if not rows:
         return np.zeros(0, np.bool_)
@@ -177,7 +186,7 @@ def _matching(predicate: Predicate, parts: Mapping[str, pa.StructArray]) -> Flag
         )
         for name, part in parts.items()
     }
-    return _flags(predicate.match_bounds(statistics))
+    return _flags(predicate.match_bounds({**statistics, **keys}))
 
 
 def overlap(files: FileGroups) -> float:

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from splitlib.arrow.values import is_instant
+from splitlib.arrow.values import is_instant, shown
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name, respelled
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
@@ -439,7 +439,7 @@ def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
     for key, column in zip(parsed_as, values.columns, strict=True):
         doubtful = parse(column, key).undecided
         if doubtful is not None:
-            text = column.filter(doubtful)[0].as_py()
+            text = shown(column.filter(doubtful)[0])
             raise UnsupportedTable(
                 f"Partition value {text!r} of {key.name!r} is ambiguous as {key.type}.", hint=NATIVE
             )

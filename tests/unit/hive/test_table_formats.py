@@ -74,7 +74,7 @@ def test_options_of_a_converted_table(name):
     partition = stored(serde, {f"{name}.a": "6"}, parameters={f"{name}.d": "7"})
     for other in (None, partition):
         assert serde_format(table, other, is_partitioned=True) == ReadFormat.of(name, wanted)
-    with pytest.raises(UnsupportedTable, match="only some of the files: pathGlobFilter"):
+    with pytest.raises(UnsupportedTable, match="only some of its files: pathGlobFilter"):
         serde_format(table, is_partitioned=False)
     assert is_recursive(
         serde_format(stored(serde, {"recursiveFileLookup": "true"}), is_partitioned=False)
@@ -110,7 +110,7 @@ def test_sources_that_are_refused():
     with pytest.raises(UnsupportedTable, match="The data source 'avro'"):
         source_format("avro", {}, is_partitioned=True)
     options = {"pathGlobFilter": "*.csv", "header": "true"}
-    with pytest.raises(UnsupportedTable, match="only some of the files: pathGlobFilter"):
+    with pytest.raises(UnsupportedTable, match="only some of its files: pathGlobFilter"):
         source_format("csv", options, is_partitioned=False)
 
 

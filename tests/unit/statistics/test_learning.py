@@ -258,8 +258,6 @@ def test_partition_keys_and_data_columns_together(tmp_path: Path) -> None:
     found, enumerator = splits_of(table, data)
     assert {split.path[len(str(tmp_path)) :] for split in found} == {
         "/day=1/000.parquet",
-        "/day=1/001.parquet",
-        "/day=2/000.parquet",
         "/day=2/001.parquet",
     }
     assert enumerator.explain().filters[0].used_fields == ("day", "item")
