@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig, refuse_other_than_config
-from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
+from splitlib.enumeration.footer_reads import Sample
+from splitlib.enumeration.learning import FooterStage, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline
 from splitlib.enumeration.splitting import SelectedFiles, SplitMaker
 from splitlib.enumeration.tally import ScanTally, still_selected

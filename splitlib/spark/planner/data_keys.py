@@ -18,13 +18,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import (
-    MOST_KEPT,
-    SAMPLED_FILES,
-    Sample,
-    learnable_columns,
-    sample,
-)
+from splitlib.enumeration.footer_reads import MOST_KEPT, SAMPLED_FILES, Sample, sample
+from splitlib.enumeration.learning import learnable_columns
 from splitlib.errors import SplitlibError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate

@@ -10,7 +10,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig
-from splitlib.enumeration import learning
+from splitlib.enumeration import footer_reads, learning
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
 from splitlib.storage import Storage
@@ -44,7 +44,8 @@ def test_footers_that_hang_in_all_threads(tmp_path: Path, monkeypatch: pytest.Mo
     keys = pa.schema([("k", pa.int32())])
     table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA, partition_schema=keys)
     release = threading.Event()
-    monkeypatch.setattr(learning, "FOOTER_SECONDS", 0.01)
+    for module in (footer_reads, learning):
+        monkeypatch.setattr(module, "FOOTER_SECONDS", 0.01)
     monkeypatch.setattr(Storage, "read_end", lambda *_: release.wait())
     try:
         enumerator = DynamicFileEnumerator(table, SplitConfig(listing_threads=2))
@@ -53,7 +54,9 @@ def test_footers_that_hang_in_all_threads(tmp_path: Path, monkeypatch: pytest.Mo
         files = pa.Table.from_batches([s.files.files for s in enumerator.select_files()])
         two_threads = SplitConfig(listing_threads=2)
         (batch,) = files.combine_chunks().to_batches()
-        found = learning.sample(table, table.metadata.data_schema, batch.slice(0, 6), two_threads)
+        found = footer_reads.sample(
+            table, table.metadata.data_schema, batch.slice(0, 6), two_threads
+        )
     finally:
         release.set()
     assert found.footers_read == 6
