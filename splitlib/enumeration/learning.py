@@ -206,6 +206,8 @@ class FooterStage:
             self._submit(pending, row, calls)
         for pending, row in sample:
             pending.read[row] = self._result(pending.tasks.pop(row), calls)
+        if self._is_slow:
+            return  # `_result` has ended the reading of footers
         columns = sample[0][0].columns
         alike = [(p, row) for p, row in sample if p.columns == columns]
         groups = FileGroups(arrays(columns, [p.read[row] for p, row in alike]))

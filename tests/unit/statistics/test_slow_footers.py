@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig
 from splitlib.enumeration import footer_reads, learning
+from splitlib.remote.calls import BoundedCalls
 from splitlib.statistics import known
 from splitlib.statistics.store import StatisticsStore
 from splitlib.storage import Storage
@@ -34,6 +37,31 @@ def test_a_storage_that_hangs_ends_the_reading(
     finally:
         release.set()
     assert len(found) == 20
+    assert "the storage is too slow" in str(enumerator.explain())
+
+
+@pytest.fixture
+def first_footer_hangs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the first footer read hang until its deadline of 10 ms."""
+    release, submit, hanging = threading.Event(), BoundedCalls.submit, [0.01]
+
+    def submitted(self: BoundedCalls, work: Callable[[], Any], most_seconds: float = 0) -> Any:
+        if most_seconds and hanging:
+            return submit(self, release.wait, hanging.pop())
+        return submit(self, work, most_seconds)
+
+    monkeypatch.setattr(BoundedCalls, "submit", submitted)
+    yield
+    release.set()
+
+
+def test_a_footer_of_the_sample_that_hangs_ends_the_reading(
+    tmp_path: Path, first_footer_hangs: None
+) -> None:
+    found, enumerator = selected(clustered(tmp_path, 40), items(5))
+    assert enumerator.metrics.footers_read == footer_reads.SAMPLED_FILES
+    # Files of the sample are dropped, except for the one whose footer was not read.
+    assert len(found) == 40 - footer_reads.SAMPLED_FILES + 1
     assert "the storage is too slow" in str(enumerator.explain())
 
 
