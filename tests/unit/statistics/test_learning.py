@@ -70,7 +70,7 @@ def test_footers_are_read_once(tmp_path: Path) -> None:
     selected(table, items(5))
     found, enumerator = selected(opened(tmp_path, SCHEMA), items(33))
     assert (found, enumerator.metrics.footers_read) == ({"003.parquet"}, 0)
-    # A few new files are a sample of their own.
+    # The footers of a few new files are read.
     write(tmp_path / "new.parquet", rows([33]))
     found, enumerator = selected(opened(tmp_path, SCHEMA), items(33))
     assert (found, enumerator.metrics.footers_read) == ({"003.parquet", "new.parquet"}, 1)
