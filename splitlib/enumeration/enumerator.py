@@ -13,7 +13,6 @@ from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig, refuse_other_than_config
@@ -355,8 +354,7 @@ class DynamicFileEnumerator:
             tally, received = self._tally, self._filters
             stage = FooterStage(self.table, self.config, lambda: received.predicate, tally, sample)
             for selected in stage.apply(pipeline.selected_files(calls), calls):
-                size = pc.sum(selected.files.files["size"]).as_py()
-                tally.count(files_selected=len(selected.files), bytes_selected=size)
+                tally.selected(selected)
                 yield selected
 
     @contextmanager

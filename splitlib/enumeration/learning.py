@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.footer_reads import (
@@ -40,7 +39,7 @@ from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
 from splitlib.statistics.footers import learnable
 from splitlib.statistics.known import KnownStatistics, valid_now
-from splitlib.statistics.row_groups import FileGroups, MatchedGroups, overlap
+from splitlib.statistics.row_groups import FileGroups, Flags, MatchedGroups, overlap
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -364,19 +363,28 @@ class FooterStage:
             pending.read[row] = self._result(task, calls)
         pending.tasks.clear()
         predicate = self._predicate()
-        selected = self._without_dropped(pending, predicate)
+        excluded = np.zeros(len(pending.selected.files), np.bool_)
         if predicate is not pending.predicate:  # a filter arrived meanwhile
-            [mask] = still_selected([selected], predicate, self._tally)
-            selected = selected.take(pc.indices_nonzero(mask))
+            [mask] = still_selected([pending.selected], predicate, self._tally)
+            excluded = ~mask.to_numpy(zero_copy_only=False)
+            self._tally.dropped_late(int(excluded.sum()))
+        selected = self._without_dropped(pending, predicate, excluded)
         if len(selected.files):
             yield selected
 
-    def _without_dropped(self, pending: _Pending, predicate: Predicate) -> SelectedFiles:
-        """Return the files that, by their footer statistics, may contain matching rows."""
+    def _without_dropped(
+        self, pending: _Pending, predicate: Predicate, excluded: Flags
+    ) -> SelectedFiles:
+        """Return the files that, by their footer statistics, may contain matching rows.
+
+        ``excluded`` is a mask of files that another filter drops.
+        """
         selected, groups = pending.selected, pending.groups
         pending.saved = 0.0
         if predicate.of_learned is None or not groups.columns:
-            return selected
+            not_compared = len(selected.files) if predicate.of_learned else 0
+            self._tally.count(files_not_compared=not_compared)
+            return _only(selected, ~excluded)
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)
         files = selected.files.files
@@ -384,25 +392,34 @@ class FooterStage:
             rows = pa.array(pending.read, pa.int64())
             found = groups.take(rows).columns
             self._statistics.add(pending.columns, files.take(rows), found)
+        matched = replace(matched, keeps=matched.keeps | excluded)  # look up only the other files
         fresh = self._statistics.read_now
         valid, listings = valid_now(self._table, files, groups, matched, fresh, self._config)
         self._tally.count(storage_requests=listings)
         now = matched if valid is groups else valid.match(predicate.of_learned)
         # Files that only outdated statistics would drop are kept. Their row groups do not count.
-        total = np.where(now.keeps & ~matched.keeps, 0, matched.total)
-        self._count(pending, replace(matched, keeps=now.keeps, total=total))
-        if not matched.known.any():
-            return selected
-        self._use.columns |= groups.columns.keys()
-        selected = replace(selected, learned=valid, places=now.places_of_each())
-        return selected.take(pa.array(np.flatnonzero(now.keeps)))
+        compared = matched.known & (matched.keeps | ~now.keeps)
+        total = np.where(compared, matched.total, 0)
+        counted = replace(matched, keeps=now.keeps, known=compared, total=total)
+        self._count(pending, counted, excluded)
+        if matched.known.any():
+            self._use.columns |= groups.columns.keys()
+            selected = replace(selected, learned=valid, places=now.places_of_each())
+        return _only(selected, now.keeps & ~excluded)
 
-    def _count(self, pending: _Pending, matched: MatchedGroups) -> None:
+    def _count(self, pending: _Pending, matched: MatchedGroups, excluded: Flags) -> None:
         """Count row groups and dropped files, for the report and for :attr:`_limit`."""
         total, matching = matched.total, matched.matched
         shares = np.divide(matching, total, where=total > 0, out=(matched.keeps).astype(float))
         pending.saved = len(pending.read) - float(shares[list(pending.read)].sum())
-        counts = {"row_groups_total": total, "row_groups_matched": matching}
-        self._tally.count(**{name: int(number.sum()) for name, number in counts.items()})
+        self._tally.count(
+            row_groups_total=int(total.sum()),
+            row_groups_matched=int(matching[~excluded].sum()),
+            files_not_compared=int((~matched.known).sum()),
+        )
         if matched.known.any():
-            self._tally.dropped(footers=int((~matched.keeps).sum()))
+            self._tally.dropped(footers=int((~matched.keeps & ~excluded).sum()))
+
+
+def _only(selected: SelectedFiles, mask: Flags) -> SelectedFiles:
+    return selected if mask.all() else selected.take(pa.array(np.flatnonzero(mask)))

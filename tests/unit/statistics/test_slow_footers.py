@@ -103,3 +103,48 @@ def test_a_late_filter_drops_partitions_whose_footers_were_being_read(tmp_path: 
     enumerator.set_dynamic_filtering_data({"k": [39]})
     found += [split.partition_values["k"] for split in splits]
     assert found == [0, 39]
+
+
+def test_files_that_a_late_filter_drops_are_counted(tmp_path: Path) -> None:
+    """Files read, dropped and of unknown row groups add up, whatever is known when it arrives."""
+    for k in range(40):
+        write(tmp_path / f"k={k:02}" / "f.parquet", rows([k, 100]))
+        write(tmp_path / f"k={k:02}" / "g.parquet", rows([k]))
+    (tmp_path / "k=39" / "h.parquet").write_bytes(b"PAR1 no footer PAR1")
+    keys = pa.schema([("k", pa.int32())])
+    table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA, partition_schema=keys)
+    for late in ({"k": [1, 39]}, {"item": [100, 1]}):
+        enumerator = DynamicFileEnumerator(table, filters=[items(39, 100)])
+        found = []
+        for files in enumerator.select_files():
+            found += files.files.files["path"].to_pylist()
+            enumerator.set_dynamic_filtering_data(late)
+        metrics, report = enumerator.metrics, enumerator.explain()
+        assert metrics.files_selected == len(found) == report.files.matched
+        late_drops = metrics.files_dropped.get("late_filters", 0)
+        assert (late_drops > 0) == ("k" in late)
+        assert report.files.total == len(found) + metrics.files_dropped["footers"] + late_drops
+        # Each file has one row group.
+        assert metrics.files_not_compared == 1
+        assert report.row_groups.matched == len(found) - 1
+        assert metrics.files_listed == 81
+    assert "dropped: 40 by footers" in str(report)
+    assert "row groups 40 of 80 (from footers; files not compared: 1)" in str(report)
+
+
+def test_files_of_excluded_partitions_are_counted(tmp_path: Path) -> None:
+    """A filter on partitions arrives while their files are being listed."""
+    for k in range(40):
+        write(tmp_path / f"k={k:02}" / "f.parquet", rows([k]))
+    keys = pa.schema([("k", pa.int32())])
+    table = splitlib.load_table(str(tmp_path), "files", schema=SCHEMA, partition_schema=keys)
+    enumerator = DynamicFileEnumerator(table, filters=[{"k": list(range(40))}])
+    files = enumerator.select_files()
+    found = len(next(files).files)
+    enumerator.set_dynamic_filtering_data({"k": [39]})
+    found += sum(len(some.files) for some in files)
+    metrics = enumerator.metrics
+    assert (found, metrics.files_selected) == (2, 2)
+    late_drops = metrics.files_dropped["late_filters"]
+    assert late_drops == metrics.files_listed - 2 > 0
+    assert f"dropped: {late_drops} by late filters" in str(enumerator.explain())
