@@ -30,8 +30,9 @@ from splitlib.enumeration.footer_reads import (
     read_rows,
     stored_file,
 )
+from splitlib.enumeration.late_filters import still_selected
 from splitlib.enumeration.splitting import SelectedFiles
-from splitlib.enumeration.tally import ScanTally, still_selected
+from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ReadFormat, TableMetadata

@@ -411,24 +411,3 @@ class ScanTally:
                 f"by the start of their names: {prefixes} prefix{'es' if prefixes > 1 else ''}"
             )
         return " and ".join(words)
-
-
-def still_selected(
-    selected: Iterable[SelectedFiles], predicate: Predicate, tally: ScanTally
-) -> list[pa.BooleanArray]:
-    """Return one mask per item of ``selected``, true for the files that may match ``predicate``."""
-    # Many items have the same batch of partitions, so each batch is matched only once.
-    kept: dict[int, pa.BooleanArray] = {}
-    masks = []
-    for some in selected:
-        partitions, files = some.partitions, some.files
-        if id(partitions) not in kept:
-            kept[id(partitions)] = tally.match(partitions, predicate, before=predicate)
-        mask = kept[id(partitions)].take(files.files["partition"])
-        if files.statistics:
-            mask = pc.and_kleene(mask, predicate.match_bounds(files.statistics))
-        if some.learned is not None and predicate.of_learned is not None:
-            matched = some.learned.match(predicate.of_learned)
-            mask = pc.and_kleene(mask, pa.array(matched.keeps))
-        masks.append(pc.fill_null(mask, True))
-    return masks
