@@ -42,11 +42,12 @@ class ScanMetrics:
         manifests_opened: Number of manifests opened because they may contain a matching file.
         files_total: Number of files in all manifests; 0 without manifests.
         files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
-            ``statistics``, ``footers``. Empty if there are neither manifests nor file statistics.
+            ``statistics``, ``footers``, and ``late_filters``, which arrived after the listing.
         footers_read: Number of Parquet footers read.
         row_groups_matched: Number of row groups that may have a matching row, out of
             ``row_groups_total``.
         row_groups_total: Number of row groups whose statistics are known from footers.
+        files_not_compared: Number of listed files whose row groups are unknown, so not counted.
         seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
             ``load_details``, ``list_files`` (sum of all threads), ``read_footers``, and ``wait``
             for filters.
@@ -67,6 +68,7 @@ class ScanMetrics:
     footers_read: int = 0
     row_groups_matched: int = 0
     row_groups_total: int = 0
+    files_not_compared: int = 0
     seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -339,9 +341,10 @@ class Report:
         dropped = [f"{n:,} by {stage}" for stage, n in self.metrics.files_dropped.items() if n]
         if self.files.matched is not None:
             groups = f", row groups {_count(self.row_groups)}" if self.row_groups.total else ""
-            groups += " (from footers)" if groups else ""
+            more = f"; files not compared: {n:,}" if (n := self.metrics.files_not_compared) else ""
+            groups += f" (from footers{more})" if groups else ""
             line = f"files {_count(self.files)}{groups}{f', {size}' if size else ''}"
-            yield f"{line} (dropped: {', '.join(dropped)})" if dropped else line
+            yield f"{line} (dropped: {', '.join(dropped).replace('_', ' ')})" if dropped else line
         elif size:
             yield f"bytes {size}"
 

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from splitlib.checks import column_named, is_of_spark
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import Learned, ReadFooters, learn, learnable_columns
+from splitlib.enumeration.footer_reads import Learned, ReadFooters, learn
+from splitlib.enumeration.learning import learnable_columns
 from splitlib.errors import InvalidFilter, UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter

@@ -13,14 +13,15 @@ from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.checks import Mismatch, mismatches
 from splitlib.config import SplitConfig, refuse_other_than_config
-from splitlib.enumeration.learning import FooterStage, Sample, learnable_columns
+from splitlib.enumeration.footer_reads import Sample
+from splitlib.enumeration.late_filters import UnreturnedFiles, still_selected
+from splitlib.enumeration.learning import FooterStage, learnable_columns
 from splitlib.enumeration.pipeline import ScanPipeline
 from splitlib.enumeration.splitting import SelectedFiles, SplitMaker
-from splitlib.enumeration.tally import ScanTally, still_selected
+from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import ConfigError, InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.predicate import PartitionFilter, Predicate
@@ -286,6 +287,8 @@ class DynamicFileEnumerator:
     def enumerate_splits(self) -> Iterator[FileSplit]:
         """Yield each split once, lazily. Closing the iterator stops the listing.
 
+        A filter that arrives meanwhile applies to all splits that were not yielded yet.
+
         Raises:
             TooManyPartitions: if more than ``max_partitions`` match.
             MissingPartition: if a directory does not exist and ``missing_partition`` is ``error``.
@@ -294,10 +297,16 @@ class DynamicFileEnumerator:
             SplitlibError: for any error of the connector. An incomplete enumeration always raises
                 an error.
         """
-        maker = self.split_maker()
+        # The predicate is read before the files are selected, so the files match at least it.
+        maker, predicate = self.split_maker(), self.predicate
         for selected in self.select_files(hosts=True):
-            for of_file in maker.splits_of(selected):
-                yield from of_file.splits
+            files = UnreturnedFiles(selected, predicate, lambda: self.predicate, self._tally)
+            for of_file in maker.splits_of(selected, files.starts):
+                for split in of_file.splits:
+                    yield split
+                    if not files.keeps(of_file.row):
+                        break
+            predicate = self.predicate
         reported(self.explain)
 
     def split_maker(self) -> SplitMaker:
@@ -354,8 +363,7 @@ class DynamicFileEnumerator:
             tally, received = self._tally, self._filters
             stage = FooterStage(self.table, self.config, lambda: received.predicate, tally, sample)
             for selected in stage.apply(pipeline.selected_files(calls), calls):
-                size = pc.sum(selected.files.files["size"]).as_py()
-                tally.count(files_selected=len(selected.files), bytes_selected=size)
+                tally.selected(selected)
                 yield selected
 
     @contextmanager

@@ -1,46 +1,49 @@
 """Drop Parquet files and row groups by their footer statistics, if this saves more than it costs.
 
 Footers are read only for tables whose catalog has no file statistics, and for filters on columns
-that are not partition keys. A sample of footers is read first. If the filters drop few of the
-sample's row groups, and all row groups have nearly the same bounds, no more footers are read.
+that are not partition keys. A sample of files decides whether this is worthwhile. If the filters
+drop few of the sample's row groups, and all row groups have nearly the same bounds, no more footers
+are read.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from splitlib.arrow.parquet_footer import parse_footer
 from splitlib.config import SplitConfig
+from splitlib.enumeration.footer_reads import (
+    FOOTER_SECONDS,
+    MOST_KEPT,
+    SAMPLED_FILES,
+    Rows,
+    Sample,
+    arrays,
+    read_rows,
+    stored_file,
+)
+from splitlib.enumeration.late_filters import still_selected
 from splitlib.enumeration.splitting import SelectedFiles, with_keys
-from splitlib.enumeration.tally import ScanTally, still_selected
+from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import SourceUnavailable
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ReadFormat, TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
-from splitlib.statistics.footers import GroupRow, learnable, rows_of_groups
+from splitlib.statistics.footers import learnable
 from splitlib.statistics.known import KnownStatistics, valid_now
-from splitlib.statistics.row_groups import FileGroups, MatchedGroups, groups_array, overlap
-from splitlib.storage import StoredFile
+from splitlib.statistics.row_groups import FileGroups, Flags, MatchedGroups, overlap
 from splitlib.table import Table
 
 _log = get_logger(__name__)
-SAMPLED_FILES: Final = 16
-"""Maximum number of files in the sample that shows whether reading footers pays off."""
-MOST_KEPT: Final = 0.5
-"""More footers are read if the filters keep at most this share of the sample's row groups, or if
-these have at most this :func:`~splitlib.statistics.row_groups.overlap`."""
 # Reading stops after FIRST_FOOTERS footers, plus FOOTERS_PER_FILE for each file that was dropped.
 FIRST_FOOTERS: Final = 64
 FOOTERS_PER_FILE: Final = 8
@@ -51,14 +54,6 @@ IN_PROGRESS: Final = 256
 _MOST_COLUMNS: Final = 16
 # Keys in Spark's column metadata that make footer bounds unusable: defaults and field ids.
 _OF_COLUMNS: Final = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
-# Deadline for reading one footer, in seconds.
-FOOTER_SECONDS: Final = 15.0
-
-Rows = Sequence[Sequence[GroupRow]]
-"""Footer statistics of one file: for each column, the statistics of each row group."""
-ReadFooters = Callable[[Sequence[pa.Field], pa.RecordBatch], list[Rows | None]]
-"""Function that reads the footer statistics of some columns for a batch of files, as in
-``FILE_SCHEMA``. The result has None for each file whose footer could not be read."""
 
 
 def learnable_columns(metadata: TableMetadata, config: SplitConfig) -> pa.Schema:
@@ -81,108 +76,11 @@ def _with_spark_metadata(schema: str | None) -> frozenset[str]:
     return frozenset(f["name"] for f in fields if _OF_COLUMNS & (f.get("metadata") or {}).keys())
 
 
-def read_rows(
-    table: Table, columns: Sequence[pa.Field], config: SplitConfig, file: StoredFile
-) -> Rows | None:
-    """Read column statistics from a file's footer, or return None if that fails."""
-    try:
-        return rows_of_groups(parse_footer(table.read_footer(file, config)), columns)
-    except Exception:  # a damaged footer or the connector's file access may raise any error
-        _log.debug("The footer of %s could not be read.", file.path, exc_info=True)
-        return None
-
-
 def _is_read(form: ReadFormat) -> bool:
     return form.name == "parquet" and form.columns == "name"
 
 
-class Learned(NamedTuple):
-    """The result of :func:`learn`: the files' statistics, from this call or an earlier one."""
-
-    groups: FileGroups
-    read: npt.NDArray[np.intp]
-    """Indexes of the files whose footers were read. The other files already had statistics."""
-    old: pa.BooleanArray
-    """Mask of the read footers whose files are old enough for their statistics to be kept. See
-    :meth:`StatisticsStore.add`."""
-
-
-def learn(
-    table: Table,
-    columns: pa.Schema,
-    files: pa.RecordBatch,
-    known: KnownStatistics,
-    config: SplitConfig,
-    calls: BoundedCalls,
-    by_job: ReadFooters | None = None,
-) -> Learned:
-    """Return the statistics of files. Footers are read for files that have no statistics yet.
-
-    Files whose footers cannot be read get no statistics.
-
-    Args:
-        table: The table.
-        columns: At least one of the table's :func:`learnable_columns`.
-        files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
-        known: The table's statistics so far. New statistics are added to this object.
-        config: Settings.
-        calls: Worker threads that read the footers in parallel.
-        by_job: Function that reads footers first. The threads then read the footers for which it
-            returned None.
-    """
-    before = known.get(columns, files)
-    missing = before.unknown
-    unread = files.take(pa.array(missing))
-    read: list[Rows | None] = [None] * unread.num_rows
-    if by_job is not None:
-        table.refuse_outside(unread["path"].to_pylist(), config)
-        read = by_job(list(columns), unread)
-    tasks = {
-        row: calls.submit(
-            partial(read_rows, table, list(columns), config, stored_file(unread, row)),
-            FOOTER_SECONDS,
-        )
-        for row, rows in enumerate(read)
-        if rows is None
-    }
-    for row, task in tasks.items():
-        try:
-            read[row] = calls.result(task)
-        except SourceUnavailable:
-            calls.check_deadline()
-            calls.abandon(task)
-    found = arrays(columns, read)
-    old = known.add(columns, unread, found)
-    return Learned(before.replaced(missing, found), missing, old)
-
-
-class Sample(NamedTuple):
-    """Statistics of a few of a table's files, read from footers before the filters arrive."""
-
-    statistics: KnownStatistics
-    """The table's statistics. They contain the sample, so its footers are not read again."""
-    groups: FileGroups
-    """Row groups of the sampled files."""
-    footers_read: int
-    """Number of footers read. The other files already had statistics."""
-
-
-def sample(table: Table, columns: pa.Schema, files: pa.RecordBatch, config: SplitConfig) -> Sample:
-    """Read the footer statistics of a few files. See :func:`learn` for the arguments."""
-    known = KnownStatistics(table, config)
-    # The enumeration as a whole has no deadline here, because each footer has its own deadline.
-    endless = replace(config, enumeration_deadline_seconds=0)
-    with BoundedCalls(endless, Future()) as calls:
-        learned = learn(table, columns, files, known, config, calls)
-    return Sample(known, learned.groups, len(learned.read))
-
-
-def stored_file(files: pa.RecordBatch, row: int) -> StoredFile:
-    """Return the file at index ``row`` of ``files``."""
-    return StoredFile(*(files[name][row].as_py() for name in ("path", "size", "modified")))
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Pending:
     """A group of selected files that waits until the files' footers have been read."""
 
@@ -198,6 +96,30 @@ class _Pending:
     """Statistics read from footers, by file index."""
     tasks: dict[int, Task[Rows | None]] = field(default_factory=dict)
     """Running footer reads, by file index."""
+    requested: int = 0
+    """Number of footer reads that count as running until these files are settled."""
+    saved: float | None = None
+    """Number of files dropped by the footers that were read. If only some row groups of a file were
+    dropped, the file counts as a fraction. None until the files are handed out."""
+
+    @property
+    def unread(self) -> list[int]:
+        """Indexes of the files whose footers were not requested yet."""
+        return [row for row in self.missing if row not in self.read and row not in self.tasks]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether no footer read is running."""
+        return all(task.outcome.done() for task in self.tasks.values())
+
+    @property
+    def groups(self) -> FileGroups:
+        """Row groups of the files, as far as they are known."""
+        rows = sorted(self.read)
+        if not rows:
+            return self.known
+        found = arrays(self.columns, [self.read[row] for row in rows])
+        return self.known.replaced(np.array(rows), found)
 
 
 class FooterStage:
@@ -228,18 +150,24 @@ class FooterStage:
         self._opened = sample.statistics if sample else None
         """Statistics of the table's files; None until a filter needs them."""
         self._reads: bool | None = True if sample else None
-        """Whether to read more footers; None until the sample has been read."""
+        """Whether to read more footers; None until a sample has decided."""
+        self._seen: list[_Pending] = []
+        """Groups of files from which the sample is drawn, from the start of the enumeration."""
         self._is_slow = False
         """Whether a footer was not read within :data:`FOOTER_SECONDS`."""
         self._waiting: deque[_Pending] = deque()
         self._running: deque[_Pending] = deque()
         """Groups of files whose footers are being read, or do not have to be read."""
+        # When a read ends depends on the threads, but the splits must not. So files are handed out
+        # as soon as their footers have been read, but their reads count as running for longer.
+        self._unsettled: deque[_Pending] = deque()
+        """Groups of files whose footer reads count as running."""
         self._in_progress = 0
-        """Number of running footer reads."""
+        """Number of footer reads that count as running."""
         self._done = 0
-        """Number of footers read for the groups of files that have left this stage."""
+        """Number of footers read for the groups of files that were settled."""
         self._saved = 0.0
-        """Number of files dropped after their footers were read, in parts for row groups."""
+        """Sum of :attr:`_Pending.saved` of the groups of files that were settled."""
 
     def apply(
         self, selections: Iterable[SelectedFiles], calls: BoundedCalls
@@ -248,10 +176,14 @@ class FooterStage:
         # The predicate is read before the files are selected, so the files match at least it.
         predicate = self._predicate()
         for selected in selections:
-            self._waiting.extend(self._pending(selected, predicate))
+            pending = list(self._pending(selected, predicate))
+            self._remember(pending)
+            self._waiting.extend(pending)
             yield from self._drain(calls, end=False)
             predicate = self._predicate()
         yield from self._drain(calls, end=True)
+        if self._reads is None and any(pending.read for pending in self._seen):
+            self._decide(calls)  # all footers were read, and this sets the reason for the report
         if self._opened is not None:
             self._opened.save()
 
@@ -287,33 +219,39 @@ class FooterStage:
         wanted = [column for column in columns if column.name.lower() in predicate.keys]
         return pa.schema(wanted[:_MOST_COLUMNS])
 
+    def _remember(self, pending: Sequence[_Pending]) -> None:
+        """Keep the files of one selection for the sample."""
+        columns = pending[0].columns
+        if self._reads is not None or not len(columns):
+            return
+        if self._seen and self._seen[0].columns != columns:
+            self._seen.clear()  # a filter of another column has arrived
+        if self._may_read_all or any(one.missing for one in pending):
+            self._seen += pending
+
+    @property
+    def _may_read_all(self) -> bool:
+        """Whether so few files were seen that all of them belong to the sample."""
+        return sum(len(pending.selected.files) for pending in self._seen) <= SAMPLED_FILES
+
     def _drain(self, calls: BoundedCalls, *, end: bool) -> Iterator[SelectedFiles]:
         """Yield the files whose footers have been checked. With ``end``, wait for all footers."""
-        if self._reads is None:
-            missing = sum(len(pending.missing) for pending in self._waiting)
-            if missing >= (1 if end else SAMPLED_FILES):
-                self._decide(calls)
         while True:
             self._begin(calls)
-            if not self._running:
-                return
-            waits = len(self._running[0].tasks) and self._in_progress < IN_PROGRESS
-            if waits and not end:
+            is_awaited = end or self._is_full()
+            if self._running and (is_awaited or self._running[0].is_ready):
+                yield from self._finish(self._running.popleft(), calls)
+            elif self._waiting:
+                self._decide(calls)
+            else:
                 return  # Before waiting for these footers, let more reads be started.
-            yield from self._finish(self._running.popleft(), calls)
 
     def _decide(self, calls: BoundedCalls) -> None:
-        """Read the footers of a sample, and decide whether to read the other files' footers."""
-        missing = [(pending, row) for pending in self._waiting for row in pending.missing]
-        step = max(1.0, len(missing) / SAMPLED_FILES)
-        sample = [missing[int(i * step)] for i in range(min(SAMPLED_FILES, len(missing)))]
-        for pending, row in sample:
-            self._submit(pending, row, calls)
-        for pending, row in sample:
-            pending.read[row] = self._result(pending.tasks.pop(row), calls)
-        columns = sample[0][0].columns
-        alike = [(p, row) for p, row in sample if p.columns == columns]
-        groups = FileGroups(arrays(columns, [p.read[row] for p, row in alike]))
+        """Decide by a sample of files whether to read the other files' footers."""
+        groups = self._sample(calls)
+        self._seen.clear()
+        if self._is_slow:
+            return  # `_result` has ended the reading of footers
         predicate = self._predicate().of_learned
         assert predicate is not None
         matched = groups.match(predicate)
@@ -323,7 +261,8 @@ class FooterStage:
             matched.known.any() and (kept <= MOST_KEPT or overlap(groups) <= MOST_KEPT)
         )
         if not self._reads:
-            sampled = f"{len(sample)} file{'s were' if len(sample) > 1 else ' was'} sampled"
+            files = len(matched.known)
+            sampled = f"{files} file{'s were' if files > 1 else ' was'} sampled"
             why = "most row groups have nearly all of its values"
             advice = "Sort the table by this column when it is written."
             if not matched.known.any():
@@ -331,22 +270,65 @@ class FooterStage:
                 advice = "Check that the driver may read the files, and that they are Parquet."
             self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
+    def _sample(self, calls: BoundedCalls) -> FileGroups:
+        """Return the row groups of a sample, which is spread evenly over the files seen so far.
+
+        The files are divided into :data:`SAMPLED_FILES` equal parts, and one file of each part is
+        taken. If possible, this is a file whose footer does not have to be read.
+        """
+        numbers = [len(pending.selected.files) for pending in self._seen]
+        is_unread = np.zeros(sum(numbers), np.bool_)
+        starts = np.cumsum([0, *numbers])
+        for start, pending in zip(starts, self._seen, strict=False):
+            is_unread[start + np.array(pending.unread, np.int64)] = True
+        step = max(1.0, len(is_unread) / SAMPLED_FILES)
+        ends = [int(part * step) for part in range(min(SAMPLED_FILES, len(is_unread)))]
+        places = [a + int(is_unread[a:b].argmin()) for a, b in pairwise([*ends, len(is_unread)])]
+        sample: dict[_Pending, list[int]] = {}
+        for place in places:
+            at = int(np.searchsorted(starts, place, side="right")) - 1
+            sample.setdefault(self._seen[at], []).append(int(place - starts[at]))
+            if is_unread[place]:
+                self._submit(self._seen[at], int(place - starts[at]), calls)
+        for pending, rows in sample.items():
+            for row in rows:
+                if row in pending.tasks:
+                    pending.read[row] = self._result(pending.tasks.pop(row), calls)
+        parts = [pending.groups.take(pa.array(rows)).columns for pending, rows in sample.items()]
+        return FileGroups({name: pa.concat_arrays([p[name] for p in parts]) for name in parts[0]})
+
     def _begin(self, calls: BoundedCalls) -> None:
         """Start reading missing footers, unless the footers so far have dropped too few files."""
-        while self._waiting and self._in_progress < IN_PROGRESS:
+        while self._waiting and not self._is_full():
             pending = self._waiting[0]
-            if pending.missing and self._reads is None:
-                return  # wait until the sample is complete
+            unread = pending.unread
+            if unread and self._reads is None and not self._may_read_all:
+                return  # wait until the sample has decided
             self._running.append(self._waiting.popleft())
-            unread = [row for row in pending.missing if row not in pending.read]
             if unread and self._reads and self._done >= self._limit:
                 self._reads = False
                 self._use.reason = (
                     f"{self._done:,} footers excluded few files. Sort the table by this column "
                     "when it is written."
                 )
-            for row in unread if self._reads else ():
+            for row in unread if self._reads is not False else ():
                 self._submit(pending, row, calls)
+            if pending.tasks or pending.read:
+                pending.requested = len(pending.tasks)
+                self._in_progress += pending.requested
+                self._unsettled.append(pending)
+
+    def _is_full(self) -> bool:
+        """Return whether no more reads may be started. Settle files only if this changes it."""
+        while self._in_progress >= IN_PROGRESS:
+            oldest = self._unsettled[0]
+            if oldest.saved is None:
+                return True
+            self._unsettled.popleft()
+            self._in_progress -= oldest.requested
+            self._done += len(oldest.read)
+            self._saved += oldest.saved
+        return False
 
     @property
     def _limit(self) -> int:
@@ -357,13 +339,12 @@ class FooterStage:
         file = stored_file(pending.selected.files.files, row)
         work = partial(read_rows, self._table, columns, self._config, file)
         pending.tasks[row] = calls.submit(work, FOOTER_SECONDS)
-        self._in_progress += 1
         self._tally.count(storage_requests=1, footers_read=1)
 
     def _result(self, task: Task[Rows | None], calls: BoundedCalls) -> Rows | None:
-        self._in_progress -= 1
         # If the storage is slow, cancel reads that have not started, instead of waiting for each.
         if self._is_slow and task.outcome.cancel():
+            self._tally.count(storage_requests=-1, footers_read=-1)
             return None
         try:
             with self._tally.timed("read_footers"):
@@ -383,67 +364,65 @@ class FooterStage:
         """Wait for the footers of ``pending``, and yield the files that may match."""
         for row, task in pending.tasks.items():
             pending.read[row] = self._result(task, calls)
-        self._done += len(pending.read)
+        pending.tasks.clear()
         predicate = self._predicate()
-        selected = self._without_dropped(pending, predicate)
+        excluded = np.zeros(len(pending.selected.files), np.bool_)
         if predicate is not pending.predicate:  # a filter arrived meanwhile
-            [mask] = still_selected([selected], predicate, self._tally)
-            selected = selected.take(pc.indices_nonzero(mask))
+            [mask] = still_selected([pending.selected], predicate, self._tally)
+            excluded = ~mask.to_numpy(zero_copy_only=False)
+            self._tally.dropped_late(int(excluded.sum()))
+        selected = self._without_dropped(pending, predicate, excluded)
         if len(selected.files):
             yield selected
 
-    def _without_dropped(self, pending: _Pending, predicate: Predicate) -> SelectedFiles:
-        """Return the files that, by their footer statistics, may contain matching rows."""
-        selected, groups = pending.selected, self._groups(pending)
+    def _without_dropped(
+        self, pending: _Pending, predicate: Predicate, excluded: Flags
+    ) -> SelectedFiles:
+        """Return the files that, by their footer statistics, may contain matching rows.
+
+        ``excluded`` is a mask of files that another filter drops.
+        """
+        selected, groups = pending.selected, pending.groups
+        pending.saved = 0.0
         if predicate.of_learned is None or not groups.columns:
-            return selected
+            not_compared = len(selected.files) if predicate.of_learned else 0
+            self._tally.count(files_not_compared=not_compared)
+            return _only(selected, ~excluded)
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)
-        read, files = list(pending.read), selected.files.files
+        files = selected.files.files
+        if pending.read:
+            rows = pa.array(pending.read, pa.int64())
+            found = groups.take(rows).columns
+            self._statistics.add(pending.columns, files.take(rows), found)
+        matched = replace(matched, keeps=matched.keeps | excluded)  # look up only the other files
         fresh = self._statistics.read_now
         valid, listings = valid_now(self._table, files, groups, matched, fresh, self._config)
         self._tally.count(storage_requests=listings)
         now = matched if valid is groups else valid.match(predicate.of_learned)
         # Files that only outdated statistics would drop are kept. Their row groups do not count.
-        total = np.where(now.keeps & ~matched.keeps, 0, matched.total)
-        self._count(replace(matched, keeps=now.keeps, total=total), read)
-        if not matched.known.any():
-            return selected
-        self._use.columns |= groups.columns.keys()
-        selected = replace(selected, learned=valid, places=now.places_of_each())
-        return selected.take(pa.array(np.flatnonzero(now.keeps)))
+        compared = matched.known & (matched.keeps | ~now.keeps)
+        total = np.where(compared, matched.total, 0)
+        counted = replace(matched, keeps=now.keeps, known=compared, total=total)
+        self._count(pending, counted, excluded)
+        if matched.known.any():
+            self._use.columns |= groups.columns.keys()
+            selected = replace(selected, learned=valid, places=now.places_of_each())
+        return _only(selected, now.keeps & ~excluded)
 
-    def _groups(self, pending: _Pending) -> FileGroups:
-        """Return the row groups of the files, and keep the statistics that were just read."""
-        rows = sorted(pending.read)
-        if not rows:
-            return pending.known
-        found = arrays(pending.columns, [pending.read[row] for row in rows])
-        files = pending.selected.files.files
-        self._statistics.add(pending.columns, files.take(pa.array(rows, pa.int64())), found)
-        return pending.known.replaced(np.array(rows), found)
-
-    def _count(self, matched: MatchedGroups, read: Sequence[int]) -> None:
+    def _count(self, pending: _Pending, matched: MatchedGroups, excluded: Flags) -> None:
         """Count row groups and dropped files, for the report and for :attr:`_limit`."""
         total, matching = matched.total, matched.matched
         shares = np.divide(matching, total, where=total > 0, out=(matched.keeps).astype(float))
-        self._saved += len(read) - float(shares[list(read)].sum())
-        counts = {"row_groups_total": total, "row_groups_matched": matching}
-        self._tally.count(**{name: int(number.sum()) for name, number in counts.items()})
-        if matched.known.any():
-            self._tally.dropped(footers=int((~matched.keeps).sum()))
-
-
-def arrays(columns: pa.Schema, read: Sequence[Rows | None]) -> Mapping[str, pa.ListArray]:
-    """Convert footer statistics to Arrow arrays for :attr:`FileGroups.columns`, one per column.
-
-    Args:
-        columns: The columns of the statistics.
-        read: Statistics of each file; None for a file without statistics.
-    """
-    return {
-        column.name.lower(): groups_array(
-            [None if rows is None else rows[i] for rows in read], column.type
+        pending.saved = len(pending.read) - float(shares[list(pending.read)].sum())
+        self._tally.count(
+            row_groups_total=int(total.sum()),
+            row_groups_matched=int(matching[~excluded].sum()),
+            files_not_compared=int((~matched.known).sum()),
         )
-        for i, column in enumerate(columns)
-    }
+        if matched.known.any():
+            self._tally.dropped(footers=int((~matched.keeps & ~excluded).sum()))
+
+
+def _only(selected: SelectedFiles, mask: Flags) -> SelectedFiles:
+    return selected if mask.all() else selected.take(pa.array(np.flatnonzero(mask)))

@@ -87,6 +87,9 @@ class MatchedPartitions:
             if predicate is not self._predicate:
                 newer = self._tally.match(self.partitions, predicate, self._predicate)
                 newer = pc.and_(keep, newer)
+                if (counts := self.partitions.file_counts) is not None:
+                    files = counts.filter(pc.and_not(keep, newer))
+                    self._tally.dropped_late(pc.sum(files, min_count=0).as_py())
                 lost = pc.sum(keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
                 self._tally.count(partitions_matched=-lost)
                 keep, self._predicate = newer, predicate
@@ -414,8 +417,10 @@ class ScanPipeline:
         """Return a mask of the files that are not empty and may contain matching rows."""
         # The predicate is read after the listing, to use filters that arrived in the meantime.
         predicate = self._predicate()
-        mask = matched.keeps(predicate).take(batch.files["partition"])
-        mask = pc.and_(mask, pc.greater(batch.files["size"], 0))
+        has_rows = pc.greater(batch.files["size"], 0)
+        mask = pc.and_(matched.keeps(predicate).take(batch.files["partition"]), has_rows)
+        if matched.partitions.file_counts is None:  # otherwise already counted by `keeps`
+            self._tally.dropped_late(pc.sum(pc.and_not(has_rows, mask), min_count=0).as_py())
         if not batch.statistics:
             return mask
         with self._tally.timed("match"):

@@ -159,8 +159,16 @@ class SplitMaker:
         self._columns: dict[str, list[Any]] = {}
         self._partitions: dict[int, tuple[str, dict[str, Any]]] = {}
 
-    def splits_of(self, selected: SelectedFiles) -> Iterator[SplitsOfFile]:
-        """Yield the splits of each file lazily, in the order of the files."""
+    def splits_of(
+        self, selected: SelectedFiles, is_wanted: Callable[[int], bool] | None = None
+    ) -> Iterator[SplitsOfFile]:
+        """Yield the splits of each file lazily, in the order of the files.
+
+        Args:
+            selected: The files.
+            is_wanted: Function that returns whether to make the splits of the file at an index. It
+                is called just before they are made.
+        """
         if selected.partitions is not self._latest:
             self._latest = selected.partitions
             self._columns = typed_values(selected.partitions, self._keys)
@@ -177,6 +185,8 @@ class SplitMaker:
                 known_by = file_id(path, name)
                 copy = self._copies[known_by]
                 self._copies[known_by] += 1
+            if is_wanted is not None and not is_wanted(row):
+                continue
             target = self._target if can_split(read_format, path) else size
             ranges = byte_ranges(size, target)
             splits = [

@@ -228,6 +228,28 @@ class ScanTally:
             for stage, number in files.items():
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
+    def dropped_late(self, files: int) -> None:
+        """Count files that were listed, and then dropped by a filter that arrived later."""
+        if files:
+            self.dropped(late_filters=files)
+
+    def selected(self, files: SelectedFiles) -> None:
+        """Count files that are returned."""
+        size = pc.sum(files.files.files["size"]).as_py()
+        self.count(files_selected=len(files.files), bytes_selected=size)
+
+    def withdrawn(self, files: SelectedFiles) -> None:
+        """Count files that a filter dropped after they were counted by :meth:`selected`."""
+        if not len(files.files):
+            return
+        groups = 0
+        if files.places is not None:
+            groups = pc.sum(pc.list_value_length(files.places), min_count=0).as_py()
+        size = pc.sum(files.files.files["size"]).as_py()
+        self.count(files_selected=-len(files.files), bytes_selected=-size)
+        self.count(row_groups_matched=-groups)
+        self.dropped_late(len(files.files))
+
     def warn(self, table: str, mismatches: Iterable[Mismatch]) -> None:
         """Log each mismatch once, with the table's name, and record it for the report."""
         with self._lock:
@@ -323,7 +345,8 @@ class ScanTally:
         metrics, asked_for = self.metrics(), self._plan()
         listed, groups, by_footers = metrics.files_total, Count(), self._dropped_by_footers
         if by_footers is not None:
-            listed = listed or metrics.files_selected + by_footers
+            late = metrics.files_dropped.get("late_filters", 0)
+            listed = listed or metrics.files_selected + by_footers + late
             groups = Count(metrics.row_groups_matched, metrics.row_groups_total)
         return Report(
             table=redact(table.name),
@@ -388,24 +411,3 @@ class ScanTally:
                 f"by the start of their names: {prefixes} prefix{'es' if prefixes > 1 else ''}"
             )
         return " and ".join(words)
-
-
-def still_selected(
-    selected: Iterable[SelectedFiles], predicate: Predicate, tally: ScanTally
-) -> list[pa.BooleanArray]:
-    """Return one mask per item of ``selected``, true for the files that may match ``predicate``."""
-    # Many items have the same batch of partitions, so each batch is matched only once.
-    kept: dict[int, pa.BooleanArray] = {}
-    masks = []
-    for some in selected:
-        partitions, files = some.partitions, some.files
-        if id(partitions) not in kept:
-            kept[id(partitions)] = tally.match(partitions, predicate, before=predicate)
-        mask = kept[id(partitions)].take(files.files["partition"])
-        if files.statistics:
-            mask = pc.and_kleene(mask, predicate.match_bounds(files.statistics))
-        if some.learned is not None and predicate.of_learned is not None:
-            matched = some.learned.match(predicate.of_learned)
-            mask = pc.and_kleene(mask, pa.array(matched.keeps))
-        masks.append(pc.fill_null(mask, True))
-    return masks

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from splitlib.arrow.parquet_footer import footer, parse_footer
-from splitlib.enumeration.learning import Rows
+from splitlib.enumeration.footer_reads import Rows
 from splitlib.redaction import get_logger
 from splitlib.spark.compat import dataframe_of_arrow, to_arrow
 from splitlib.spark.jvm.gateway import JVM_ERRORS

@@ -26,7 +26,7 @@ from splitlib.arrow.values import is_instant, shown
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name, respelled
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import Sample
+from splitlib.enumeration.footer_reads import Sample
 from splitlib.enumeration.splitting import SelectedFiles
 from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, UnsupportedTable, nearest
 from splitlib.filtering.data import DynamicFilteringData

@@ -18,13 +18,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.learning import (
-    MOST_KEPT,
-    SAMPLED_FILES,
-    Sample,
-    learnable_columns,
-    sample,
-)
+from splitlib.enumeration.footer_reads import MOST_KEPT, SAMPLED_FILES, Sample, sample
+from splitlib.enumeration.learning import learnable_columns
 from splitlib.errors import SplitlibError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
@@ -368,9 +363,11 @@ class _DataKeys:
             with enumerator.progress():
                 selected = list(enumerator.select_files(sample=found))
             of_files = enumerator.explain()
-            requests = report.storage_requests + enumerator.metrics.storage_requests
-            report = replace(report, storage_requests=requests)
-            if not enumerator.metrics.files_dropped.get("footers"):
+            counts = enumerator.metrics
+            requests = report.storage_requests + counts.storage_requests
+            metrics = replace(report.metrics, files_not_compared=counts.files_not_compared)
+            report = replace(report, storage_requests=requests, metrics=metrics)
+            if not counts.files_dropped.get("footers"):
                 return node, report
             pinned = analyzed_plan(relation.scan_of_files(selected))
             node = catalyst.plans.replaced(node, {files.place: pinned})

@@ -17,7 +17,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
-from splitlib.enumeration import analyze, learning
+from splitlib.enumeration import analyze, footer_reads
 from splitlib.errors import InvalidFilter
 from splitlib.spark import footer_job
 from splitlib.statistics import known
@@ -167,13 +167,13 @@ def test_analyze_in_a_job(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(analyze, "FILES_OF_DRIVER", 2)
     monkeypatch.setattr(analyze, "FILES_TOGETHER", 2)
     on_driver = []
-    read = learning.read_rows
+    read = footer_reads.read_rows
 
     def noted(*arguments):
         on_driver.append(arguments[-1].path)
         return read(*arguments)
 
-    monkeypatch.setattr(learning, "read_rows", noted)
+    monkeypatch.setattr(footer_reads, "read_rows", noted)
     place = tmp_path / "a b%20c#d?e"
     rows = ["id % 8 AS day", "id AS item", "CAST(id AS DECIMAL(9, 2)) AS price"]
     frame = spark.range(40).selectExpr(*rows).repartition(1)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
-from splitlib.enumeration import learning
+from splitlib.enumeration import footer_reads, learning
 from splitlib.model import ColumnStatistics, FileBatch, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.reader import read_split
 from splitlib.statistics import known
@@ -70,7 +70,7 @@ def test_footers_are_read_once(tmp_path: Path) -> None:
     selected(table, items(5))
     found, enumerator = selected(opened(tmp_path, SCHEMA), items(33))
     assert (found, enumerator.metrics.footers_read) == ({"003.parquet"}, 0)
-    # A few new files are a sample of their own.
+    # The footers of a few new files are read.
     write(tmp_path / "new.parquet", rows([33]))
     found, enumerator = selected(opened(tmp_path, SCHEMA), items(33))
     assert (found, enumerator.metrics.footers_read) == ({"003.parquet", "new.parquet"}, 1)
@@ -134,7 +134,7 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
         write(tmp_path / f"{number}.parquet", rows(shuffled[number * 30 :][:30]))
     found, enumerator = selected(opened(tmp_path, SCHEMA), items(*range(0, 3000, 9)))
     assert len(found) == 100
-    assert enumerator.metrics.footers_read == learning.SAMPLED_FILES
+    assert enumerator.metrics.footers_read == footer_reads.SAMPLED_FILES
     report = enumerator.explain()
     why = "item: most row groups have nearly all of its values (16 files were sampled)"
     assert f"not used: {why}" in str(report)
@@ -417,7 +417,7 @@ def test_a_footer_that_claims_to_be_large_is_not_read(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Storage, "read_end", claimed)
     listed = StoredFile(f"{tmp_path}/000.parquet", 1 << 30, 1)
-    assert learning.read_rows(table, list(SCHEMA), SplitConfig(), listed) is None
+    assert footer_reads.read_rows(table, list(SCHEMA), SplitConfig(), listed) is None
     assert asked == [1 << 16]
 
 

@@ -20,7 +20,7 @@ import splitlib
 from splitlib import DynamicFilteringData, SplitConfig
 from splitlib.enumeration import analyze
 from splitlib.enumeration.analyze import analyze_table
-from splitlib.enumeration.learning import read_rows, sample, stored_file
+from splitlib.enumeration.footer_reads import read_rows, sample, stored_file
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FILE_SCHEMA
 from splitlib.statistics import known, orc_types
