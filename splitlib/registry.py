@@ -122,12 +122,12 @@ def named_catalogs(
             if option:
                 texts.setdefault(name, {})[option] = value
         for name, options in texts.items():
-            catalogs[name] = joined_options(catalogs.get(name, {}), options_of_text(options))
+            catalogs[name] = joined_options(catalogs.get(name, {}), options_of_text(options, name))
     return catalogs
 
 
 def _key_of(variable: str) -> str:
-    """Return the key in Spark's configuration. As in PyIceberg, its properties have dashes."""
+    """Return the key in Spark's configuration. As in PyIceberg, dotted properties have dashes."""
     name, _, option = variable.lower().replace("__", ".").partition(".")
     is_property = "." in option and not option.startswith(("storage_options.", "read_options."))
     return f"{name}.{option.replace('_', '-') if is_property else option}"
@@ -157,7 +157,7 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         why = type(error).__name__
         raise ConfigError(
             f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}.",
-            hint="it must be valid TOML, or valid JSON if its name ends with .json.",
+            hint="it must exist, and be valid TOML, or JSON if its name ends with .json.",
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(

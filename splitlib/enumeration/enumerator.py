@@ -101,7 +101,8 @@ class ReceivedFilters:
 
     def cancel(self) -> None:
         """Cancel all scans, present and future."""
-        complete(self._cancelled)
+        with self._changed:  # raises an error in a forked process
+            complete(self._cancelled)
 
     def cancel_with_others(self, cancelled: Future[None]) -> None:
         """Register the future of one scan, which is cancelled when the future completes.
@@ -299,8 +300,10 @@ class DynamicFileEnumerator:
         """
         # The predicate is read before the files are selected, so the files match at least it.
         maker, predicate = self.split_maker(), self.predicate
+        tally: ScanTally | None = None
         for selected in self.select_files(hosts=True):
-            files = UnreturnedFiles(selected, predicate, lambda: self.predicate, self._tally)
+            tally = tally or self._tally  # the one of this enumeration, even if another one starts
+            files = UnreturnedFiles(selected, predicate, lambda: self.predicate, tally)
             for of_file in maker.splits_of(selected, files.starts):
                 for split in of_file.splits:
                     yield split

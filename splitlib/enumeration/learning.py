@@ -294,8 +294,9 @@ class FooterStage:
             for row in rows:
                 if row in pending.tasks:
                     pending.read[row] = self._result(pending.tasks.pop(row), calls)
-        parts = [pending.groups.take(pa.array(rows)).columns for pending, rows in sample.items()]
-        return FileGroups({name: pa.concat_arrays([p[name] for p in parts]) for name in parts[0]})
+        return FileGroups.concatenated(
+            [pending.groups.take(pa.array(rows)) for pending, rows in sample.items()]
+        )
 
     def _begin(self, calls: BoundedCalls) -> None:
         """Start reading missing footers, unless the footers so far have dropped too few files."""

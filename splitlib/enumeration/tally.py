@@ -336,7 +336,7 @@ class ScanTally:
             notes.append(
                 f"announced filters that did not arrive within {config.filter_wait_seconds:g} "
                 f"seconds (filter_wait_seconds): {self.late_filters}. They prune only what was not "
-                "yet listed when they arrived. Raise this limit to wait for them."
+                "yet returned when they arrived. Raise this limit to wait for them."
             )
         if not config.dynamic_filtering_enabled:
             notes.append(

@@ -100,7 +100,7 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
 def _stored(column: pa.ChunkedArray) -> pa.Array:
     """Return a column's values as one array, with invalid texts as binary."""
     values = column.combine_chunks()
-    if pa.types.is_string(values.type) and not pc.all(are_valid(values)).as_py():
+    if pa.types.is_string(values.type) and not pc.all(are_valid(values), min_count=0).as_py():
         return values.view(pa.binary())
     return values
 

@@ -175,9 +175,12 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
 
 _MAX_CODE = 2**62
 
-# Maximum number of comparisons of a tuple with a file's bounds. Comparing all tuples with all files
-# takes quadratic time. Files beyond the limit are only checked for each column alone.
-TUPLE_BUDGET = 50_000_000
+# Maximum number of comparisons of a tuple with a file's bounds, in one call: the first number, and
+# the second one for each file. Comparing all tuples with all files takes quadratic time. Files
+# beyond the limit are only checked for each column alone.
+TUPLE_BUDGET = 50_000, 300
+# Number of these comparisons that are made together, which limits the memory that they take.
+_TUPLES_TOGETHER = 2**20
 
 
 def without_padding(lower: pa.Array) -> pa.Array:
@@ -279,20 +282,25 @@ class ValueMatcher:
 
         Checking each column alone would also keep files where one tuple fits the bounds of one
         column, and another tuple fits the bounds of another column. For each file, the tuples that
-        fit the bounds of one column are compared: the column with the fewest such tuples.
+        fit the bounds of one column are compared: the column with the fewest such tuples. Files
+        with few of them come first, because these are most likely to be dropped.
         """
-        left = TUPLE_BUDGET
         places = list(known)
-        numbers = [self._orders[place].sizes(known[place]) for place in places]
-        fewest = np.argmin(numbers, axis=0)
-        for row in np.flatnonzero(keep).tolist():
-            place = places[fewest[row]]
-            tuples = self._orders[place].within(known[place], row)
-            left -= len(tuples)
-            if left < 0:
-                return
-            fits = [known[p].accepts(self._ranks[p], row, tuples) for p in places]
-            keep[row] = np.logical_and.reduce(fits).any()
+        sizes = np.array([self._orders[place].sizes(known[place]) for place in places])
+        fewest = sizes.argmin(axis=0)
+        rows = np.flatnonzero(keep)
+        rows = rows[np.argsort(sizes[fewest[rows], rows], kind="stable")]
+        least, for_each = TUPLE_BUDGET
+        compared = np.cumsum(sizes[fewest[rows], rows]) <= least + for_each * len(keep)
+        rows = rows[compared]
+        keep[rows] = False
+        for number, place in enumerate(places):
+            of_place = rows[fewest[rows] == number]
+            parts = np.cumsum(sizes[number, of_place]) // _TUPLES_TOGETHER
+            for some in np.split(of_place, np.flatnonzero(np.diff(parts)) + 1):
+                files, tuples = self._orders[place].within(known[place], some)
+                fits = [known[p].accepts(self._ranks[p], files, tuples) for p in places]
+                keep[files[np.logical_and.reduce(fits)]] = True
 
     @cached_property
     def _ranks(self) -> tuple[_Ranks, ...]:
@@ -367,15 +375,13 @@ class _Window(NamedTuple):
         return hit
 
     def accepts(
-        self, ranks: _Ranks, file: int, tuples: npt.NDArray[np.int64]
+        self, ranks: _Ranks, files: npt.NDArray[np.int64], tuples: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Return a mask of ``tuples``: whether their keys may be in the file at index ``file``."""
+        """Return a mask: whether each of the files may contain the key of the tuple beside it."""
         of_row = ranks.of_row[tuples]
-        fits: npt.NDArray[np.bool_] = (of_row >= self.low[file]) & (of_row < self.high[file])
-        if self.has_null[file]:
-            fits |= of_row == ranks.null
-        if self.has_nan[file]:
-            fits |= of_row == ranks.nan
+        fits: npt.NDArray[np.bool_] = (of_row >= self.low[files]) & (of_row < self.high[files])
+        fits |= (of_row == ranks.null) & self.has_null[files]
+        fits |= (of_row == ranks.nan) & self.has_nan[files]
         return fits
 
 
@@ -394,12 +400,21 @@ class _Order(NamedTuple):
         sizes: npt.NDArray[np.int64] = found + others * (window.has_null | window.has_nan)
         return sizes
 
-    def within(self, window: _Window, file: int) -> npt.NDArray[np.int64]:
-        """Return the tuples whose key is within the file's bounds, and maybe null and NaN."""
-        found = self.tuples[self.starts[window.low[file]] : self.starts[window.high[file]]]
-        if window.has_null[file] or window.has_nan[file]:
-            return np.concatenate([found, self.tuples[self.starts[-3] :]])
-        return found
+    def within(
+        self, window: _Window, files: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return pairs of a file and a tuple whose key is within its bounds, as two arrays.
+
+        Tuples with null or NaN are paired with all files that may have one of these.
+        """
+        low, high = self.starts[window.low[files]], self.starts[window.high[files]]
+        first, end = self.starts[-3], self.starts[-1]
+        has_others = window.has_null[files] | window.has_nan[files]
+        begins = np.concatenate([low, np.full(len(files), first)])
+        lengths = np.concatenate([np.maximum(high - low, 0), (end - first) * has_others])
+        before = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(begins - before, lengths)
+        return np.repeat(np.concatenate([files, files]), lengths), self.tuples[places]
 
 
 def _order(ranks: _Ranks) -> _Order:

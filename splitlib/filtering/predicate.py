@@ -102,9 +102,13 @@ class Predicate:
         :attr:`filters` is only about their ``learnable`` columns."""
         if named:
             narrow = Predicate(self._learnable, list(named.values()))
-            both = pa.schema([*schema, *self._learnable])
-            self.of_learned = Predicate(both, [filters[place] for place in named])
-            self.of_learned.filters = narrow.filters
+            self.of_learned = narrow
+            whole = [filters[place] for place in named]
+            if any(
+                len(w.fields) > len(n.fields) for w, n in zip(whole, named.values(), strict=True)
+            ):
+                self.of_learned = Predicate(pa.schema([*schema, *self._learnable]), whole)
+                self.of_learned.filters = narrow.filters
             for place, used in zip(named, narrow.filters, strict=True):
                 why = " ".join(filter(None, (applied[place].unused_because, used.unused_because)))
                 applied[place] = replace(applied[place], unused_because=why or None)

@@ -47,6 +47,7 @@ _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
 # Matches SELECT or VALUES after any white space, comments and opening parentheses. A query after a
 # nested comment does not match, although Spark allows such comments. It then counts as a command.
+_FIELD: Final = re.compile(r"\{[^{}]*\}")
 _QUERY: Final = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
 )
@@ -268,7 +269,11 @@ def is_certain_query(spark: SparkSession, text: str) -> bool:
     A text that Spark can parse only with the values of its parameters may be a command. This
     function needs Spark's internals.
     """
-    return is_query(text) or is_query_plan(spark, parsed_plan(spark, text))
+    if is_query(text) or is_query_plan(spark, parsed_plan(spark, text)):
+        return True
+    # Arguments such as {df} are replaced by names or literals, at places of names and literals.
+    without = _FIELD.sub("x", text)
+    return without != text and is_query_plan(spark, parsed_plan(spark, without))
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:

@@ -204,7 +204,7 @@ def named_tables(
     # Spark executes statements immediately, without the planner. So the views that replace their
     # tables must read whole tables, unless the planner plans the statement.
     prunable = internals_unavailable(spark) is None and (
-        _is_query(spark, query, has_parameters=has_parameters)
+        _is_query(spark, pieces, named, has_parameters=has_parameters)
         or (not has_parameters and _are_planned(spark, query, named, tables_read))
     )
     tables: dict[str, NamedTable] = {}
@@ -228,8 +228,12 @@ def named_tables(
                 spark.catalog.dropGlobalTempView(view)
 
 
-def _is_query(spark: SparkSession, text: str, *, has_parameters: bool) -> bool:
-    """Return whether a text is a query. Raise Spark's error if it cannot be valid SQL."""
+def _is_query(
+    spark: SparkSession, pieces: Sequence[Piece], named: Sequence[Piece], *, has_parameters: bool
+) -> bool:
+    """Return whether a text is certainly a query. Raise Spark's error if it is not valid SQL."""
+    # Names that need no quotes here may need some in Spark, such as lake.2024.t.
+    text = "".join(quoted(*p.parts) if p in named else p.text for p in pieces)
     if not has_parameters:
         parsed_statement(spark, text)
     return is_certain_query(spark, text)

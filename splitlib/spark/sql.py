@@ -93,7 +93,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
     The query can also use tables of named splitlib catalogs, such as ``lake.db.t``. For this,
     ``spark.splitlib.catalog.lake.*`` must define ``lake``, and Spark must not have a catalog of
-    that name.
+    that name. Over Spark Connect, such tables are refused.
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read, and in the same cases as
@@ -181,8 +181,9 @@ def replan(df: DataFrame) -> DataFrame:
             ``df``, derive them again from the result.
 
     Raises:
-        ConfigError: if ``df`` was not planned by splitlib or is the result of a command, or if the
-            session has changed so that the query could have a different result.
+        ConfigError: if ``df`` was not planned by splitlib or is the result of a command, of a
+            script or of ``EXECUTE IMMEDIATE``, or if the session has changed so that the query
+            could have a different result.
         SplitlibError: in the same cases as the function that returned ``df``.
     """
     if given_dataframe(df) not in plan_again_by:

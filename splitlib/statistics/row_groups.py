@@ -78,6 +78,18 @@ class FileGroups:
     columns: Mapping[str, pa.ListArray]
     keys: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
+    @classmethod
+    def concatenated(cls, parts: Sequence[FileGroups]) -> FileGroups:
+        """Return the row groups of the files of all parts, with the keys that all parts have."""
+        names = set.intersection(*(set(part.keys) for part in parts))
+        return cls(
+            {
+                name: pa.concat_arrays([part.columns[name] for part in parts])
+                for name in parts[0].columns
+            },
+            {name: ColumnStatistics.concatenated([p.keys[name] for p in parts]) for name in names},
+        )
+
     def take(self, rows: pa.Array) -> FileGroups:
         """Return the row groups of the files at the indexes ``rows``."""
         columns = {name: lists.take(rows) for name, lists in self.columns.items()}

@@ -43,8 +43,10 @@ def option_value(text: Any) -> Any:
     return text
 
 
-def options_of_text(flat: Mapping[str, Any]) -> dict[str, Any]:
+def options_of_text(flat: Mapping[str, Any], catalog: str | None = None) -> dict[str, Any]:
     """Return connector options in which names such as ``storage_options.key`` become mappings.
+
+    ``catalog`` is the name of their catalog, for errors.
 
     Raises:
         ConfigError: if an option of the storage is repeated, or has both a value and nested
@@ -61,7 +63,11 @@ def options_of_text(flat: Mapping[str, Any]) -> dict[str, Any]:
         else:
             options[name] = option_value(value)
     if both := options.keys() & mappings:
-        raise ConfigError(f"Option {min(both)!r} is given both as a whole and in parts.")
+        raise ConfigError(
+            f"Option {min(both)!r}{'' if catalog is None else f' of catalog {catalog!r}'} is given "
+            "both as a whole and in parts.",
+            hint="leave out one.",
+        )
     if storage := mappings.get("storage_options"):
         values = {name: option_value(value) for name, value in storage.items()}
         options["storage_options"] = nested_options(values)

@@ -161,7 +161,8 @@ def options_page() -> str:
         "source "
         '`.option("KEY", VALUE)`. Options that are mappings are written with a dot in text: '
         "`storage_options.key=value`, `read_options.header=true`. In names of environment "
-        "variables, a dot is written as two underscores, and a dash as one: "
+        "variables, a dot is written as two underscores, and in properties with a dot, a dash as "
+        "one: "
         "`SPLITLIB_CATALOG__LAKE__S3__ACCESS_KEY_ID`. An empty default means that the option is "
         "unset; then the last column says what applies.",
         "",

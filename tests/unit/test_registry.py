@@ -95,5 +95,7 @@ client_kwargs = {region_name = "file", endpoint_url = "file"}
 
 def test_a_mapping_given_twice():
     prefix = "spark.splitlib.catalog.lake.storage_options"
-    with pytest.raises(splitlib.ConfigError, match="'storage_options' is given both as a whole"):
+    with pytest.raises(
+        splitlib.ConfigError, match="'storage_options' of catalog 'lake' is given both"
+    ):
         named_catalogs({prefix: "{}", f"{prefix}.anon": "true"}, {})

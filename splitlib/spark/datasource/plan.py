@@ -219,7 +219,7 @@ class ReadOptions:
             ConfigError: if partitions or filters contain timestamps and ``timeZone`` is missing.
             SplitlibError: in the same cases as :func:`splitlib.load_table`.
         """
-        given = {"storage_options": dict(self.storage)} if self.storage else {}
+        given = {"storage_options": self.storage} if self.storage else {}
         with _hints_as_options():
             # No session settings are passed, because a Python data source cannot read them.
             table = open_table(

@@ -262,7 +262,7 @@ def _roots(parsed: LogicalPlan) -> Iterator[tuple[LogicalPlan, str]]:
     open_ = [parsed]
     while open_:
         node = open_.pop()
-        kind = node.nodeName()
+        kind = node.nodeName().partition(" ")[0]  # the rest are arguments, as in "Except All"
         yield node, kind
         # The command is below WITH. An INSERT into several tables is a Union of commands.
         if kind in ("UnresolvedWith", "Union"):

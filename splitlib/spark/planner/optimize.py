@@ -183,7 +183,7 @@ def target_condition(
 ) -> tuple[str | None, Report]:
     """Return the condition that the joins of a query imply for one of its tables.
 
-    If planning fails, there is no condition, and the report contains the reason.
+    If planning fails, the report has the reason. Only ``LocationNotAllowed`` is raised.
 
     Args:
         df: A query.

@@ -60,11 +60,17 @@ def rewritten_query(
     if places:
         node = {**replaced, **new}[places[0]]
         new = {**new, places[0]: catalyst.plans.beside(node, _relations(catalyst, df))}
-    elif outside := [path for path in narrowed if min(path, default=0) >= 0]:
+    elif new or narrowed:
         leaves = catalyst.plans.leaves(analyzed)
         if any(catalyst.plans.kind(leaf) == "InMemoryRelation" for leaf in leaves):
-            node = catalyst.plans.beside(narrowed[outside[0]], _relations(catalyst, df))
-            narrowed = {**narrowed, outside[0]: node}
+            nodes = catalyst.plans.tree(analyzed).walk()
+            cached = next(
+                n.path
+                for n in nodes
+                if n.kind == "InMemoryRelation" and min(n.path, default=0) >= 0
+            )
+            node = catalyst.plans.node(analyzed, cached)
+            new = {**new, cached: catalyst.plans.beside(node, _relations(catalyst, df))}
     return catalyst.execution.dataframe(catalyst.plans.replaced(analyzed, {**new, **narrowed}))
 
 

@@ -142,6 +142,22 @@ def test_why_a_command_is_not_planned(spark, tables, command, parameters, reason
     assert f"left to Spark: splitlib does not plan {reason}." in shown
 
 
+def test_a_cache_does_not_hide_the_table_to_overwrite(spark, tables):
+    """Only a table in a subquery is pruned, and the cached rows replace the other one."""
+    spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
+    spark.sql("CREATE TABLE c_overwritten USING parquet AS SELECT id AS k FROM range(3)")
+    command = """INSERT OVERWRITE c_overwritten SELECT * FROM c_overwritten
+        WHERE k IN (SELECT v FROM c_fact JOIN c_dim ON c_fact.k = id WHERE grp = 1)"""
+    try:
+        spark.table("c_overwritten").cache()
+        for run in (type(spark).sql, splitlib.sql):
+            with pytest.raises(AnalysisException, match=r"(?i)overwrite"):
+                run(spark, command)
+        assert spark.table("c_overwritten").count() == 3
+    finally:
+        spark.sql("DROP TABLE c_overwritten")
+
+
 @pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 3.5 has neither")
 @pytest.mark.parametrize("text", ["EXECUTE IMMEDIATE '{}'", "BEGIN {}; SELECT 1; END"])
 def test_statements_that_run_commands_are_not_run_again(spark, tables, text):

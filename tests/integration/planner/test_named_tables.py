@@ -226,6 +226,20 @@ def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
         spark.sql("DROP TABLE nt_copy")
 
 
+@pytest.mark.parametrize("other", ["{none}", "(SELECT -1L)", "(SELECT -1L) EXCEPT ALL SELECT -2L"])
+def test_queries_that_do_not_begin_with_select(spark: SparkSession, other: str) -> None:
+    """They are planned, and can be planned again."""
+    query = (
+        "WITH d AS (SELECT id FROM nt_days WHERE week = 2) SELECT f.v "
+        f"FROM lake.default.nt_facts f JOIN d ON f.i = d.id EXCEPT ALL SELECT * FROM {other}"
+    )
+    given = {"none": spark.range(0)} if "{" in other else {}
+    planned = splitlib.sql(spark, query, **given)
+    assert "partitions 6 of" in str(splitlib.explain(planned))
+    assert rows_of(splitlib.replan(planned)) == rows_of(planned)
+    assert planned.count() == 8
+
+
 @pytest.mark.parametrize(
     ("target", "given"), [("nt_counts", {"most": 7}), ("IDENTIFIER('nt_counts')", {})]
 )

@@ -100,6 +100,17 @@ def test_few_tuples_are_compared_with_each_file(
             path = path_of(tmp_path, day, "a") / f"{item:02}.parquet"
             write(path, pa.table({"item": [item]}))
     keys = keys_of([(day, "a", day) for day in range(20)])
-    monkeypatch.setattr(matchers, "TUPLE_BUDGET", 20)
+    monkeypatch.setattr(matchers, "TUPLE_BUDGET", (20, 0))
     enumerator = DynamicFileEnumerator(opened(tmp_path), filters=[keys])
     assert len(list(enumerator.enumerate_splits())) == 20
+
+
+def test_the_sample_is_compared_with_whole_tuples(tmp_path: Path) -> None:
+    """By the item alone, most files of the sample match, and no more footers would be read."""
+    for day in range(20):
+        for number in range(10):
+            ends = [0, 600] if number < 6 else [400, 1000]
+            write(path_of(tmp_path, day, "a") / f"{number}.parquet", pa.table({"item": ends}))
+    keys = keys_of([*((day, "a", 900) for day in range(20)), (19, "a", 100)])
+    enumerator = DynamicFileEnumerator(opened(tmp_path), filters=[keys])
+    assert len(list(enumerator.enumerate_splits())) == 20 * 4 + 6
