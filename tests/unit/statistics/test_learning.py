@@ -332,7 +332,7 @@ def memory() -> Iterator[Any]:
 
 def test_one_request_per_footer(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
-        with memory.open(f"/t/{number:02}.parquet", "wb") as file:
+        with memory.open(f"/footers/{number:02}.parquet", "wb") as file:
             pq.write_table(rows([number]), file)
     asked: list[str] = []
     cat = type(memory).cat_file
@@ -344,7 +344,7 @@ def test_one_request_per_footer(memory: Any, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(type(memory), "cat_file", counted)
     table = splitlib.load_table(
-        "memory://t", "files", schema=SCHEMA, partition_schema=pa.schema([])
+        "memory://footers", "files", schema=SCHEMA, partition_schema=pa.schema([])
     )
     found, enumerator = selected(table, items(3))
     assert found == {"03.parquet"}

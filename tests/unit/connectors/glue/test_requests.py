@@ -216,7 +216,7 @@ def test_answer_to_other_values_is_noticed(server, monkeypatch):
     with opened(server) as table:
         other = {"PartitionsToGet": [{"Values": ["b"]}]}
         monkeypatch.setattr(server, "answer", lambda name, given: right(name, given | other))
-        with pytest.raises(splitlib.SourceUnavailable, match="another request"):
+        with pytest.raises(splitlib.SourceUnavailable, match="that were not requested"):
             listed(table, keys)
         server.partitions("db", "t")[("b",)]["TableName"] = "u"
         with pytest.raises(splitlib.SourceUnavailable, match="of the table 'u'"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-import time
+import threading
 from contextlib import suppress
 
 import pytest
@@ -112,12 +112,13 @@ def test_an_answer_without_names_is_not_understood(values, answer):
 @BOTH
 def test_names_have_a_deadline_and_are_not_read_half(values):
     """After a deadline, the rest of a late response is not read as the next response."""
+    has_failed = threading.Event()
 
     def late(line, before, name, number):
         answer = encoded(name, number, success=NAMES)
         if before == 0:
             line.sendall(answer[:-20])
-            time.sleep(0.6)
+            assert has_failed.wait(30)
             with suppress(OSError):
                 line.sendall(answer[-20:])
             return
@@ -127,6 +128,7 @@ def test_names_have_a_deadline_and_are_not_read_half(values):
         client = client_of(server)
         with working_on(Call(0.3)), pytest.raises(splitlib.SourceUnavailable, match="in time"):
             client.get_partition_names("d", "t", values)
+        has_failed.set()
         assert client.get_partition_names("d", "t", values).to_pylist() == NAMES
         assert server.connections == 2
         client.close()
