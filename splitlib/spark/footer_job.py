@@ -18,6 +18,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from splitlib.arrow import utf8
 from splitlib.arrow.parquet_footer import footer, parse_footer
 from splitlib.enumeration.footer_reads import Rows
 from splitlib.redaction import get_logger
@@ -169,7 +170,7 @@ def _uri(path: str) -> str:
 
 def by_value(function: Callable[..., Any]) -> bytes:
     """Pickle a callable of this module so that processes without splitlib can load it."""
-    modules = [sys.modules[one.__module__] for one in (function, footer, rows_of_groups)]
+    modules = [utf8, *(sys.modules[one.__module__] for one in (function, footer, rows_of_groups))]
     with _registry_lock:
         for module in modules:
             _registry.register_pickle_by_value(module)

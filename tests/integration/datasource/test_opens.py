@@ -89,6 +89,6 @@ def test_a_stream_whose_columns_were_altered(opens, tmp_path):
     schema = source.schema()
     assert opens.taken() == 1
     pq.write_table(pa.table({"a": ["1", "2"]}), tmp_path / "table/k=0/f.parquet")
-    with pytest.raises(splitlib.ConfigError, match="filters have changed"):
+    with pytest.raises(splitlib.ConfigError, match="filters use were altered"):
         source.streamReader(schema).latestOffset()
     assert opens.taken() == 1

@@ -17,7 +17,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFilteringData
-from splitlib.enumeration import analyze, footer_reads
+from splitlib.enumeration import analyze, footer_reads, learning
 from splitlib.errors import InvalidFilter
 from splitlib.spark import footer_job
 from splitlib.statistics import known
@@ -174,6 +174,7 @@ def test_analyze_in_a_job(spark, tmp_path, monkeypatch):
         return read(*arguments)
 
     monkeypatch.setattr(footer_reads, "read_rows", noted)
+    monkeypatch.setattr(learning, "read_rows", noted)
     place = tmp_path / "a b%20c#d?e"
     rows = ["id % 8 AS day", "id AS item", "CAST(id AS DECIMAL(9, 2)) AS price"]
     frame = spark.range(40).selectExpr(*rows).repartition(1)
