@@ -26,6 +26,7 @@ from splitlib.coordination.coordinator import (
     WaitForSplits,
 )
 from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival, SplitPrefetcher
+from splitlib.enumeration.enumerator import complete
 from splitlib.model import PartitionBatch
 from splitlib.spi import SupportsHosts
 from tests.support.coordinators import (
@@ -272,7 +273,7 @@ def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock(monkeypatch):
     coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
     take(coordinator)
-    complete, cancelled_in = prefetch.complete, list[int]()
+    cancelled_in = list[int]()
 
     def note(cancelled):
         cancelled_in.append(threading.get_ident())

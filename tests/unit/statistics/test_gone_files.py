@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,8 @@ from splitlib import SplitConfig
 from splitlib.enumeration import analyze
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.statistics import known
-from splitlib.statistics.row_groups import GroupRow, groups_array
+from splitlib.statistics.footers import GroupRow
+from splitlib.statistics.row_groups import groups_array
 from splitlib.statistics.store import ColumnKey, StatisticsStore
 from tests.unit.statistics.tables import OLD_SECONDS, write
 
@@ -26,6 +28,11 @@ ITEM = ColumnKey("item", pa.int64())
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "LEARNED", StatisticsStore())
+
+
+def learned() -> StatisticsStore:
+    store: StatisticsStore = vars(known)["LEARNED"]
+    return store
 
 
 @pytest.fixture
@@ -162,17 +169,17 @@ def test_rows_that_the_store_drops_while_they_are_loaded(
     analyze_table(table, config=config)
     load = known.SavedColumn.load
 
-    def largest_first(self: known.SavedColumn, known: object = ()) -> Iterator[object]:
-        parts = load(self, known)  # type: ignore[arg-type]
-        return iter(sorted(parts, key=lambda part: -part[1].num_rows))  # type: ignore[union-attr]
+    def largest_first(self: Any, known: Any = ()) -> Iterator[Any]:
+        parts: list[Any] = list(load(self, known))
+        return iter(sorted(parts, key=lambda part: -part[1].num_rows))
 
     monkeypatch.setattr(known.SavedColumn, "load", largest_first)
-    full = known.LEARNED.nbytes
+    full = learned().nbytes
     monkeypatch.setattr(known, "LEARNED", StatisticsStore(most_bytes=full - 1))
     files = next(splitlib.DynamicFileEnumerator(table).select_files()).files.files
     found = known.KnownStatistics(table, config).get(pa.schema([("item", pa.int64())]), files)
     assert found.columns["item"].null_count == 60
-    assert not known.LEARNED.loaded(ITEM)
+    assert not learned().loaded(ITEM)
 
 
 def test_saved_rows_of_other_processes_are_loaded_later(
@@ -185,14 +192,14 @@ def test_saved_rows_of_other_processes_are_loaded_later(
     for number in range(3, 6):
         rewrite(root / "day=3", number)
         query(by_day(root), 0, config, day=3)
-    own, save = known.LEARNED, known.SavedColumn.save
+    own, save = learned(), known.SavedColumn.save
 
-    def save_after_another(*args: object, **options: object) -> object:
+    def save_after_another(*args: Any, **options: Any) -> None:
         monkeypatch.setattr(known.SavedColumn, "save", save)
         monkeypatch.setattr(known, "LEARNED", StatisticsStore())
         query(by_day(root), 20, config, day=2)
         monkeypatch.setattr(known, "LEARNED", own)
-        return save(*args, **options)  # type: ignore[arg-type, func-returns-value]
+        save(*args, **options)
 
     monkeypatch.setattr(known.SavedColumn, "save", save_after_another)
     query(by_day(root), 10, config, day=1)
