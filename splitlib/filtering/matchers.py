@@ -175,12 +175,10 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
 
 _MAX_CODE = 2**62
 
-# Maximum number of comparisons of a tuple with a file's bounds, in one call: the first number, and
-# the second one for each file. Comparing all tuples with all files takes quadratic time. Files
-# beyond the limit are only checked for each column alone.
-TUPLE_BUDGET = 50_000, 300
-# Number of these comparisons that are made together, which limits the memory that they take.
-_TUPLES_TOGETHER = 2**20
+# Maximum number of comparisons of a tuple with a file's bounds: in one call, for each file, and for
+# each file that is dropped. Files beyond the limit are only checked for each column alone.
+TUPLE_BUDGET = 50_000, 300, 100_000
+_TUPLES_TOGETHER = 2**16
 
 
 def without_padding(lower: pa.Array) -> pa.Array:
@@ -281,26 +279,29 @@ class ValueMatcher:
         """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
 
         Checking each column alone would also keep files where one tuple fits the bounds of one
-        column, and another tuple fits the bounds of another column. For each file, the tuples that
-        fit the bounds of one column are compared: the column with the fewest such tuples. Files
-        with few of them come first, because these are most likely to be dropped.
+        column, and another tuple another column's. A file is compared with the tuples that fit the
+        column with the fewest of them. Files with few come first: they are most likely dropped.
         """
         places = list(known)
         sizes = np.array([self._orders[place].sizes(known[place]) for place in places])
         fewest = sizes.argmin(axis=0)
         rows = np.flatnonzero(keep)
         rows = rows[np.argsort(sizes[fewest[rows], rows], kind="stable")]
-        least, for_each = TUPLE_BUDGET
-        compared = np.cumsum(sizes[fewest[rows], rows]) <= least + for_each * len(keep)
-        rows = rows[compared]
-        keep[rows] = False
-        for number, place in enumerate(places):
-            of_place = rows[fewest[rows] == number]
-            parts = np.cumsum(sizes[number, of_place]) // _TUPLES_TOGETHER
-            for some in np.split(of_place, np.flatnonzero(np.diff(parts)) + 1):
-                files, tuples = self._orders[place].within(known[place], some)
+        ends = np.cumsum(sizes[fewest[rows], rows])
+        least, for_each, for_dropped = TUPLE_BUDGET
+        left, begin, done = least + for_each * len(keep), 0, 0
+        while begin < len(rows) and ends[begin] - done <= left:
+            limit = done + min(left, _TUPLES_TOGETHER)
+            end = max(begin + 1, int(np.searchsorted(ends, limit, side="right")))
+            some = rows[begin:end]
+            keep[some] = False
+            for number, place in enumerate(places):
+                of_place = some[fewest[some] == number]
+                files, tuples = self._orders[place].within(known[place], of_place)
                 fits = [known[p].accepts(self._ranks[p], files, tuples) for p in places]
                 keep[files[np.logical_and.reduce(fits)]] = True
+            left += for_dropped * int(np.count_nonzero(~keep[some])) - int(ends[end - 1] - done)
+            begin, done = end, ends[end - 1]
 
     @cached_property
     def _ranks(self) -> tuple[_Ranks, ...]:
@@ -403,10 +404,7 @@ class _Order(NamedTuple):
     def within(
         self, window: _Window, files: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return pairs of a file and a tuple whose key is within its bounds, as two arrays.
-
-        Tuples with null or NaN are paired with all files that may have one of these.
-        """
+        """Return pairs of a file and a tuple with a key within its bounds, or with null or NaN."""
         low, high = self.starts[window.low[files]], self.starts[window.high[files]]
         first, end = self.starts[-3], self.starts[-1]
         has_others = window.has_null[files] | window.has_nan[files]

@@ -47,10 +47,10 @@ _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
 # Matches SELECT or VALUES after any white space, comments and opening parentheses. A query after a
 # nested comment does not match, although Spark allows such comments. It then counts as a command.
-_FIELD: Final = re.compile(r"\{[^{}]*\}")
-_QUERY: Final = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
-)
+_BEFORE: Final = r"(?is)(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*"
+_QUERY: Final = re.compile(rf"{_BEFORE}(?:SELECT|VALUES)\b")
+# Spark marks the results of commands that begin with WITH or FROM.
+_QUERY_OR_COMMAND: Final = re.compile(rf"{_BEFORE}(?:SELECT|VALUES|WITH|FROM|TABLE)\b")
 
 
 def allowed_by(spark: SparkSession) -> SplitConfig:
@@ -269,11 +269,15 @@ def is_certain_query(spark: SparkSession, text: str) -> bool:
     A text that Spark can parse only with the values of its parameters may be a command. This
     function needs Spark's internals.
     """
-    if is_query(text) or is_query_plan(spark, parsed_plan(spark, text)):
-        return True
-    # Arguments such as {df} are replaced by names or literals, at places of names and literals.
-    without = _FIELD.sub("x", text)
-    return without != text and is_query_plan(spark, parsed_plan(spark, without))
+    return is_query(text) or is_query_plan(spark, parsed_plan(spark, text))
+
+
+def may_be_script(spark: SparkSession, text: str) -> bool:
+    """Return whether a text may be a script, EXECUTE IMMEDIATE or another unknown statement."""
+    if _QUERY_OR_COMMAND.match(text):
+        return False
+    parsed = parsed_plan(spark, text)
+    return parsed is None or not is_query_plan(spark, parsed)
 
 
 def _named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, TooManyPartitions
 from splitlib.report import Report, size_text
-from splitlib.spark.allowed_scans import is_certain_query
+from splitlib.spark.allowed_scans import may_be_script
 from splitlib.spark.dimension import kept_rows
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
@@ -101,7 +101,7 @@ def report_on_statement(spark: SparkSession, text: str, report: Report) -> Repor
     reason is replaced by the reason why the command was not planned.
     """
     # A script returns the rows of its last query, and ``report`` describes only this query.
-    is_script = report.reasons == (with_remedy(NO_JOIN),) and not is_certain_query(spark, text)
+    is_script = report.reasons == (with_remedy(NO_JOIN),) and may_be_script(spark, text)
     if not is_script and report.reasons != (with_remedy(COMMAND),):
         return report
     # The parts of a command are planned one by one, and each may contain parameters. So only

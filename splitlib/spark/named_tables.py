@@ -233,7 +233,8 @@ def _is_query(
 ) -> bool:
     """Return whether a text is certainly a query. Raise Spark's error if it is not valid SQL."""
     # Names that need no quotes here may need some in Spark, such as lake.2024.t.
-    text = "".join(quoted(*p.parts) if p in named else p.text for p in pieces)
+    ids = set(map(id, named))
+    text = "".join(quoted(*p.parts) if id(p) in ids else p.text for p in pieces)
     if not has_parameters:
         parsed_statement(spark, text)
     return is_certain_query(spark, text)

@@ -18,8 +18,8 @@ from splitlib.redaction import get_logger
 from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import (
     allowed_by,
-    is_certain_query,
     is_query,
+    may_be_script,
     refuse_statement,
     refuse_written_query,
 )
@@ -133,7 +133,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     if not is_query(text):
         report = report_on_statement(spark, text, report)
     # Spark does not mark the results of scripts and of EXECUTE IMMEDIATE as those of commands.
-    can_repeat = not is_command(df) and is_certain_query(spark, text)
+    can_repeat = not is_command(df) and not may_be_script(spark, text)
     remember(planned, report, again if can_repeat else None)
     return planned
 

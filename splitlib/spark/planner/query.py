@@ -64,13 +64,11 @@ def rewritten_query(
         leaves = catalyst.plans.leaves(analyzed)
         if any(catalyst.plans.kind(leaf) == "InMemoryRelation" for leaf in leaves):
             nodes = catalyst.plans.tree(analyzed).walk()
-            cached = next(
-                n.path
-                for n in nodes
-                if n.kind == "InMemoryRelation" and min(n.path, default=0) >= 0
-            )
-            node = catalyst.plans.node(analyzed, cached)
-            new = {**new, cached: catalyst.plans.beside(node, _relations(catalyst, df))}
+            cached = [n.path for n in nodes if n.kind == "InMemoryRelation"]
+            # A result of this module may have the leaf in a join that is not a part of the tree.
+            for path in [path for path in cached if min(path, default=0) >= 0][:1]:
+                node = catalyst.plans.node(analyzed, path)
+                new = {**new, path: catalyst.plans.beside(node, _relations(catalyst, df))}
     return catalyst.execution.dataframe(catalyst.plans.replaced(analyzed, {**new, **narrowed}))
 
 

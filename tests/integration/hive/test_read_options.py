@@ -119,7 +119,7 @@ def test_options_that_select_files(tables):
     tables.spark.catalog.refreshTable(table)
     assert same_everywhere(tables, table) == 2
     tables.spark.sql(f"ALTER TABLE {table} SET SERDEPROPERTIES ('pathGlobFilter' = 'g*')")
-    with pytest.raises(splitlib.UnsupportedTable, match="only some of the files: pathGlobFilter"):
+    with pytest.raises(splitlib.UnsupportedTable, match="only some of its files: pathGlobFilter"):
         tables.reader(table).load()
 
 

@@ -179,7 +179,7 @@ def test_a_table_that_looks_below_its_directory(tables):
     tables.spark.catalog.refreshTable(table)
     assert tables.same(table, None, {}) == 3
     globbed = tables.create("(a INT) USING parquet OPTIONS (pathGlobFilter '*.x')")
-    with pytest.raises(splitlib.UnsupportedTable, match="only some of the files"):
+    with pytest.raises(splitlib.UnsupportedTable, match="only some of its files"):
         tables.reader(globbed).load()
 
 

@@ -195,7 +195,7 @@ def test_a_missing_column_is_unknown():
 
 @pytest.mark.parametrize("budget", [0, 1, 10**9])
 def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget):
-    monkeypatch.setattr(matchers, "TUPLE_BUDGET", (budget, 0))
+    monkeypatch.setattr(matchers, "TUPLE_BUDGET", (budget, 0, 0))
     keys = splitlib.DynamicFilteringData.from_values({"a": [1, 2, 3], "b": [1, 2, 3]})
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     complete = [(False,) * 5] * 4

@@ -100,7 +100,7 @@ def test_few_tuples_are_compared_with_each_file(
             path = path_of(tmp_path, day, "a") / f"{item:02}.parquet"
             write(path, pa.table({"item": [item]}))
     keys = keys_of([(day, "a", day) for day in range(20)])
-    monkeypatch.setattr(matchers, "TUPLE_BUDGET", (20, 0))
+    monkeypatch.setattr(matchers, "TUPLE_BUDGET", (20, 0, 0))
     enumerator = DynamicFileEnumerator(opened(tmp_path), filters=[keys])
     assert len(list(enumerator.enumerate_splits())) == 20
 
