@@ -130,7 +130,7 @@ def test_a_runtime_filter_is_used_where_it_says_so(document):
 
 
 def test_a_join_by_a_data_column_reads_row_groups_with_keys(document):
-    for comparison in range(3):
+    for comparison in range(0, 9, 3):  # the others compare CPU seconds and bytes
         spark, _, ours, *_ = counts_of(document, "data_keys", comparison).values()
         assert ours["joined"] == spark["joined"]
         # Eight ranges cannot leave out the gaps between thirty groups of keys, but footers can.
