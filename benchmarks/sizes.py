@@ -39,7 +39,7 @@ class Sizes:
     paths: int = _size(1_000, 40, "pinning: files given to spark.read at the most")
     joined: int = _size(30_000_000, 20_000, "runtime_filter: rows of the larger fact table")
     learned: int = _size(100_000, 2_000, "learned: files of the table", 1_000)
-    clustered: int = _size(9_600_000, 192_000, "data_keys: rows of the fact table", 96_000)
+    clustered: int = _size(9_600_000, 960_000, "data_keys: rows of the fact table", 96_000)
     rows: int = _size(4_000_000, 20_000, "datasource: rows of the table", 4)
 
     @classmethod
