@@ -82,9 +82,7 @@ def parse_uris(uris: str) -> list[Address]:
         port = int(found["port"] or _PORTS[scheme])
         addresses.append(Address(found["host"].strip("[]"), port, scheme, path))
     if not addresses:
-        raise ConfigError(
-            "No address of a metastore is given.", hint="pass uri='thrift://host:9083'."
-        )
+        raise ConfigError("No metastore address was given.", hint="pass uri='thrift://host:9083'.")
     return addresses
 
 

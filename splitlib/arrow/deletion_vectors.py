@@ -16,10 +16,10 @@ from pyroaring import BitMap64
 
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _LENGTH = _CHECKSUM = 4
-# Maximum number of rows in a vector, and the maximum if the catalog does not record the number.
-# Both limit memory: four stored bytes can stand for 65,536 rows, and each row takes eight bytes of
-# memory.
+# Maximum number of deleted rows in a vector. It limits memory: four stored bytes can stand for
+# 65,536 rows, and each row takes eight bytes of memory.
 _MOST: Final = 1 << 27
+# The same limit for a vector whose number of deleted rows is not recorded in the catalog.
 _MOST_UNKNOWN: Final = 1 << 23
 
 

@@ -17,10 +17,7 @@ def at_most(text: bytes) -> str:
 
 
 def at_least(text: bytes) -> str | None:
-    """Return a valid text that is not less than ``text``, or None if there is none.
-
-    It is ``text`` itself, if that is valid.
-    """
+    """Return ``text`` if it is valid, otherwise a greater valid text, or None if there is none."""
     valid = at_most(text)
     return valid if len(valid.encode()) == len(text) else after(valid)
 

@@ -69,7 +69,7 @@ def lines_of(splits: Iterable[FileSplit], form: str) -> Iterator[str]:
         for split in splits:
             if split.deletes:
                 raise UnsupportedTable(
-                    f"Some rows of {split.path!r} are deleted, which a path cannot express.",
+                    f"Some rows of {split.path!r} are deleted. A list of paths cannot show that.",
                     hint="use --format json and apply the deletes, or splitlib export.",
                 )
             path = redact_path(split.path)

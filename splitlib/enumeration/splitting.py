@@ -245,7 +245,7 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
 def _has_any(groups: list[dict[str, int]], start: int, end: int) -> bool:
     """Return whether any part of a row group lies in the byte range from ``start`` to ``end``.
 
-    Any part counts, because readers have different rules for which split reads a row group.
+    Any part counts, because readers differ in which split they assign a row group to.
     """
     return any(group["start"] < end and start < group["end"] for group in groups)
 

@@ -62,7 +62,7 @@ class PartitionRanges:
         self._append(self._cells_of(partitions, mask))
 
     def found(self) -> tuple[PartitionRange, ...]:
-        """Return all partitions as ranges: by turns, ranges with read partitions and without."""
+        """Return all partitions in order, as alternating ranges of read and skipped partitions."""
         ranges = []
         for _, cells in groupby(self._cells, lambda cell: cell.read > 0):
             one = reduce(_Cell.joined, cells)

@@ -244,7 +244,7 @@ class BoundedCalls:
         # Catalog calls have their own thread, so that they do not wait behind listings.
         self._catalog = Workers(1, "splitlib-catalog")
         # The callback stops queued calls on cancellation, even while no thread waits for a result.
-        # Its reference is weak, so that the future does not keep this object in memory.
+        # It holds a weak reference, so that the future does not keep this object in memory.
         stop = weakref.WeakMethod(self._stop)
 
         def stop_if_in_use(_: Future[None]) -> None:

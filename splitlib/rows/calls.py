@@ -75,7 +75,7 @@ class Calls:
                 self._inside -= 1
 
     def end(self) -> None:
-        """Refuse further calls, and wait until Arrow's threads are idle, but not for ever."""
+        """Refuse further calls, and wait for a limited time until Arrow's threads are idle."""
         with self._lock:
             self._ended = True
         idle, begun = 0, time.monotonic()

@@ -326,7 +326,10 @@ def widened(low: pa.Scalar, high: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
 
 
 def _beside(day: pa.Scalar, side: int) -> pa.Scalar:
-    """Replace a skipped day by the nearest other day, before it (``side`` 0) or after it (1)."""
+    """Replace a day that some time zone skipped by a day that all time zones have.
+
+    It is the last one before the skipped day if ``side`` is 0, and the first one after it if 1.
+    """
     number = day.cast(pa.date32()).cast(pa.int32()).as_py()
     found = _SKIPPED_DAYS.get(number)
     return day if found is None else pa.scalar(found[side], pa.date32()).cast(day.type)

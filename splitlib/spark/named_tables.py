@@ -288,15 +288,15 @@ def _table_of(
 def _are_planned(
     spark: SparkSession, command: str, named: Sequence[Piece], tables: Collection[tuple[str, ...]]
 ) -> bool:
-    """Return whether the planner plans all parts of a command that read tables of named catalogs.
+    """Return whether a command reads tables of named catalogs only where the planner replaces them.
 
-    It plans the query of INSERT and CREATE TABLE AS, and the source of MERGE.
+    These parts are the query of INSERT and CREATE TABLE AS, and the source of MERGE.
 
     Args:
         spark: Session of the command.
         command: SQL text of a statement.
-        named: The names in the text that begin with the name of a table.
-        tables: The parts of each table's name.
+        named: The names in the text that start with a table's name, such as ``lake.db.t.column``.
+        tables: The name of each table, split at its dots.
     """
     parsed = ParsedCommand.of(Catalyst(spark), command)
     if parsed is None or parsed.kind == "change" or parsed.replaces_by_condition:

@@ -71,7 +71,7 @@ def test_a_path_is_a_name(root: Path) -> None:
         ("/data", "files", {"max_partitions": 1}, "a setting of SplitConfig: set max_partitions."),
         ("/data", "files", {"maxPartitions": 1}, "a setting of SplitConfig: set max_partitions."),
         ("dbfs:/data", "files", {}, "The options of the filesystem for dbfs:// are wrong"),
-        ("a.b", "hive", {"uri": None}, "No address of a metastore is given"),
+        ("a.b", "hive", {"uri": None}, "No metastore address was given"),
         ("a.b", "hive", {"uri": ["thrift://h"]}, "uri is a list, not a text"),
         ("a.b", "glue", {"region": 5}, "region is a int, not a text"),
         ("a.b", "iceberg", {"catalog": 5}, "catalog is a int, neither a name nor a PyIceberg"),

@@ -212,7 +212,7 @@ class _Equality:
 
     @property
     def column(self) -> str:
-        """Name of the column that contains :attr:`set_of_file` for the data file of each row."""
+        """Name of the column with the number of the set that applies to each row's data file."""
         return f"{_SET}_" + "_".join(map(str, self.field_ids))
 
 

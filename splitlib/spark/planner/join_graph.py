@@ -86,8 +86,8 @@ class JoinFilter:
     comparisons: tuple[Comparison, ...]
     """The comparisons. Either all of them are equalities, or none is."""
     why_not_collected: str = ""
-    """Reason why the dimension is not run for its keys, as a clause. The report gives it if the
-    partitions of another scan do not provide the keys either."""
+    """Reason why the dimension's query is not run to collect keys, as a clause. The report shows it
+    only if the keys cannot be taken from the partitions of another scan."""
 
     @property
     def leaf(self) -> Node:

@@ -136,7 +136,8 @@ class PartitionsByName:
         The result has the form of :meth:`names`. It is None if the catalog can only list all names.
 
         Args:
-            leading: Values of the first keys, as text. Each must have only one possible text.
+            leading: Values of the first keys, as text. Each value must have only one spelling:
+                ``7`` is not allowed if partitions can also be named ``07``.
         """
         with self._lock:
             values = tuple(leading)

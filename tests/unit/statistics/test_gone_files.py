@@ -129,7 +129,7 @@ def test_an_analysis_drops_nothing_before_it_has_listed_all_files(
     save, saved = known.SavedColumn.save, []
 
     def checked(*args: object, **options: object) -> None:
-        save(*args, **options)  # type: ignore[arg-type]
+        save(*args, **options)  # type: ignore[arg-type] # only passed on
         saved.append(set(saved_rows(tmp_path / "stats")))
 
     monkeypatch.setattr(known.SavedColumn, "save", checked)

@@ -179,7 +179,7 @@ class ScanFiles:
         return self.scan.names[comparison.column]
 
     def columns_of(self, data: DynamicFilteringData) -> pa.Schema:
-        """Return the schema of the columns that ``data`` can test, with the table's types."""
+        """Return the schema of the columns to which ``data`` applies, with the table's types."""
         names = frozenset(data.fields) - self.other_types
         return pa.schema([c for c in self.scan.table.metadata.data_schema if c.name in names])
 
