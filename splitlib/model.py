@@ -85,7 +85,10 @@ class Transform(Protocol):
         """Whether the function is monotonic: a greater value never gives a smaller result."""
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return partition values, in the type of their :attr:`PartitionBatch.values` column."""
+        """Return partition values, in the type of their :attr:`PartitionBatch.values` column.
+
+        Raises ValueError if a value has no result. Then the field prunes nothing.
+        """
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
         """Return the wrong results that some buggy writers store instead of ``results``.

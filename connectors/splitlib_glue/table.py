@@ -115,7 +115,7 @@ def _table_entry(found: Mapping[str, Any]) -> TableEntry:
     skew = stored.get("SkewedInfo") or {}
     return TableEntry(
         kind=(found.get("TableType") or "").upper(),
-        columns=[(each["Name"], each["Type"]) for each in stored.get("Columns") or ()],
+        declared=[(each["Name"], each["Type"]) for each in stored.get("Columns") or ()],
         keys=[(key["Name"], key["Type"]) for key in found.get("PartitionKeys") or ()],
         storage=storage_entry(found),
         is_list_bucketed=bool(

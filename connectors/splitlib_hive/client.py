@@ -6,7 +6,6 @@ supports only one address and no timeouts, and decodes responses several times s
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -35,6 +34,7 @@ from splitlib.errors import (
 )
 from splitlib.redaction import redact
 from splitlib.remote.calls import FOREVER_SECONDS, current_call
+from splitlib.storage import in_forks_of_this
 from splitlib_hive.connection import Connection
 from splitlib_hive.security import Address, Security, refused, tls_error
 
@@ -115,9 +115,14 @@ class MetastoreClient:
         self._catalog = catalog
         self._connect_timeout = connect_timeout_seconds
         self._timeout = timeout_seconds
+        self._renew()
+        in_forks_of_this(self, MetastoreClient._renew)
+
+    def _renew(self) -> None:
+        # After a fork, the parent process still uses the connection. If this process used it too,
+        # it could receive responses to the parent's calls.
         self._lock = threading.Lock()
         self._connection: Connection | None = None
-        self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
         """Return a table as a Thrift ``Table`` object.
@@ -265,11 +270,6 @@ class MetastoreClient:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the lock in the ``with`` block, because a connection handles one call at a time."""
-        if self._process != os.getpid():
-            # After a fork, the parent process still uses the connection. If this process used it
-            # too, it could receive responses to the parent's calls.
-            self._process = os.getpid()
-            self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
             raise SourceUnavailable(
                 "Another metastore call was still running when the deadline of this call passed."

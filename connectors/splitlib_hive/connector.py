@@ -73,14 +73,12 @@ def table_entry(table: Any) -> TableEntry:
 
     Call this function in a ``readable_metadata`` block, which converts its exceptions.
     """
-    skew, storage = table.sd.skewedInfo, _storage_entry(table)
-    # For OpenCSVSerde, Hive and Spark ignore the declared types: the SerDe returns only strings.
-    as_strings = storage.serde == entries.OPEN_CSV
+    skew = table.sd.skewedInfo
     return TableEntry(
         kind=table.tableType or "",
-        columns=[(c.name, "string" if as_strings else c.type) for c in table.sd.cols],
+        declared=[(column.name, column.type) for column in table.sd.cols],
         keys=[(key.name, key.type) for key in table.partitionKeys or ()],
-        storage=storage,
+        storage=_storage_entry(table),
         is_list_bucketed=bool(table.sd.storedAsSubDirectories and skew and skew.skewedColNames),
     )
 

@@ -182,9 +182,11 @@ def apply_deletes(
         return None, ()
     keys = []
     for c in chosen:
-        rows = zip(*(column.to_pylist() for column in c.contents.partitions), strict=True)
-        of_partition = [partition_key(spec, row) for row in rows] or [partition_key(spec, ())]
-        keys += [of_partition[i] for i in c.contents.partition_of[c.rows].tolist()]
+        used, position = np.unique(c.contents.partition_of[c.rows], return_inverse=True)
+        values = [column.take(pa.array(used)).to_pylist() for column in c.contents.partitions]
+        of_used = [partition_key(spec, row) for row in zip(*values, strict=True)]
+        of_used = of_used or [partition_key(spec, ())]
+        keys += [of_used[i] for i in position.tolist()]
     sets: dict[tuple[DeleteFile, ...], int] = {}
     applied = []
     paths, sequences = files["path"].to_pylist(), files["sequence"].to_pylist()

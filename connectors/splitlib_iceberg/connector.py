@@ -139,9 +139,12 @@ class IcebergConnector(Connector):
         manifests, reads = plan.counts, plan.reads
         if manifests.total and not plan.by_spec:
             yield no_partitions(Requests(storage=reads), manifests)
-        for spec, numbers in plan.by_spec.items():
-            wanted = needs_statistics(predicate, spec)
-            contents, more = self._files.read(numbers, statistics=wanted)
+        # Failed reads are retried only before the first batch, so read all manifests before it.
+        found = [
+            (spec, *self._files.read(numbers, statistics=needs_statistics(predicate, spec)))
+            for spec, numbers in plan.by_spec.items()
+        ]
+        for spec, contents, more in found:
             yield partition_batch(spec, contents, Requests(storage=reads + more), manifests)
             manifests, reads = Manifests(), 0
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyiceberg.conversions import to_json
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -129,24 +129,36 @@ def filter_columns(schema: Schema) -> tuple[Column, ...]:
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Reject a column whose type changed to or from date, for example from date to timestamp.
+    """Reject a column whose type changed, unless one of the two types is wider than the other.
 
-    Such a column may have partition values of both types.
+    Files may contain values, bounds and partition values of both types. After a change from string
+    to binary, for example, ``truncate`` has cut some values by characters, and others by bytes.
 
     Raises:
         UnsupportedTable: if there is such a column; the message names it.
     """
-    now = {column.id: column for column in filter_columns(schema)}
-    for older in history:
-        for _, identifier, before, _ in _primitives(older.fields, ""):
-            column = now.get(identifier)
-            if column is None:
+    now = {identifier: field.field_type for identifier, field in index_by_id(schema).items()}
+    for other in history:
+        for identifier, field in index_by_id(other).items():
+            before, after = field.field_type, now.get(identifier, field.field_type)
+            if _is_wider(before, after) or _is_wider(after, before):
                 continue
-            if isinstance(before, DateType) != isinstance(column.source, DateType):
-                raise UnsupportedTable(
-                    f"The type of column {column.name} changed from {before} to {column.source}.",
-                    hint="read the table with Spark's own Iceberg reader.",
-                )
+            raise UnsupportedTable(
+                f"The type of column {schema.find_column_name(identifier)} changed from {before} "
+                f"to {after}.",
+                hint="read the table with Spark's own Iceberg reader.",
+            )
+
+
+def _is_wider(one: IcebergType, other: IcebergType) -> bool:
+    """Return whether every value of ``one`` is a value of ``other``, and is stored alike."""
+    match one, other:
+        case (IntegerType(), LongType()) | (FloatType(), DoubleType()) | (UnknownType(), _):
+            return True
+        case DecimalType(), DecimalType():
+            return one.scale == other.scale and one.precision <= other.precision
+    # Fields of nested types have ids of their own.
+    return one == other or (not one.is_primitive and type(one) is type(other))
 
 
 def arrow_type(source: IcebergType, name: str) -> pa.DataType:

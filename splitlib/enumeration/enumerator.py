@@ -50,7 +50,8 @@ class ReceivedFilters:
         self._filters: list[DynamicFilteringData] = []
         self._mismatches: dict[Mismatch, None] = {}
         self._predicate = build([])
-        self._cancelled: Future[None] = Future()
+        self._scans: set[Future[None]] = set()
+        self._is_cancelled = False
 
     def announce(self, producer: Hashable) -> None:
         """Record that ``producer`` will send a filter, unless it has sent one already."""
@@ -90,7 +91,7 @@ class ReceivedFilters:
 
         Args:
             seconds: Maximum wait in seconds.
-            cancelled: The future of the scan; see :meth:`cancel_with_others`.
+            cancelled: The future of the scan; see :meth:`of_scan`.
         """
         with self._changed:
             self._changed.wait_for(
@@ -102,15 +103,27 @@ class ReceivedFilters:
     def cancel(self) -> None:
         """Cancel all scans, present and future."""
         with self._changed:  # raises an error in a forked process
-            complete(self._cancelled)
+            self._is_cancelled = True
+            running = list(self._scans)
+        for scan in running:
+            complete(scan)
 
-    def cancel_with_others(self, cancelled: Future[None]) -> None:
-        """Register the future of one scan, which is cancelled when the future completes.
+    @contextmanager
+    def of_scan(self, cancelled: Future[None]) -> Iterator[None]:
+        """Register the future of a scan for the ``with`` block. :meth:`cancel` completes it.
 
-        :meth:`cancel` completes the future. Threads that wait for filters are woken.
+        The scan is cancelled when the future completes, and waiting threads are woken.
         """
+        with self._changed:
+            self._scans.add(cancelled)
+            is_late = self._is_cancelled
         cancelled.add_done_callback(lambda _: self._wake())
-        self._cancelled.add_done_callback(lambda _: complete(cancelled))
+        if is_late:
+            complete(cancelled)
+        try:
+            yield
+        finally:
+            self._scans.discard(cancelled)  # without the lock, because a fork may close the scan
 
     def _wake(self) -> None:
         with self._changed:
@@ -376,25 +389,22 @@ class DynamicFileEnumerator:
         """Start a new enumeration for the ``with`` block, and finish it afterwards."""
         tally = self._tally = ScanTally()
         cancelled = Future() if cancelled is None else cancelled
-        self._filters.cancel_with_others(cancelled)
-        with tally.timed("wait"):
-            seconds = self.config.filter_wait_seconds
-            tally.late_filters = self._filters.await_announced(seconds, cancelled)
-        tally.warn(self.table.name, self._filters.mismatches)
-        table = self.table
-        pipeline = ScanPipeline(
-            table, self.config, lambda: self._filters.predicate, tally, hosts=hosts
-        )
-        with (
-            traced("enumerate", table=redact(table.name), is_current=False),
-            error_context(connector=table.connector_name, table=table.name),
-            BoundedCalls(self.config, cancelled) as calls,
-        ):
-            yield pipeline, calls
-            if tally.partitions_were_dropped and not self.predicate.matches_nothing:
-                calls.run(lambda: table.check_identity(self.config))
+        table, config, received = self.table, self.config, self._filters
+        with received.of_scan(cancelled):
+            with tally.timed("wait"):
+                tally.late_filters = received.await_announced(config.filter_wait_seconds, cancelled)
+            tally.warn(table.name, received.mismatches)
+            pipeline = ScanPipeline(table, config, lambda: received.predicate, tally, hosts=hosts)
+            with (
+                traced("enumerate", table=redact(table.name), is_current=False),
+                error_context(connector=table.connector_name, table=table.name),
+                BoundedCalls(config, cancelled) as calls,
+            ):
+                yield pipeline, calls
+                if tally.partitions_were_dropped and not self.predicate.matches_nothing:
+                    calls.run(lambda: table.check_identity(config))
         # Warn again, because more filters may have arrived during the enumeration.
-        tally.warn(self.table.name, self._filters.mismatches)
+        tally.warn(table.name, received.mismatches)
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate

@@ -19,7 +19,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce, without_padding
 from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
-from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
+from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField
 from splitlib.report import FilterUse
 
 _COLLATED: Final = (
@@ -104,9 +104,7 @@ class Predicate:
             narrow = Predicate(self._learnable, list(named.values()))
             self.of_learned = narrow
             whole = [filters[place] for place in named]
-            if any(
-                len(w.fields) > len(n.fields) for w, n in zip(whole, named.values(), strict=True)
-            ):
+            if any(len(filters[place].fields) > len(n.fields) for place, n in named.items()):
                 self.of_learned = Predicate(pa.schema([*schema, *self._learnable]), whole)
                 self.of_learned.filters = narrow.filters
             for place, used in zip(named, narrow.filters, strict=True):
@@ -338,20 +336,15 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
         yield matcher  # not a copy, so that its cached ranks are reused
         return
     if isinstance(matcher, ValueMatcher):
-        columns: dict[str, pa.Array] = {}
         sources = dict(zip(matcher.keys, matcher.rows, strict=True))
-        for field in fields:
-            values = sources[field.source.lower()]
-            name = field.name.lower()
-            columns[name] = values if field.transform is None else field.transform(values)
+        results = {f.name.lower(): _results(f, sources[f.source.lower()]) for f in fields}
+        columns = {name: values for name, values in results.items() if values is not None}
         if columns:
             rows = distinct(_with_mistaken(pa.table(columns), fields))
             yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
     elif isinstance(matcher, RangeMatcher):
         for field in fields:
-            ranges: Ranges | None = matcher.ranges
-            if field.transform is not None:
-                ranges = _transformed(matcher.ranges, field.transform)
+            ranges = _transformed(matcher.ranges, field)
             if ranges is not None:
                 yield RangeMatcher((field.name.lower(),), ranges, matcher.includes_null)
 
@@ -364,12 +357,22 @@ def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
     return Ranges(lower, upper, ranges.brackets)
 
 
-def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
-    """Apply a transform to the ends of ranges. Return None if the results may be out of order."""
-    if not transform.preserves_order:
+def _results(field: PartitionField, values: pa.Array) -> pa.Array | None:
+    """Apply a field's transform, if it has one. Return None if a value has no result."""
+    try:
+        return values if field.transform is None else field.transform(values)
+    except ValueError:  # includes Arrow's errors about values
         return None
-    lower, upper = transform(ranges.lower), transform(ranges.upper)
-    mistaken = transform.mistaken(upper)
+
+
+def _transformed(ranges: Ranges, field: PartitionField) -> Ranges | None:
+    """Apply a field's transform to the ends. Return None if results lack or may be out of order."""
+    if field.transform is None:
+        return ranges
+    lower, upper = _results(field, ranges.lower), _results(field, ranges.upper)
+    if lower is None or upper is None or not field.transform.preserves_order:
+        return None
+    mistaken = field.transform.mistaken(upper)
     upper = upper if mistaken is None else mistaken
     # Check the order, because a transform of very small values may overflow to a large value.
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))

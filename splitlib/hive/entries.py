@@ -222,17 +222,26 @@ class TableEntry:
 
     Attributes:
         kind: Kind of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
-        columns: Names and types of the data columns.
+        declared: Names and declared types of the data columns.
         keys: Names and types of the partition keys.
         storage: The table's storage, which is also the default for its partitions.
         is_list_bucketed: Whether rows with skewed values lie in directories below their partition.
     """
 
     kind: str
-    columns: Sequence[tuple[str, str]]
+    declared: Sequence[tuple[str, str]]
     keys: Sequence[tuple[str, str]]
     storage: StorageEntry
     is_list_bucketed: bool = False
+
+    @property
+    def columns(self) -> Sequence[tuple[str, str]]:
+        """Names and types of the data columns, as Hive and Spark read them.
+
+        OpenCSVSerde returns only strings, so they ignore the types that are declared for it.
+        """
+        as_strings = self.storage.serde == OPEN_CSV
+        return [(name, "string" if as_strings else kind) for name, kind in self.declared]
 
 
 @contextmanager

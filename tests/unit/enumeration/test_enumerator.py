@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 import time
+import weakref
 from collections import Counter
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -402,3 +404,16 @@ def test_a_filter_that_cannot_be_combined_is_not_kept():
         received.add(keys(1), "dates", [])
     assert received.events() == []
     assert received.await_announced(0, Future()) == 1
+
+
+def test_a_finished_enumeration_leaves_nothing_behind():
+    enumerator = enumerator_of(MemoryConnector())
+    cancelled: Future[None] = Future()
+    finished = weakref.ref(cancelled)
+    assert list(enumerator.select_files(cancelled=cancelled))
+    del cancelled
+    gc.collect()
+    assert finished() is None
+    enumerator.cancel()
+    with pytest.raises(splitlib.SplitlibError, match="cancelled"):
+        list(enumerator.select_files())

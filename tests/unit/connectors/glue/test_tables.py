@@ -211,3 +211,13 @@ def test_catalog_of_another_account(server):
 
 def _without_names(table):
     return {k: v for k, v in table.items() if k not in ("CatalogId", "DatabaseName", "Name")}
+
+
+def test_columns_of_csv_are_text_whatever_their_declared_types(server):
+    """Hive and Spark ignore the declared types, too, because OpenCSVSerde returns only strings."""
+    serde = {"SerializationLibrary": "org.apache.hadoop.hive.serde2.OpenCSVSerde"}
+    text = {"SerdeInfo": serde, "InputFormat": "org.apache.hadoop.mapred.TextInputFormat"}
+    columns = stored("file:///nowhere/t", [{"Name": "v", "Type": "bigint"}])
+    add_table(server, {"k": "int"}, StorageDescriptor=columns | text)
+    with load(server) as table:
+        assert table.schema == pa.schema([("v", pa.string()), ("k", pa.int32())])

@@ -5,14 +5,20 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
 import splitlib
 from splitlib.spi import SupportsPhysicalNames
+from splitlib_iceberg import batches
+from splitlib_iceberg.delete_index import partition_key
 from tests.support.iceberg_tables import (
+    add_deletes,
     append,
     create,
     data_file,
+    delete_file,
     open_table,
     paths_of,
 )
@@ -94,6 +100,24 @@ def test_no_file_is_opened_that_statistics_rule_out(catalog):
     assert list(found) == paths_of(files[1:2])
     with pytest.raises(splitlib.MissingFile, match="data file"):
         deletes_by_path(opened, Keys.from_values({"c": [9]}))
+
+
+def test_deletes_compare_each_partition_once(catalog, monkeypatch):
+    """Each call for files gets few partitions, because it opens the files."""
+    table = create(catalog, SIMPLE, BY_D, {"schema.name-mapping.default": MAPPING})
+    numbers = range(2 * open_table(catalog, table).partitions_per_listing)
+    append(table, [real_file(table, str(d), pa.table({"c": [d]}), {"d": d}) for d in numbers])
+    add_deletes(table, delete_file(table, Record(1), DataFileContent.POSITION_DELETES))
+    compared = list[int]()
+
+    def noted(spec, row):
+        compared.extend(row)
+        return partition_key(spec, row)
+
+    monkeypatch.setattr(batches, "partition_key", noted)
+    found, _ = deletes_by_path(open_table(catalog, table))
+    assert sorted(compared) == list(numbers)
+    assert sum(map(len, found.values())) == 1
 
 
 def test_statistics_under_names_that_changed_are_not_used(catalog):

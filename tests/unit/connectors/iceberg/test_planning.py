@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -27,6 +28,7 @@ from pyiceberg.types import (
     IntegerType,
     LongType,
     NestedField,
+    StringType,
     StructType,
     TimestamptzType,
     UUIDType,
@@ -34,6 +36,8 @@ from pyiceberg.types import (
 
 import splitlib
 from splitlib.remote.parallel import in_parallel
+from splitlib_iceberg import metadata_cache
+from splitlib_iceberg.manifests import read_entries
 from tests.support.iceberg_tables import (
     append,
     create,
@@ -330,6 +334,49 @@ def test_ranges_through_transforms(catalog):
     assert sorted(select(opened, keys)[0]) == sorted(paths_of(files[2:5]))
     one = Keys.from_values({"t": [days[7]]}).in_time_zone("Asia/Tokyo")
     assert select(opened, one)[0] == paths_of(files[7:8])
+
+
+@pytest.mark.parametrize("transform", [BucketTransform(7), TruncateTransform(2)], ids=str)
+def test_keys_that_a_transform_cannot_convert_prune_nothing(catalog, transform):
+    """Keys of Spark may be invalid UTF-8, and decimals may need a 39th digit."""
+    text = pa.array([b"\xff\xfe", b"abc"], pa.binary()).view(pa.string())
+    ends = (Decimal(-(10**38) + 1), Decimal(5))
+    schema = Schema(
+        NestedField(1, "s", StringType(), required=False),
+        NestedField(2, "n", DecimalType(38, 0), required=False),
+    )
+    for source, row, data in (
+        (1, {"s": "abc"}, Keys.from_arrow(pa.table({"s": text}))),
+        (2, {"n": ends[1]}, Keys.from_values({"n": ends})),
+        (2, {"n": ends[1]}, Keys.from_range({"n": ends})),
+    ):
+        table = create(catalog, schema, PartitionSpec(PartitionField(source, 1000, transform, "p")))
+        file = data_file(table, [row])
+        append(table, [file])
+        selected, _ = select(open_table(catalog, table), data)
+        assert selected == paths_of([file])
+
+
+def test_a_failed_read_of_another_specification_is_retried(catalog, monkeypatch):
+    table = create(catalog, SIMPLE, BY_D)
+    append(table, [data_file(table, [{"d": 1}])])
+    with table.update_spec() as update:
+        update.add_identity("c")
+    append(table, [data_file(table, [{"d": 1, "c": 2}])])
+    failed = list[int]()
+
+    def busy_once(files, manifest):
+        if manifest.partition_spec_id not in failed:
+            failed.append(manifest.partition_spec_id)
+            raise splitlib.SourceUnavailable("busy")
+        return read_entries(files, manifest)
+
+    monkeypatch.setattr("splitlib_iceberg.snapshot.read_entries", busy_once)
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
+    metadata_cache.shared.clear()
+    selected, _ = select(open_table(catalog, table))
+    assert len(selected) == 2
+    assert len(failed) == 2
 
 
 def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):

@@ -212,16 +212,45 @@ def test_columns_that_were_dropped(catalog):
     ]
 
 
-def test_a_date_that_became_a_time_is_refused(catalog):
-    table = create(catalog, Schema(NestedField(1, "t", DateType(), required=False)))
-
-    def promote(metadata):
-        newer = json.loads(json.dumps(metadata["schemas"][0]))
-        newer["schema-id"] = 1
-        newer["fields"][0]["type"] = "timestamp"
-        metadata["schemas"].append(newer)
-        metadata["current-schema-id"] = 1
-
-    rewrite_metadata(table, promote)
-    with pytest.raises(splitlib.UnsupportedTable, match="t changed from date to timestamp"):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("date", "timestamp"),
+        ("string", "binary"),
+        ("binary", "string"),
+        ("fixed[16]", "uuid"),
+        ("decimal(9, 2)", "decimal(11, 4)"),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True], ids=["column", "list"])
+def test_a_type_that_changed_its_meaning_is_refused(catalog, before, after, inside):
+    element = ListType(2, StringType(), element_required=False) if inside else StringType()
+    table = create(catalog, Schema(NestedField(1, "t", element, required=False)))
+    rewrite_metadata(table, lambda m: change_type(m, before, after, inside=inside))
+    name = "t.element" if inside else "t"
+    with pytest.raises(splitlib.UnsupportedTable) as error:
         open_table(catalog, table)
+    assert f"{name} changed from {before} to {after}." in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("int", "long"), ("float", "double"), ("decimal(9, 2)", "decimal(11, 2)")],
+)
+def test_a_wider_type_is_read_before_and_after_the_change(catalog, before, after):
+    table = create(catalog, Schema(NestedField(1, "t", StringType(), required=False)))
+    rewrite_metadata(table, lambda m: change_type(m, before, after))
+    wide = open_table(catalog, table).schema.field("t").type
+    rewrite_metadata(table, lambda m: m.update({"current-schema-id": 0}))
+    assert open_table(catalog, table).schema.field("t").type != wide
+
+
+def change_type(metadata, before, after, *, inside=False):
+    """Give the column ``t`` the type ``before`` in the first schema, and ``after`` in a new one."""
+    for number, kind in enumerate((before, after)):
+        schema = json.loads(json.dumps(metadata["schemas"][0])) | {"schema-id": number}
+        (schema["fields"][0]["type"] if inside else schema["fields"][0])[
+            "element" if inside else "type"
+        ] = kind
+        metadata["schemas"] = [*metadata["schemas"][:number], schema]
+    metadata["current-schema-id"] = 1
