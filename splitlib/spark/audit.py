@@ -32,7 +32,6 @@ from splitlib.spark.planner.eligibility import Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.optimize import planner_threads, query_of
 from splitlib.spark.planner.prune import (
-    COPIED,
     condition_text,
     pruned_by_keys,
     pruning_filters,
@@ -159,13 +158,13 @@ class _Audit:
         others: Mapping[Path, Collection[JoinFilter]],
     ) -> Iterator[AuditedJoin]:
         """Yield a scan's joins: first those that prune, then the others with their reasons."""
-        is_copied = scan in self._decisions.copied
+        why_unpruned = self._decisions.unpruned.get(scan)
         for path, one in sites.items():
             site = self._decisions.sites[path]
             pruning = pruning_filters(one)
             for join_filter in (*site.filters, *site.from_sites):
-                if is_copied:
-                    yield self._join(scan, Reason(COPIED, parts_of(join_filter.comparisons)))
+                if why_unpruned is not None:
+                    yield self._join(scan, Reason(why_unpruned, parts_of(join_filter.comparisons)))
                 elif join_filter in pruning:
                     yield self._pruning(scan, one, join_filter)
             for reason in one.site.reasons:

@@ -5,23 +5,30 @@ the join graph, checks which filters may prune which scan, checks the costs, and
 dimensions (small sides of joins) to run once. The passes are plain Python on the trees of
 :mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides the few facts that only Spark knows.
 
-The module also finds dead scans, which the optimizer has dropped, and joins that broadcast the
-same side.
+The module also finds dead scans, which the optimizer has dropped.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from splitlib.report import size_text
 from splitlib.spark.logical_plan import Expression, Node, Path
-from splitlib.spark.planner.eligibility import Reason, ScanSite, TypeNames, eligible, parts_of
+from splitlib.spark.planner.eligibility import (
+    COPIED,
+    NOT_SELECTED,
+    Reason,
+    ScanSite,
+    TypeNames,
+    eligible,
+    parts_of,
+)
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
-from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_ids
-from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
+from splitlib.spark.planner.materializable import Leaves, Materializable, lost_scans, materializable
 
 # Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(
@@ -309,32 +316,6 @@ def dead_scans(
     return new if still_read <= others else {}
 
 
-def sharing_broadcasts(
-    root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
-) -> set[Path]:
-    """Return the paths of the scan sites that share a broadcast join side with another site.
-
-    Such a site must not be broadcast itself, even if it is small after pruning. Otherwise, Spark
-    would read the shared side once more for this join.
-
-    Args:
-        root: The optimized plan.
-        sites: Paths of the scan sites, where the plan reads prunable scans.
-        broadcast_of: Function that returns a key for a join side, the same key for equal sides, or
-            None if Spark does not broadcast the side.
-    """
-    sharing: dict[Hashable, set[Path]] = defaultdict(set)
-    for node in root.walk():
-        # Spark can broadcast either side only in an inner join.
-        if node.kind == "Join" and join_type(node) == "Inner":
-            for child, other in zip(node.children, reversed(node.children), strict=True):
-                leaf = child.below("Project", "Filter")
-                build_side = broadcast_of(other) if leaf.path in sites else None
-                if build_side is not None:
-                    sharing[build_side].add(leaf.path)
-    return {path for paths in sharing.values() if len(paths) > 1 for path in paths}
-
-
 class PlanFacts(Protocol[S]):
     """The plans of a query, and facts about the query that only Spark knows."""
 
@@ -408,8 +389,8 @@ class Decisions(Generic[S]):
     """Dimensions whose keys are to be collected."""
     run_once: tuple[tuple[Materializable, ...], ...]
     """Leaves to run once and to replace by their rows, in groups that run one after another."""
-    copied: frozenset[S]
-    """Scans that the optimizer may have copied. They are not pruned."""
+    unpruned: Mapping[S, str]
+    """Reasons not to prune scans, for example because the optimizer has copied them."""
     unread: Mapping[S, Collection[Path]]
     """Scans that the optimized plan does not read, with their paths in the analyzed plan."""
 
@@ -442,7 +423,10 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
         never_run = listed.union(path for path, site in sites.items() if site.may_have_keys)
         leaves_of_both = Leaves(root, facts.analyzed_tree)
         run_once = materializable(dimensions, leaves_of_both, never_run, fits)
-    of_copies = frozenset(scan for scans in copied.values() for scan in scans)
-    known = of_copies.union(leaves.values())
+    read = Counter(leaves.values())
+    lost = lost_scans(facts.analyzed_tree, root, facts.scan_paths, read)
+    unpruned = dict.fromkeys(lost & read.keys(), NOT_SELECTED)
+    unpruned |= {scan: COPIED for scans in copied.values() for scan in scans}
+    known = lost | unpruned.keys() | read.keys()
     unread = {scan: paths for scan, paths in facts.scan_paths.items() if scan not in known}
-    return Decisions(sites, dimensions, tuple(run_once), of_copies, unread)
+    return Decisions(sites, dimensions, tuple(run_once), unpruned, unread)

@@ -29,6 +29,11 @@ from splitlib.spark.planner.lineage import (
     output_ids,
 )
 
+COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
+NOT_SELECTED: Final = (
+    "the query does not select all columns that it computes from the scan. Later conditions may "
+    "read them, and may need every partition."
+)
 Ids = Mapping[str, int | None]
 """Attribute ids of a leaf by column name, in output order."""
 

@@ -112,7 +112,8 @@ def _of_aggregate(
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
         requested.add((columns.pop() if len(columns) == 1 else None, function.kind))
     column, name = requested.pop() if len(requested) == 1 else (None, "")
-    if table is not None and column is not None:
+    # A later condition may read another function of the aggregate, which needs every row.
+    if table is not None and column is not None and not leaves.exposed.shows_columns(table.place):
         yield Extreme(table, column, is_greatest=name == "Max", rows=None)
 
 

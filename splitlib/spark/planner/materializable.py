@@ -1,23 +1,28 @@
 """Find the small dimension tables to read once, so that the keys and the join use the same rows.
 
 In the plan, such a table is replaced by its rows that pass the filter above it. The filter stays in
-the plan and passes all of these rows. Columns that the query does not read are null.
+the plan and passes all of these rows. Columns that neither the query reads nor later conditions can
+read are null.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import RELATIONS, SOME_ROWS, TABLES, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, SOME_ROWS, TABLES, leaf_ids, output_ids
 
 # Operators that output the columns of their input, and read only columns that their arguments name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
 
+# Operators below which Spark does not look for columns that the query does not select.
+_END_OF_SEARCH = frozenset({"Aggregate", "Distinct", "SubqueryAlias"})
+
+S = TypeVar("S", bound=Hashable)
 Columns: TypeAlias = frozenset[tuple[int | None, str]]
 """The columns of a leaf, each with its id and type."""
 
@@ -42,6 +47,84 @@ class Materializable:
         return frozenset(part.path for part in parts if part.is_leaf)
 
 
+class Exposed:
+    """The part of a query that can change after planning, because later conditions read more of it.
+
+    ``df.where`` and ``df.sort`` accept columns that ``df`` does not select. Spark searches for them
+    below the operators with one input at the top of the plan, and adds them to the projections on
+    the way (``resolveExprsAndAddMissingAttrs`` in its analyzer). So the rewritten query must have
+    the right rows with these columns, too, although the optimizer has dropped them.
+
+    Args:
+        analyzed: The analyzed plan.
+        optimized: The optimized plan.
+    """
+
+    def __init__(self, analyzed: Node, optimized: Node) -> None:
+        self._top = _first_with_unselected_columns(analyzed)
+        windows, kept = (
+            [n.path for n in p.walk() if n.kind == "Window"] for p in (analyzed, optimized)
+        )
+        self._windows = windows if len(windows) > len(kept) else []
+
+    def contains(self, path: Path) -> bool:
+        """Return whether a leaf is in this part, given its path in the analyzed plan."""
+        return self._top is not None and path[: len(self._top)] == self._top
+
+    def shows_columns(self, path: Path) -> bool:
+        """Return whether later conditions may read other columns of a leaf that the query reads.
+
+        Spark does not search in subqueries.
+        """
+        return self.contains(path) and min(path, default=0) >= 0
+
+    def has_lost_window(self, path: Path) -> bool:
+        """Return whether the optimizer may have dropped a window function above a leaf.
+
+        Its results are wrong if the leaf lacks rows.
+        """
+        above = (path[: len(window)] == window for window in self._windows)
+        return self.contains(path) and any(above)
+
+
+def lost_scans(
+    analyzed: Node,
+    optimized: Node,
+    paths: Mapping[S, Collection[Path]],
+    times_read: Mapping[S, int],
+) -> set[S]:
+    """Return the scans of which later conditions may need parts that the optimizer has dropped.
+
+    Args:
+        analyzed: The analyzed plan.
+        optimized: The optimized plan.
+        paths: Paths of each scan in the analyzed plan.
+        times_read: How often the optimized plan reads each scan.
+    """
+    exposed = Exposed(analyzed, optimized)
+    return {
+        scan
+        for scan in paths
+        for path in paths[scan]
+        if exposed.has_lost_window(path)
+        or (exposed.contains(path) and len(paths[scan]) > times_read.get(scan, 0))
+    }
+
+
+def _first_with_unselected_columns(analyzed: Node) -> Path | None:
+    """Return the path of the first node that Spark searches and the query selects only in part."""
+    node, selected = analyzed, output_ids(analyzed)
+    while True:
+        found = output_ids(node)
+        if found is None or selected is None or not set(found) <= set(selected):
+            return node.path
+        if len(node.children) != 1 or node.kind in _END_OF_SEARCH:
+            return None
+        if node.kind == "Project":
+            selected = [i for column in node.expressions("projectList") for i in column.references]
+        (node,) = node.children
+
+
 class Leaves:
     """The leaves of an optimized plan that can be replaced by their filtered rows.
 
@@ -52,6 +135,7 @@ class Leaves:
 
     def __init__(self, optimized: Node, analyzed: Node) -> None:
         self._optimized = optimized
+        self.exposed = Exposed(analyzed, optimized)
         self._places: dict[Columns, list[Path]] = defaultdict(list)
         for node in analyzed.walk():
             if node.is_leaf:
@@ -72,9 +156,11 @@ class Leaves:
         # Look up the leaf in the analyzed plan, by the ids and types of its columns. There is none
         # if the optimizer has removed fields of structs, because this changes the types.
         at = self._places.get(columns_of(leaf), ())
-        if len(at) != 1 or not leaf_ids(leaf):
+        if len(at) != 1 or not leaf_ids(leaf) or self.exposed.has_lost_window(at[0]):
             return None
-        read = _columns_read(self._optimized, leaf, self._named)
+        read = frozenset(range(len(leaf.columns)))
+        if not self.exposed.shows_columns(at[0]):
+            read = _columns_read(self._optimized, leaf, self._named)
         return Materializable(leaf, _filter_of(node), at[0], read)
 
 
@@ -181,6 +267,7 @@ def source_leaves(
     """
     tables = [node for node in analyzed.walk() if node.kind in TABLES]
     limits = [node for node in analyzed.walk() if node.kind in SOME_ROWS]
+    exposed = Exposed(analyzed, optimized)
     limited = {below.path for limit in limits for below in limit.walk()}
     nodes = {node.path: node for node in optimized.walk()}
     leaves = [node for node in nodes.values() if node.is_leaf]
@@ -200,6 +287,9 @@ def source_leaves(
         above = nodes[path[:-1]]
         is_filter = above.kind == "Filter" and not above.subqueries
         source = SourceLeaf(leaf, above if is_filter else leaf, at[0])
+        place = at[0].path
+        if exposed.has_lost_window(place) or (source.unread and exposed.shows_columns(place)):
+            continue
         # A column that is not nullable cannot be replaced by null.
         if all(at[0].columns[i].fields["nullable"] for i in source.unread):
             found.append(source)
@@ -222,7 +312,7 @@ def sampled_leaves(tree: Node) -> frozenset[Path]:
 
     Leaves are equal if they have the same column ids. A sample with a seed depends on the order and
     the number of rows below it, and a scan of fixed files reads the files in a different order. So
-    these leaves keep Spark's own listing and all of their rows.
+    these leaves keep Spark's own listing, unless keys prune them.
     """
     samples = (node for node in tree.walk() if node.kind == "Sample")
     sampled = {leaf_ids(leaf) for node in samples for leaf in node.walk() if leaf.is_leaf}

@@ -36,7 +36,7 @@ from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.data_keys import with_data_keys
-from splitlib.spark.planner.decide import Costs, dead_scans, decide, sharing_broadcasts
+from splitlib.spark.planner.decide import Costs, dead_scans, decide
 from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import (
     Materialized,
@@ -51,6 +51,7 @@ from splitlib.spark.planner.prune import (
     named_tables,
     pruned_in_waves,
     scan_of_sites,
+    sharing_broadcasts,
     unpruned,
     with_other_columns,
 )
@@ -327,8 +328,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             for one in listed
             if one.site.filters
         ]
-    # A command runs right after planning, so it needs no fixed list of files.
-    if not query.is_command:
+    if not query.is_command:  # A command runs right after planning, so its files need not be fixed.
         query = with_fixed_files(query, decisions.run_once, executor)
     if decisions.dimensions:
         with traced("run_dimensions"):
@@ -343,21 +343,21 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         if not dead.keys().isdisjoint(scan.paths):
             return ScanOutcome(scan, None, Report(scan.name, partitions=Count(0)))
         own = [site for site in sites.values() if site.scan is scan]
-        is_copied = scan in decisions.copied
+        why_unpruned = decisions.unpruned.get(scan)
         with traced("prune_table", table=scan.name):
-            found = scan_of_sites(scan, own, query.optimized, is_copied=is_copied)
+            found = scan_of_sites(scan, own, query.optimized, why_unpruned)
         # A command runs right after planning, so it needs no fixed list of files.
-        if found.instead is not None or is_copied or query.is_command:
+        if found.instead is not None or why_unpruned or query.is_command:
             return found
         return replace(found, instead=fixed_scan(query, scan, own))
 
     plan = materialized.optimized
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
     dimensions = decisions.dimensions
-    outcomes = with_data_keys(query, plan, outcomes, decisions.copied, executor, dimensions)
-    outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
+    outcomes = with_data_keys(query, plan, outcomes, decisions.unpruned, executor, dimensions)
+    outcomes = with_runtime_filters(query, plan, outcomes, decisions.unpruned, executor)
     outcomes = with_other_columns(query, outcomes)
-    later = listed_later(query, outcomes, sites, dead, decisions.copied)
+    later = listed_later(query, outcomes, sites, dead, decisions.unpruned)
     return _Pruned(query, sites, outcomes, materialized, dead, later)
 
 

@@ -9,8 +9,8 @@ that, a dimension may be small enough to collect its keys, even if its whole tab
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
@@ -24,6 +24,7 @@ from splitlib.spark.planner.decide import Costs, decide
 from splitlib.spark.planner.eligibility import Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import JoinFilter
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
+from splitlib.spark.planner.lineage import join_type
 from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.remedies import column_names, filters_by_other_columns
@@ -31,7 +32,6 @@ from splitlib.spark.planner.scan_sites import prunable
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 from splitlib.telemetry import traced
 
-COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
 """Reason why a scan with copies in the optimized plan is not pruned."""
 # Qualifiers that Spark adds to column names. Users rarely write them.
 _QUALIFIERS: Final = ("spark_catalog.", "__auto_generated_subquery_name.")
@@ -157,7 +157,7 @@ def condition_text(scan: Scan, plan: LogicalPlan, parts: Sequence[Expression | s
 
 
 def scan_of_sites(
-    scan: Scan, sites: Sequence[Site], plan: LogicalPlan, *, is_copied: bool
+    scan: Scan, sites: Sequence[Site], plan: LogicalPlan, why_unpruned: str | None
 ) -> ScanOutcome:
     """Return the planning outcome of a scan, which keeps the partitions that its sites need.
 
@@ -165,7 +165,7 @@ def scan_of_sites(
         scan: The scan.
         sites: All sites of the scan in the optimized plan.
         plan: The optimized plan.
-        is_copied: Whether the optimized plan may contain copies of the scan.
+        why_unpruned: The reason not to prune the scan, or None.
     """
     found = (reason_text(scan, plan, reason) for s in sites for reason in s.site.reasons)
     reasons = tuple(dict.fromkeys(found))
@@ -173,7 +173,9 @@ def scan_of_sites(
     report = Report(scan.name, used, reasons=reasons)
     try:
         outcome = (
-            scan.left_alone(report.because(COPIED)) if is_copied else scan.pruned_for(sites, report)
+            scan.pruned_for(sites, report)
+            if why_unpruned is None
+            else scan.left_alone(report.because(why_unpruned))
         )
     except UnsupportedTable as error:
         if scan.is_placeholder:  # Spark cannot read the table.
@@ -195,6 +197,32 @@ def pruning_filters(site: Site) -> list[JoinFilter]:
     failed = {reason.parts for reason in site.site.reasons}
     found = (*site.site.filters, *site.site.from_sites)
     return [one for one in found if parts_of(one.comparisons) not in failed]
+
+
+def sharing_broadcasts(
+    root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
+) -> set[Path]:
+    """Return the paths of the scan sites that share a broadcast join side with another site.
+
+    Such a site must not be broadcast itself, even if it is small after pruning. Otherwise, Spark
+    would read the shared side once more for this join.
+
+    Args:
+        root: The optimized plan.
+        sites: Paths of the scan sites, where the plan reads prunable scans.
+        broadcast_of: Function that returns a key for a join side, the same key for equal sides, or
+            None if Spark does not broadcast the side.
+    """
+    sharing: dict[Hashable, set[Path]] = defaultdict(set)
+    for node in root.walk():
+        # Spark can broadcast either side only in an inner join.
+        if node.kind == "Join" and join_type(node) == "Inner":
+            for child, other in zip(node.children, reversed(node.children), strict=True):
+                leaf = child.below("Project", "Filter")
+                build_side = broadcast_of(other) if leaf.path in sites else None
+                if build_side is not None:
+                    sharing[build_side].add(leaf.path)
+    return {path for paths in sharing.values() if len(paths) > 1 for path in paths}
 
 
 def with_other_columns(query: Query, outcomes: Sequence[ScanOutcome]) -> list[ScanOutcome]:

@@ -124,6 +124,7 @@ _REMEDIES: Final = {
     "in a place without join keys": "Join the dimension there too, or query that part on its own.",
     "match every partition that is read": "A narrower condition on the dimension would keep fewer. "
     "If the query needs all of them, nothing is to be done.",
+    "does not select all columns that it computes": "Remove unused columns from subqueries.",
     "the optimizer has copied the scan": "Store the part of the query that occurs twice in a table "
     "first.",
     # Reasons why keys of data columns or a Bloom filter are not used.

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from splitlib.spark.logical_plan import Expression, Node, Path
-from splitlib.spark.planner.decide import Decisions, decide, sharing_broadcasts
+from splitlib.spark.planner.decide import Decisions, decide
+from splitlib.spark.planner.eligibility import COPIED
 from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter
 from splitlib.spark.planner.lineage import RELATIONS
+from splitlib.spark.planner.prune import sharing_broadcasts
 from tests.unit.planner.recorded import RecordedQuery, Scan, table_of
 
 _OPERATORS = {
@@ -67,8 +69,8 @@ class _Sentences:
                 yield f"run {first}once: {self._names[one.leaf.path]} for {read or 'its rows'}"
         for scan in decisions.unread:
             yield f"unread: {scan[0]}"
-        for table, _ in decisions.copied:
-            yield f"copied: {table}"
+        for (table, _), why in decisions.unpruned.items():
+            yield f"{'copied' if why == COPIED else 'not selected'}: {table}"
         sharing = sharing_broadcasts(self._root, decisions.sites.keys(), self._broadcast_of)
         if sharing:
             yield f"share a broadcast: {', '.join(sorted(self._names[path] for path in sharing))}"

@@ -13,12 +13,12 @@ from splitlib.spark.planner.decide import (
     copied_leaves,
     copied_scans,
     dead_scans,
-    sharing_broadcasts,
     worth_collecting,
 )
 from splitlib.spark.planner.eligibility import ScanSite, blocked_joins
 from splitlib.spark.planner.join_graph import Dimension, discover
 from splitlib.spark.planner.materializable import SourceLeaf, rdds_of, source_leaves
+from splitlib.spark.planner.prune import sharing_broadcasts
 from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
 
 

@@ -51,19 +51,19 @@ SELECT count(*) FROM sales f JOIN returns r ON f.day = r.day JOIN logs l ON r.da
 SELECT a.v, b.v FROM sales a JOIN days d ON a.day = d.id AND d.week = 1 JOIN sales b ON a.store = b.store JOIN days e ON b.day = e.id AND e.name = 'n7';
 --> sales.day = days.id
 --> sales2.day = days2.id
---> run once: days for id, week
---> run once: days2 for id, name
+--> run once: days for id, name, week, d, k, s
+--> run once: days2 for id, name, week, d, k, s
 -- one fact twice, one filter
 SELECT a.v, b.v FROM sales a JOIN days d ON a.day = d.id AND d.week = 1 JOIN sales b ON a.store = b.store;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- one fact twice, joined by the key
 SELECT a.v, b.v FROM sales a JOIN sales b ON a.day = b.day JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day = kept sales2.day
 --> sales2.day = days.id
 --> sales2.day = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 --> share a broadcast: sales, sales2
 -- one fact twice, joined by the next key
 SELECT a.v, b.v FROM sales a JOIN sales b ON a.day = b.day + 1 JOIN days d ON a.day = d.id WHERE d.week = 1;
@@ -71,7 +71,7 @@ SELECT a.v, b.v FROM sales a JOIN sales b ON a.day = b.day + 1 JOIN days d ON a.
 --> sales.day = kept (sales2.day + 1)
 --> (sales2.day + 1) of sales2 = days.id
 --> (sales2.day + 1) of sales2 = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 --> share a broadcast: sales, sales2
 -- key of an aggregated fact
 SELECT r.v, f.n FROM returns r JOIN (SELECT day, count(*) AS n FROM sales GROUP BY day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM days WHERE week = 1);
@@ -90,11 +90,11 @@ SELECT f.v FROM sales f JOIN returns r ON f.day = r.store WHERE r.v > 7;
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN returns r ON d.week = r.day WHERE r.v = 1;
 --> sales.day = days.id <- returns (days.week = returns.day)
 --> returns: the dimension has no condition that drops rows.
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- the last of each day
 SELECT f.v FROM sales f JOIN (SELECT day, max(v) AS m FROM sales GROUP BY day) x ON f.day = x.day AND f.v = x.m JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day = kept sales2.day
 --> sales2.day = days.id
 --> sales2.day = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s

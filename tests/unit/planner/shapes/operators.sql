@@ -2,36 +2,35 @@
 SELECT u.v, d.name FROM (SELECT v, day FROM sales UNION ALL SELECT v, day FROM returns) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, name, week
+--> run once: days for id, name, week, d, k, s
 -- below a union of one fact twice
 SELECT u.v FROM (SELECT v, day FROM sales WHERE v > 3 UNION ALL SELECT v, day FROM sales WHERE v < 2) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of sales2 = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a union of different types
 SELECT u.v FROM (SELECT v, day FROM sales UNION ALL SELECT v, n FROM clicks) u JOIN kinds d ON u.day = d.n WHERE d.i = 1;
 --> day of sales = kinds.n
 --> day of clicks = kinds.n
---> run once: kinds for n, i
+--> run once: kinds for n, i, sh, b, m, x, f, s, lc, d, t, z, ok
 -- below a union with another column
 SELECT u.v FROM (SELECT v, day FROM sales UNION ALL SELECT v, store FROM returns) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a union with a computed column
 SELECT u.v FROM (SELECT v, day FROM sales UNION ALL SELECT v, day * 2 FROM returns) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a union that tells its inputs apart
 SELECT t.kind, t.v FROM (SELECT 's' AS kind, v, day FROM sales UNION ALL SELECT 'r', v, day FROM returns) t JOIN days d ON t.day = d.id WHERE t.kind = 's' AND d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
---> unread: returns
+--> run once: days for id, name, week, d, k, s
 -- below a union by name
 SELECT u.v FROM (SELECT v, day FROM sales UNION SELECT v, day FROM returns) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- union of joins
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id AND d.week = 1 UNION ALL SELECT r.v FROM returns r JOIN days e ON r.day = e.id AND e.name = 'n3';
 --> sales.day = days.id
@@ -51,43 +50,43 @@ SELECT x.v FROM (SELECT v, day FROM sales INTERSECT SELECT v, day FROM returns) 
 --> sales.day = days.id
 --> sales.day <=> kept returns.day
 --> returns.day <=> kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below EXCEPT
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales: NOT IN and NOT EXISTS keep the rows that have no match.
 --> returns.day <=> kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below EXCEPT ALL
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT ALL SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below INTERSECT ALL
 SELECT x.v FROM (SELECT v, day FROM sales INTERSECT ALL SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below DISTINCT
 SELECT x.day FROM (SELECT DISTINCT day, v FROM sales) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below DISTINCT of the key alone
 SELECT x.day FROM (SELECT DISTINCT day FROM sales) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below an aggregate grouped by the key
 SELECT a.day, a.c FROM (SELECT day, count(*) AS c FROM sales GROUP BY day) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below an aggregate grouped by a renamed key
 SELECT a.g, a.c FROM (SELECT day AS g, count(*) AS c FROM sales GROUP BY day) a JOIN days d ON a.g = d.id WHERE d.week = 1;
 --> g of sales = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below an aggregate grouped by a computed key
 SELECT a.g, a.c FROM (SELECT day + 1 AS g, count(*) AS c FROM sales GROUP BY day + 1) a JOIN days d ON a.g = d.id WHERE d.week = 1;
 --> g of sales = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below an aggregate by another column
 SELECT a.m FROM (SELECT store, max(day) AS m FROM sales GROUP BY store) a JOIN days d ON a.m = d.id WHERE d.week = 1;
 --> sales: keys are not applied below an aggregate that is not grouped by the key, which is above this table.
@@ -103,15 +102,15 @@ SELECT a.day FROM (SELECT day, count(*) AS c FROM sales GROUP BY ROLLUP (day)) a
 -- below HAVING
 SELECT a.day FROM (SELECT day, count(*) AS c FROM sales GROUP BY day HAVING count(*) > 3) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a window partitioned by the key
 SELECT a.day, a.r FROM (SELECT day, rank() OVER (PARTITION BY day ORDER BY v) AS r FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a window partitioned by the key and more
 SELECT a.day, a.r FROM (SELECT day, rank() OVER (PARTITION BY store, day ORDER BY v) AS r FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a window over all
 SELECT a.r FROM (SELECT day, rank() OVER (ORDER BY v, day) AS r FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
@@ -124,7 +123,7 @@ SELECT a.r, a.t FROM (SELECT day, rank() OVER (PARTITION BY day ORDER BY v) AS r
 -- window above the join
 SELECT f.v, rank() OVER (ORDER BY f.v) AS r FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below LIMIT
 SELECT a.v FROM (SELECT * FROM sales LIMIT 100) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales: keys are not applied below LIMIT, which is above this table.
@@ -137,7 +136,7 @@ SELECT a.v FROM (SELECT * FROM sales ORDER BY v OFFSET 5) a JOIN days d ON a.day
 -- LIMIT above the join
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1 ORDER BY f.v LIMIT 10;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- dimension with a LIMIT
 SELECT f.v FROM sales f JOIN (SELECT id FROM days LIMIT 3) d ON f.day = d.id;
 --> sales.day = days.id
@@ -171,19 +170,19 @@ SELECT f.e FROM (SELECT v, explode(array(day, day + 1)) AS e FROM sales) f JOIN 
 -- below GROUPING SETS that all have the key
 SELECT a.day FROM (SELECT day, store, count(*) AS c FROM sales GROUP BY day, store GROUPING SETS ((day, store), (day))) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> day of sales = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below GROUPING SETS, by a key computed above
 SELECT a.day FROM (SELECT day, store, count(*) AS c FROM sales GROUP BY day, store GROUPING SETS ((day, store), (day))) a JOIN days d ON a.day + 1 = d.id WHERE d.week = 1;
 --> (day + 1) of sales = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below several DISTINCT aggregates
 SELECT a.day FROM (SELECT day, count(DISTINCT v) AS c, count(DISTINCT store) AS s FROM sales GROUP BY day) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a window partitioned by the key under another name
 SELECT a.key, a.t FROM (SELECT key, sum(v) OVER (PARTITION BY key) AS t FROM (SELECT day AS key, v FROM sales)) a JOIN days d ON a.key = d.id WHERE d.week = 1;
 --> key of sales = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- below a window partitioned by what is computed of the key
 SELECT a.day, a.t FROM (SELECT day, sum(v) OVER (PARTITION BY day % 3) AS t FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
@@ -196,11 +195,11 @@ SELECT a.v FROM (SELECT * FROM sales LIMIT 100) a WHERE a.day = (SELECT max(id) 
 -- exploded fact
 SELECT f.e FROM (SELECT day, explode(array(v, store)) AS e FROM sales) f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- unpivoted fact
 SELECT u.day FROM (SELECT day, v, item FROM sales) UNPIVOT (x FOR what IN (v, item)) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- common table expression used twice
 WITH d AS (SELECT * FROM days WHERE week = 1), f AS (SELECT v, day FROM sales) SELECT f.v FROM f JOIN d ON f.day = d.id UNION ALL SELECT f.v + 1 FROM f JOIN d ON f.day = d.id WHERE d.name = 'n1';
 --> sales.day = days.id
@@ -216,8 +215,8 @@ WITH x AS (SELECT f.v, f.day, d.name FROM sales f JOIN days d ON f.day = d.id WH
 --> sales2.day = days2.id
 --> sales2.day = days.id
 --> sales2.day = kept sales.day
---> run once: days for id, week
---> run once: days2 for id, week
+--> run once: days for id, name, week, d, k, s
+--> run once: days2 for id, name, week, d, k, s
 --> share a broadcast: sales, sales2
 -- fact that depends on chance
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1 AND rand() < f.v;
@@ -228,13 +227,13 @@ SELECT f.v FROM sales f JOIN (SELECT id FROM days WHERE rand() < 0.3) d ON f.day
 -- current date on the dimension
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.d < current_date() AND d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week, d
+--> run once: days for id, name, week, d, k, s
 -- join pushed below a union
 SELECT t.v, s.region FROM (SELECT v, store, day FROM sales UNION ALL SELECT v, store, day FROM returns) t JOIN stores s ON t.store = s.id JOIN days d ON t.day = d.id WHERE d.week = 2 AND s.region = 'EU';
 --> sales.day = days.id
 --> sales.day of returns = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- ROW_NUMBER is one
 SELECT x.v FROM (SELECT v, day, row_number() OVER (PARTITION BY day ORDER BY v) AS r FROM sales) x JOIN days d ON x.day = d.id WHERE x.r = 1 AND d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s

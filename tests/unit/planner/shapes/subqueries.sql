@@ -35,11 +35,11 @@ SELECT * FROM sales f WHERE EXISTS (SELECT 1 FROM days d WHERE d.week = 2);
 -- LEFT SEMI JOIN
 SELECT * FROM sales f LEFT SEMI JOIN days d ON f.day = d.id AND d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- the dimension semi-joined with the fact
 SELECT d.name FROM days d LEFT SEMI JOIN sales f ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
---> run once: days for id, name, week
+--> run once: days for id, name, week, d, k, s
 -- NOT IN
 SELECT v FROM sales WHERE day NOT IN (SELECT id FROM days WHERE week = 1);
 --> sales: NOT IN and NOT EXISTS keep the rows that have no match.
@@ -52,11 +52,11 @@ SELECT v FROM sales f LEFT ANTI JOIN days d ON f.day = d.id AND d.week = 1;
 -- the dimension anti-joined with the fact
 SELECT d.name FROM days d LEFT ANTI JOIN sales f ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
---> run once: days for id, name, week
+--> run once: days for id, name, week, d, k, s
 -- anti join beside a join that prunes
 SELECT v FROM sales f LEFT ANTI JOIN returns r ON f.item = r.item JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- IN a subquery or something else
 SELECT v FROM sales f WHERE f.v = 7 OR f.day IN (SELECT id FROM days WHERE week = 1);
 --> sales: IN or EXISTS is only one part of an OR.
@@ -66,7 +66,7 @@ SELECT v, EXISTS (SELECT 1 FROM days d WHERE d.id = f.day AND d.week = 1) AS e F
 -- existence join beside a join that prunes
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2 AND (f.v = 7 OR f.store IN (SELECT id FROM stores));
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- scalar subquery on the fact
 SELECT v FROM sales WHERE day = (SELECT max(id) FROM days WHERE week = 2);
 --> sales.day = ScalarSubquery()
@@ -75,7 +75,7 @@ SELECT v FROM sales WHERE day = (SELECT max(id) FROM days WHERE week = 2);
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = (SELECT max(week) FROM weeks WHERE no = 20);
 --> sales.day = days.id
 --> run first once: weeks for week, no
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- scalar subqueries between
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week BETWEEN (SELECT max(week) - 1 FROM weeks) AND (SELECT max(week) - 96 FROM days);
 --> sales.day = days.id
@@ -85,22 +85,22 @@ SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week > (SELECT max(v
 -- scalar subquery over the same fact
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2 AND f.v > (SELECT avg(v) FROM sales);
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- scalar subquery in the list of columns
 SELECT f.v, (SELECT max(no) FROM weeks) AS m FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- case of scalar subqueries
 SELECT f.v, CASE WHEN (SELECT max(no) FROM weeks) > 3 THEN (SELECT max(week) FROM weeks) ELSE 0 END AS c FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- correlated scalar subquery
 SELECT f.v, (SELECT max(r.v) FROM returns r WHERE r.day = f.day) AS m FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales: LEFT OUTER JOIN keeps every row of this table, its left side.
 --> returns.day = days.id
 --> returns.day = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- correlated scalar subquery with a range
 SELECT f.v, (SELECT max(r.v) FROM returns r WHERE r.v < f.v) AS m FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
@@ -113,14 +113,14 @@ SELECT v, (SELECT max(f.v) FROM sales f JOIN days d ON f.day = d.id WHERE d.week
 -- two scalar subqueries of one table
 SELECT (SELECT sum(v) FROM sales), (SELECT max(v) FROM sales), r.v FROM returns r JOIN days d ON r.day = d.id WHERE d.week = 2;
 --> returns.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 --> [4] unread: sales
 -- subquery below a subquery
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = (SELECT max(week) FROM weeks WHERE year = (SELECT max(year) FROM years WHERE label = 'y'));
 --> sales.day = days.id
 --> run first once: years for year, label
 --> run first once: weeks for week, year
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- IN below IN
 SELECT * FROM sales WHERE day IN (SELECT id FROM days WHERE week IN (SELECT week FROM weeks WHERE no = 20));
 --> sales.day = days.id <- weeks (days.week = weeks.week)
