@@ -31,8 +31,8 @@ SPARK_FIELD = b"splitlib.spark_field"
 # Arrow uses this key for Parquet field ids.
 FIELD_ID = b"PARQUET:field_id"
 
-# Metadata key of a column's initial default, as JSON: its value in files that were written before
-# the column was added. Without this key, the value is null.
+# Metadata key of a column's initial default: its value in files that were written before the column
+# was added, as JSON, or as an SQL literal in {"sql": literal}. Without this key, it is null.
 INITIAL_DEFAULT = b"splitlib.initial_default"
 
 # Default of fields that ``__post_init__`` computes. Connectors may omit these fields or pass None.

@@ -6,6 +6,7 @@ parse the text of partition values to the type of the partition key.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from splitlib.arrow.values import (
     try_cast,
 )
 from splitlib.errors import SourceError, UnsupportedTable
-from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionBatch, PartitionField
+from splitlib.model import COLLATED, INITIAL_DEFAULT, LOGICAL_TYPE, PartitionBatch, PartitionField
 
 SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """Key in the metadata of Spark's string columns that were declared as CHAR or VARCHAR."""
@@ -183,16 +184,17 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     logical = declared.get(SPARK_CHAR_VARCHAR)
     if isinstance(field["type"], str) and has_char_or_varchar(field["type"]):
         logical = field["type"]  # if spark.sql.preserveCharVarcharTypeInfo is set
-    kind = _from_spark_type(field["type"])
-    # Strings inside arrays and maps have longer keys in this mapping, such as `c.element`. Their
-    # collations are ignored, because such columns are not compared with join keys.
+    # Longer keys have collations inside arrays and maps, with which no join key is compared.
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"
-    if kind is None:
+    if (kind := _from_spark_type(field["type"])) is None:
         kind, logical = pa.string(), str(field["type"])
-    metadata = {LOGICAL_TYPE: logical.encode()} if logical else None
-    return pa.field(field["name"], kind, metadata=metadata)
+    metadata: dict[bytes, str] = {LOGICAL_TYPE: logical} if logical else {}
+    default = declared.get("EXISTS_DEFAULT")
+    if default is not None and not re.fullmatch(r"(?i)(cast\()?null( as .*)?", default):
+        metadata[INITIAL_DEFAULT] = json.dumps({"sql": default})
+    return pa.field(field["name"], kind, metadata=metadata or None)
 
 
 def _from_spark_type(kind: Any) -> pa.DataType | None:

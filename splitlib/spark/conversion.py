@@ -91,6 +91,8 @@ def default_literal(field: pa.Field) -> str | None:
     value = json.loads(metadata.get(INITIAL_DEFAULT, b"null"))
     if value is None:
         return None
+    if isinstance(value, dict) and value.keys() == {"sql"} and not pa.types.is_struct(field.type):
+        return str(value["sql"])
     kind = field.type
     if pa.types.is_nested(kind):
         raise UnsupportedTable(

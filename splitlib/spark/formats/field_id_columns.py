@@ -107,11 +107,12 @@ class MappedColumns:
     def _read_field(self, field: pa.Field, *, top: bool = False) -> StructField:
         identifier = field_id(field)
         kind = self._read_type(field)
+        default = default_literal(field) if top else None
+        metadata: dict[str, Any] = dict.fromkeys(_SPARK_DEFAULTS, default) if default else {}
         if self.find != "id":
-            return StructField(self.find.get(identifier, alias(identifier)), kind)
-        metadata: dict[str, Any] = {_SPARK_FIELD_ID: identifier}
-        if top and (default := default_literal(field)) is not None:
-            metadata |= dict.fromkeys(_SPARK_DEFAULTS, default)
+            name = self.find.get(identifier, alias(identifier))
+            return StructField(name, kind, metadata=metadata)
+        metadata |= {_SPARK_FIELD_ID: identifier}
         return StructField(alias(identifier), kind, metadata=metadata)
 
     def _read_type(self, field: pa.Field) -> DataType:

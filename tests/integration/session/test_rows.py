@@ -238,3 +238,22 @@ def test_conditions_on_partition_columns_that_come_later(tables, form):
     # splitlib accepts the loaded rows as a dimension, because they are deterministic.
     other = tables.session_reader(table).filtered_by(loaded.where("k = 2"), "k").load()
     assert splitlib.explain(other).metrics.partitions_matched == 3
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_a_default_of_an_added_column_is_refused_by_arrow(tables, form):
+    table = tables.create(
+        f"(a INT) USING {form}",
+        "INSERT INTO {t} VALUES (1)",
+        "ALTER TABLE {t} ADD COLUMNS (n INT DEFAULT NULL)",
+        "INSERT INTO {t} VALUES (2, 2)",
+    )
+    with splitlib.load_table(table, spark=tables.spark) as opened:
+        rows = opened.to_arrow_dataset().to_table().sort_by("a").to_pylist()
+        assert rows == [{"a": 1, "n": None}, {"a": 2, "n": 2}]
+    tables.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (c STRING DEFAULT 'x')")
+    assert tables.same_in_session(table) == 2
+    with splitlib.load_table(table, spark=tables.spark) as opened:
+        keys = DynamicFilteringData.from_values({"c": ["x"]})
+        with pytest.raises(splitlib.UnsupportedTable, match="lacks column 'c', which has a"):
+            opened.to_arrow_dataset(keys).to_table()
