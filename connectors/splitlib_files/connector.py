@@ -14,6 +14,7 @@ from splitlib.errors import (
     MissingPartition,
     SourceError,
     TableNotFound,
+    UnsupportedTable,
     did_you_mean,
 )
 from splitlib.hive.partition_values import parse_type
@@ -38,6 +39,7 @@ _OPTIONS = {
 }
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _TIMESTAMP_TYPE = "spark.sql.timestampType"
+_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 # Matches a directory named like a partition, `key=value/`, within a path.
 _KEY = "[^/]*=[^/]*/"
 _FORMATS = ("parquet", "orc", "json", "csv", "text")
@@ -121,7 +123,9 @@ class FilesConnector(Connector):
         inferred = keys is None
         first = layout.first_file() if keys is None or data is None else None
         if keys is None:
-            keys = layout.keys(first, timestamp=_type_of_timestamps(settings or {}))
+            is_legacy = (settings or {}).get(_TIME_PARSER, "").upper() == "LEGACY"
+            timestamp = _type_of_timestamps(settings or {})
+            keys = layout.keys(first, timestamp=timestamp, is_legacy=is_legacy)
         elif layout.has_partitions and not len(keys):
             raise ConfigError(
                 f"{root!r} has partitions, but partition_schema has no keys.",
@@ -129,17 +133,11 @@ class FilesConnector(Connector):
             )
         elif first is not None:
             _refuse_missing_keys(keys, names.keys(first.split("/")[:-1]))
-        if data is None and _merges(form, options):
-            data = schema_of_files(storage, layout.all_files(), form, settings)
-        elif data is None:
-            # Spark applies path_glob to the summary file, too, and a glob such as *.parquet
-            # excludes it. So with path_glob, the schema is that of a data file.
-            is_summarized = form == "parquet" and options.get("path_glob") is None
-            declaring = (layout.summary_file() if is_summarized else None) or first
-            data = schema_of_file(
-                storage, None if declaring is None else f"{root}/{declaring}", form, settings
-            )
+        if data is None:
+            data = _columns(layout, root, first, form, options)
         taken = {key.name.lower() for key in keys}
+        if (settings or {}).get("spark.sql.caseSensitive", "").lower() == "true":
+            _refuse_same_but_case(data, keys)
         schema = pa.schema([f for f in data if f.name.lower() not in taken] + list(keys))
         read_format = ReadFormat.of(form, options.get("read_options"))
         metadata = TableMetadata(schema, tuple(keys.names), read_format, root)
@@ -220,6 +218,32 @@ def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
             f"{', '.join(found)}.",
             hint="declare all keys in the order of the directories, or omit partition_schema.",
         )
+
+
+def _columns(
+    layout: Layout, root: str, first: str | None, form: str, options: Mapping[str, Any]
+) -> pa.Schema:
+    """Read the table's columns from its files, as Spark does."""
+    storage, settings = _storage(options), options.get("session_settings")
+    # Spark applies path_glob to summary files, too, and a glob such as *.parquet excludes them. So
+    # with path_glob, the schema is that of data files.
+    is_summarized = form == "parquet" and options.get("path_glob") is None
+    summaries = [f"{root}/{name}" for name in layout.summary_files()] if is_summarized else []
+    if _merges(form, options):
+        return schema_of_files(storage, layout.all_files(), form, settings, summaries)
+    data_file = None if first is None else f"{root}/{first}"
+    return schema_of_file(storage, summaries[-1] if summaries else data_file, form, settings)
+
+
+def _refuse_same_but_case(data: pa.Schema, keys: pa.Schema) -> None:
+    lower = {key.name.lower(): key.name for key in keys}
+    for column in data.names:
+        key = lower.get(column.lower(), column)
+        if key != column:
+            raise UnsupportedTable(
+                f"Column {column!r} and partition key {key!r} differ only in case.",
+                hint="rename one of them, or set spark.sql.caseSensitive to false.",
+            )
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:

@@ -20,9 +20,10 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import NULL_PARTITION, unescape
 
 _MAX_DIGITS = 38
-# Java accepts decimal digits of every script in integers. Python's \d matches the same digits.
-_ANY_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
+# Java accepts digits of every script in integers and decimals, but only those up to U+FFFF.
+_DIGIT = r"(?:(?![^\0-\uffff])\d)"
+_ANY_INTEGER = re.compile(rf"[+-]?{_DIGIT}+")
+_DECIMAL = re.compile(rf"[+-]?({_DIGIT}+\.?{_DIGIT}*|\.{_DIGIT}+)([eE][+-]?{_DIGIT}{{1,9}})?")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 _HEX_FLOAT = re.compile(
     r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
@@ -31,6 +32,8 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
 # Dates that Spark parses but Python cannot represent.
 _FAR_DATE = re.compile(r"(\+[0-9]{5,7}|-[0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
+LENIENT_DATE = re.compile(r"\s*[+-]?\d+-\d")
+"""Start of a text from which Spark's former parser (timeParserPolicy=LEGACY) may read a date."""
 # Java strips these characters from both ends of a string before it parses a double.
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 

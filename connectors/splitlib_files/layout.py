@@ -16,7 +16,7 @@ from splitlib.errors import (
 from splitlib.remote.parallel import in_parallel
 from splitlib.spi import Predicate
 from splitlib.storage import STREAM_LOG, Level, Links, Storage
-from splitlib_files.key_types import NULL, STRING, common_type, type_of
+from splitlib_files.key_types import LENIENT_DATE, NULL, STRING, common_type, type_of
 from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
 
@@ -75,13 +75,14 @@ class Layout:
             )
         return None
 
-    def summary_file(self) -> str | None:
-        """Return the name of the root's Parquet summary file, or None if it has none.
+    def summary_files(self) -> list[str]:
+        """Return the names of the root's Parquet summary files.
 
-        Dask and PyArrow write such files. Spark reads the columns of a directory from it.
+        Dask and PyArrow write such files. Spark reads the columns of a directory from the last one,
+        or merges them in this order, after those of the data files.
         """
-        names = ("_common_metadata", "_metadata")
-        return next((name for name in names if name in self._top.hidden_files), None)
+        names = ("_metadata", "_common_metadata")
+        return [name for name in names if name in self._top.hidden_files]
 
     def all_files(self) -> list[str]:
         """Return the paths of all data files that are not empty, by listing all directories.
@@ -96,16 +97,20 @@ class Layout:
         found = in_parallel(self._storage.files_below, roots)
         return [file.path for files, _ in found for file in files if file.size]
 
-    def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:
+    def keys(
+        self, first_file: str | None, *, timestamp: pa.DataType | None, is_legacy: bool = False
+    ) -> pa.Schema:
         """Return the partition keys, with the types that Spark infers for them.
 
         Args:
             first_file: Result of :meth:`first_file`. Its directories determine the keys.
             timestamp: The type for timestamps. If it is None, no types are inferred, and all keys
                 are strings.
+            is_legacy: Whether Spark uses its former parser of dates.
 
         Raises:
-            UnsupportedTable: if a key occurs twice in a path, or a key's name is empty.
+            UnsupportedTable: if a key occurs twice in a path, or a key's name is empty. With
+                ``is_legacy``, also for a value such as ``2020-1-1``, which only that parser reads.
             SourceError: if a directory or file does not fit the layout. :class:`Walk` checks this
                 when it lists all directories to infer types.
         """
@@ -123,16 +128,25 @@ class Layout:
                 )
             keys.append(pa.field(key, STRING))
         schema = pa.schema(keys)
-        return self._inferred(schema, timestamp) if keys and timestamp is not None else schema
+        if not keys or timestamp is None:
+            return schema
+        return self._inferred(schema, timestamp, is_legacy=is_legacy)
 
-    def _inferred(self, keys: pa.Schema, timestamp: pa.DataType) -> pa.Schema:
+    def _inferred(self, keys: pa.Schema, timestamp: pa.DataType, *, is_legacy: bool) -> pa.Schema:
         by_type: list[dict[pa.DataType, list[str]]] = [defaultdict(list) for _ in keys]
         known: dict[str, pa.DataType] = {}
         for batch in Walk(self._storage, self._root, keys, _ALL, self._names, top=self._top):
             for directory in batch.refs.to_pylist():
                 for found, name in zip(by_type, directory[1:].split("/"), strict=True):
                     if name not in known:
-                        known[name] = type_of(self._names.value_text(name), timestamp)
+                        text = self._names.value_text(name)
+                        known[name] = type_of(text, timestamp)
+                        if is_legacy and known[name] == STRING and LENIENT_DATE.match(text):
+                            raise UnsupportedTable(
+                                f"Spark's former parser may read a date from {name!r}.",
+                                hint="pass partition_schema=, or set "
+                                "spark.sql.legacy.timeParserPolicy to CORRECTED.",
+                            )
                     found[known[name]].append(directory)
         types = [self._type(found) for found in by_type]
         return pa.schema([key.with_type(kind) for key, kind in zip(keys, types, strict=True)])

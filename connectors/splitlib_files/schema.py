@@ -135,7 +135,11 @@ def declared_schema(given: Any) -> pa.Schema | None:
 
 
 def schema_of_files(
-    storage: Storage, paths: Sequence[str], form: str, settings: Mapping[str, str] | None
+    storage: Storage,
+    paths: Sequence[str],
+    form: str,
+    settings: Mapping[str, str] | None,
+    summaries: Sequence[str] = (),
 ) -> pa.Schema:
     """Read the columns of all files, and merge them as Spark does with ``mergeSchema``.
 
@@ -144,15 +148,16 @@ def schema_of_files(
         paths: Paths of the files.
         form: The table's file format.
         settings: See :func:`schema_of_file`.
+        summaries: Paths of summary files, whose columns come last.
 
     Raises:
         UnsupportedTable: if a column has types that cannot be merged; the message names a file.
         SplitlibError: see :func:`schema_of_file`.
     """
-    if not paths:
+    if not paths and not summaries:
         return schema_of_file(storage, None, form, settings)
     # Spark merges files in path order. If names differ only in case, it keeps the first name.
-    paths = sorted(paths)
+    paths = [*sorted(paths), *summaries]
     read = partial(schema_of_file, storage, form=form, settings=settings)
     columns: list[pa.Field] = []
     latest: pa.Schema | None = None

@@ -37,6 +37,8 @@ _HIDDEN_BY_DEFAULT: Final = "^[._]"
 _BY_POSITION: Final = "orc.force.positional.evolution"
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
+    "spark.sql.caseSensitive",
+    "spark.sql.legacy.timeParserPolicy",
     "spark.sql.orc.mergeSchema",
     "spark.sql.parquet.mergeSchema",
     "spark.sql.sources.partitionColumnTypeInference.enabled",

@@ -8,6 +8,7 @@ from pyarrow import parquet
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from tests.support.abilities import register_data_source
 
 pytestmark = pytest.mark.spark
@@ -25,6 +26,11 @@ SHAPES = {
     "below": ["k=1/HIVE_UNION_SUBDIR_1/f", "k=1/HIVE_UNION_SUBDIR_2/a/f", "k=1/f", "k=2/_x/f"],
     "empty": ["k=1/f", "k=abc/_SUCCESS", "README"],
     "none": ["f", "below/f"],
+    "digits": [
+        # Java's integers and decimals take digits of every script, but not beyond U+FFFF.
+        f"i=1/j={chr(0xFF11)}/k=1/l={''.join(chr(0xFF10 + i % 10) for i in range(20))}/f",
+        f"i=2/j=2/k={chr(0x1D7CF)}/l=2/f",
+    ],
     "void": ["k=__HIVE_DEFAULT_PARTITION__/f"],
     "first void": [f"k=__HIVE_DEFAULT_PARTITION__/d=2024-01-0{i}/f" for i in (1, 2)],
 }
@@ -137,6 +143,39 @@ def test_merged_columns_and_files_of_a_pattern(spark, tmp_path, settings):
     settings("spark.sql.parquet.mergeSchema", "true")
     assert reader.table(**table).load().schema == expected.schema
     assert reader.table(**table, schema="v bigint").load().columns == ["v", "k"]
+
+
+def test_merged_columns_of_summary_files(spark, tmp_path):
+    root = written(tmp_path, ["k=1/f", "k=2/f"])
+    for name, column in (("_common_metadata", "a"), ("_metadata", "b")):
+        parquet.write_metadata(pa.schema([(column, pa.int64())]), tmp_path / name)
+    expected = spark.read.parquet(root, mergeSchema=True)
+    loaded = splitlib.read(spark).table(root, connector="files", merge_schema=True).load()
+    assert loaded.schema == expected.schema
+    assert loaded.columns == ["v", "b", "a", "k"]
+
+
+def test_a_column_that_differs_from_a_key_in_case_only(spark, tmp_path):
+    """The column must not be hidden by the key, by which a filter would prune."""
+    (tmp_path / "K=9").mkdir()
+    parquet.write_table(pa.table({"k": [1], "v": [1]}), tmp_path / "K=9/f")
+    with changed(spark, {"spark.sql.caseSensitive": "true"}):
+        assert spark.read.parquet(str(tmp_path)).columns == ["k", "v", "K"]
+        reader = splitlib.read(spark).table(str(tmp_path), connector="files")
+        with pytest.raises(splitlib.UnsupportedTable, match="'k' and partition key 'K' differ"):
+            reader.load()
+
+
+def test_dates_that_only_the_former_parser_reads(spark, tmp_path):
+    root = written(tmp_path, ["k=2020-1-1/f", "k=2020-01-02/f"])
+    assert splitlib.read(spark).table(root, connector="files").load().dtypes[-1] == ("k", "string")
+    with changed(spark, {"spark.sql.legacy.timeParserPolicy": "LEGACY"}):
+        assert spark.read.parquet(root).dtypes[-1] == ("k", "date")
+        reader = splitlib.read(spark)
+        with pytest.raises(splitlib.UnsupportedTable, match="may read a date from 'k=2020-1-1'"):
+            reader.table(root, connector="files").load()
+        declared = reader.table(root, connector="files", partition_schema="k string").load()
+        assert sorted(row.k for row in declared.collect()) == ["2020-01-02", "2020-1-1"]
 
 
 @pytest.mark.parametrize("name", ["_common_metadata", "_metadata"])
