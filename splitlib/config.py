@@ -16,6 +16,7 @@ from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from splitlib.errors import ConfigError, did_you_mean
+from splitlib.redaction import show
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
@@ -54,7 +55,7 @@ class ResolvedSetting(NamedTuple):
     doc: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SplitConfig:
     """Settings for planning and reading.
 
@@ -101,7 +102,9 @@ class SplitConfig:
         128 * 2**20, "Target size of a split, in bytes, for files that can be split.", minimum=1
     )
     max_partitions: int = _setting(
-        1_000_000, "Maximum number of matching partitions; more raise an error.", minimum=1
+        1_000_000,
+        "Maximum number of partitions whose files are listed; more raise an error.",
+        minimum=1,
     )
     missing_partition: str = _setting(
         "error",
@@ -117,8 +120,9 @@ class SplitConfig:
     verify_files: bool = _setting(
         False,
         "Whether a scan fails if a file changed after planning. Spark's scans then check the size "
-        "and the modification time of each file before reading. splitlib's own readers check the "
-        "time with this setting, and the size always.",
+        "and the modification time of each file before reading. splitlib's own readers always "
+        "check the size. Arrow datasets always check the time, too, and the data source with this "
+        "setting.",
     )
     retry_attempts: int = _setting(5, "Maximum attempts while a source is unavailable.", minimum=1)
     retry_max_seconds: float = _setting(
@@ -173,6 +177,8 @@ class SplitConfig:
         "Whether calls that take longer than a second show their progress: in a notebook, or if "
         "standard error is a terminal.",
     )
+
+    __repr__ = show
 
     def __new__(cls, **settings: Any) -> Self:
         """Create settings. An unknown name raises a ConfigError that suggests the nearest name."""

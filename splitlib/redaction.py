@@ -7,7 +7,9 @@ quote them in their error messages.
 
 from __future__ import annotations
 
+import json
 import logging
+import operator
 import os
 import re
 import threading
@@ -15,8 +17,9 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus, unquote
 
 _MASK: Final = "***"
 # The user part of a URI, before the "@". A password may contain "@", so the match ends at the last
@@ -160,9 +163,18 @@ def _in_text(text: str) -> Iterator[str]:
 
 def _spellings(secret: str) -> set[str]:
     """Return the forms that a secret can have in messages, such as escaped or percent-encoded."""
-    stripped = secret.strip()
-    escaped = ascii(stripped)[1:-1]
-    return {secret, stripped, repr(stripped)[1:-1], escaped, quote(stripped, safe="")}
+    plain = {secret, secret.strip(), unquote(secret.strip())}
+    # In "id:secret", servers may quote the second part alone.
+    plain |= {text.partition(":")[2] for text in plain}
+    encoded = {encode(text) for text in plain for encode in (quote, quote_plus, _quoted)}
+    lower = {_ESCAPE.sub(lambda found: found[0].lower(), text) for text in encoded}
+    escaped = {escape(text)[1:-1] for text in plain for escape in (repr, ascii, json.dumps, _json)}
+    return plain | encoded | lower | escaped
+
+
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
+_quoted: Final = partial(quote, safe="")
+_json: Final = partial(json.dumps, ensure_ascii=False)
 
 
 def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[str]:
@@ -171,6 +183,10 @@ def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[st
         match value:
             case Mapping():
                 yield from _in_options(value, named)
+            case list() | tuple():
+                yield from _in_options({str(i): part for i, part in enumerate(value)}, named)
+            case bytes() if named:
+                yield value.decode(errors="replace")
             case str() if named:
                 yield value
             case str():
@@ -185,26 +201,40 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         safe: Replacements made so far, by the ``id`` of the original error.
     """
     safe[id(error)] = error
+    if notes := getattr(error, "__notes__", None):
+        BaseException.__setattr__(error, "__notes__", [redact(str(note)) for note in notes])
     quiet = error.__suppress_context__  # Keep this flag, because assigning __cause__ sets it.
     for link in ("__cause__", "__context__"):
         linked = getattr(error, link)
-        if linked is None:
-            continue
-        if id(linked) not in safe:
-            copied = safe[id(linked)] = _redacted(linked)
-            _redact_links(copied, safe)
-        # Thrift's error classes override __setattr__ to reject changes.
-        BaseException.__setattr__(error, link, safe[id(linked)])
+        if linked is not None:
+            # Thrift's error classes override __setattr__ to reject changes.
+            BaseException.__setattr__(error, link, _replacement(linked, safe))
     BaseException.__setattr__(error, "__suppress_context__", quiet)
 
 
-def _redacted(error: BaseException) -> BaseException:
-    text = str(error)
-    texts = "".join([text, repr(error), *getattr(error, "__notes__", ())])
-    if redact(texts) == texts:
-        return error
-    names = {"__module__": type(error).__module__, "__qualname__": type(error).__qualname__}
-    safe: Exception = type(type(error).__name__, (Exception,), names)(redact(text))
-    safe.__cause__, safe.__context__ = error.__cause__, error.__context__
-    safe.__suppress_context__ = error.__suppress_context__
-    return safe.with_traceback(error.__traceback__)
+def _replacement(error: BaseException, safe: dict[int, BaseException]) -> BaseException:
+    if id(error) not in safe:
+        copied = safe[id(error)] = _redacted(error, safe)
+        _redact_links(copied, safe)
+    return safe[id(error)]
+
+
+def _redacted(error: BaseException, safe: dict[int, BaseException]) -> BaseException:
+    """Return ``error``, or a copy with redacted text if its text contains a secret."""
+    text = error.message if isinstance(error, BaseExceptionGroup) else str(error)
+    copied: BaseException
+    if isinstance(error, BaseExceptionGroup):
+        safe[id(error)] = error  # if one of its parts refers to the group
+        parts = [_replacement(part, safe) for part in error.exceptions]
+        if redact(text) == text and all(map(operator.is_, parts, error.exceptions)):
+            return error
+        copied = BaseExceptionGroup(redact(text), parts)
+    else:
+        texts = "".join([text, repr(error), *getattr(error, "__notes__", ())])
+        if redact(texts) == texts:
+            return error
+        names = {"__module__": type(error).__module__, "__qualname__": type(error).__qualname__}
+        copied = type(type(error).__name__, (Exception,), names)(redact(text))
+    copied.__cause__, copied.__context__ = error.__cause__, error.__context__
+    copied.__suppress_context__ = error.__suppress_context__
+    return copied.with_traceback(error.__traceback__)

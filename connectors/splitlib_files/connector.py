@@ -260,7 +260,7 @@ def _check(options: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: if there is such an option; the message names it.
     """
-    check_options(options, _OPTIONS)
+    check_options(options.keys() - {"session_settings"}, _OPTIONS - {"session_settings"})
     _format(options)
     selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
     for option in options.get("read_options") or {}:

@@ -259,8 +259,9 @@ def _run_export(args: argparse.Namespace) -> int:
                 writer.write_table(found.schema.empty_table())
             _write(counted(_read(found)), found.schema, place, args.format)
         files = 1 if rows else 0
-        result = {"directory": args.to, "format": args.format, "files": files, "rows": rows}
-        text = f"{rows:,} rows in {files:,} files: {args.to}"
+        shown = redact_path(args.to)
+        result = {"directory": shown, "format": args.format, "files": files, "rows": rows}
+        text = f"{rows:,} rows in {files:,} files: {shown}"
         out.print(dump(result) if args.json else text)
     return 0
 

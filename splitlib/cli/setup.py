@@ -23,6 +23,7 @@ from splitlib.cli.arguments import (
     nested,
     output_options,
     pairs,
+    plain,
     repeatable,
     setting_options,
 )
@@ -55,11 +56,18 @@ def _run_config(args: argparse.Namespace) -> int:
     width = max(len(setting.name) for setting in resolved)
     for setting in resolved:
         if args.json:
-            print(redact(dump(setting._asdict())))
+            value = _redacted(setting.value)
+            print(dump(plain({**setting._asdict(), "value": value})))
         else:
             print(redact(f"{setting.name:<{width}}  {setting.value}  ({setting.source})"))
             print(f"{'':<{width}}  {setting.doc}")
     return 0
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_redacted, value))
+    return redact(value) if isinstance(value, str) else value
 
 
 def add_doctor(commands: Any) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from splitlib.cli.arguments import (
     catalog_of,
@@ -36,6 +38,7 @@ from splitlib.enumeration.analyze import Analysis, analyze_table
 from splitlib.errors import (
     ConfigError,
     MissingPartition,
+    SplitlibError,
     TableNotFound,
     did_you_mean,
     error_context,
@@ -44,6 +47,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.redaction import redact, remember
 from splitlib.registry import SESSION, connector_class, named_catalogs
+from splitlib.remote.calls import BoundedCalls
 from splitlib.spi import SupportsTableNames
 from splitlib.storage import Level, Storage, only_within
 
@@ -59,6 +63,9 @@ _DELTA: Final = "delta"
 _OF_DIRECTORIES: Final = ("files", _DELTA)
 _MOST_LEVELS: Final = 3
 """Number of levels below a directory that are searched for Delta tables."""
+
+
+T = TypeVar("T")
 
 
 class _Table(NamedTuple):
@@ -147,16 +154,30 @@ def _of_catalogs(name: str | None) -> Iterator[_Table]:
             hint="write --uri thrift://host:9083 for a Hive metastore, -c NAME for another "
             "connector, or the path of a directory.",
         )
-    for each in [catalog] if name else sorted(catalogs):
-        options = dict(catalogs[each])
-        connector = options.pop("connector", None)
-        if connector is None:
-            raise ConfigError(
-                f"Catalog {each!r} does not define a connector.",
-                hint=f"set SPLITLIB_CATALOG__{each.upper()}__CONNECTOR.",
-            )
-        for space, table in _names(str(connector), database or None, options):
-            yield _Table(f"{each}.{space}.{table}", space, table, each)
+    if name:
+        yield from _of_catalog(catalog, catalogs[catalog], database or None)
+        return
+    failed = []
+    for each in sorted(catalogs):
+        try:
+            yield from _of_catalog(each, catalogs[each], None)
+        except SplitlibError as error:
+            failed.append(each)
+            print(f"error: catalog {each}: {redact(str(error))}", file=sys.stderr)
+    if failed:
+        raise ConfigError(f"These catalogs could not be listed: {', '.join(failed)}.")
+
+
+def _of_catalog(name: str, options: Mapping[str, Any], database: str | None) -> Iterator[_Table]:
+    options = dict(options)
+    connector = options.pop("connector", None)
+    if connector is None:
+        raise ConfigError(
+            f"Catalog {name!r} does not define a connector.",
+            hint=f"set SPLITLIB_CATALOG__{name.upper()}__CONNECTOR.",
+        )
+    for space, table in _names(str(connector), database, options):
+        yield _Table(f"{name}.{space}.{table}", space, table, name)
 
 
 def _names(
@@ -171,7 +192,14 @@ def _names(
         )
     allowed = SplitConfig.resolve().allowed_locations
     with error_context(connector=connector, table=database), only_within(allowed):
-        yield from catalog.table_names(database, options)
+        yield from _within_deadline(catalog.table_names(database, options))
+
+
+def _within_deadline(found: Iterator[T]) -> Iterator[T]:
+    """Yield the items of an iterator, each within the deadline of one call."""
+    with BoundedCalls(SplitConfig.resolve(), Future()) as calls:
+        while (item := calls.run(lambda: next(found, None))) is not None:
+            yield item
 
 
 def _below(directory: str, connector: str | None, options: Mapping[str, Any]) -> Iterator[_Table]:
@@ -185,16 +213,20 @@ def _below(directory: str, connector: str | None, options: Mapping[str, Any]) ->
     storage = Storage(options.get("storage_options"))
     allowed = SplitConfig.resolve().allowed_locations
     with error_context(connector=connector or "files", table=root), only_within(allowed):
-        try:
-            level = storage.level(root, retries=True)
-        except MissingPartition as error:
-            raise TableNotFound(f"There is no directory {root!r}.") from error
-        if connector == _DELTA:
-            yield from _delta_tables(storage, root, level)
-        elif _has_data(level):
-            yield _table_at(root)
-        else:
-            yield from (_table_at(f"{root.rstrip('/')}/{name}") for name in level.directories)
+        yield from _within_deadline(_tables_in(root, connector, storage))
+
+
+def _tables_in(root: str, connector: str | None, storage: Storage) -> Iterator[_Table]:
+    try:
+        level = storage.level(root, retries=True)
+    except MissingPartition as error:
+        raise TableNotFound(f"There is no directory {root!r}.") from error
+    if connector == _DELTA:
+        yield from _delta_tables(storage, root, level)
+    elif _has_data(level):
+        yield _table_at(root)
+    else:
+        yield from (_table_at(f"{root.rstrip('/')}/{name}") for name in level.directories)
 
 
 def _delta_tables(
@@ -259,6 +291,8 @@ def _run_analyze(args: argparse.Namespace) -> int:
 
         found = analyze_table(table, names, filters, config, show)
         out.print(dump(asdict(found)) if args.json else str(found))
+    if config.statistics_location is None:
+        print("note: the statistics are not kept. Set statistics_location.", file=sys.stderr)
     return 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 from urllib.parse import unquote
 
@@ -59,13 +60,18 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
     Other settings are not read, so an invalid one raises no error here.
 
     Raises:
-        ConfigError: if ``allowed_locations`` is malformed.
+        ConfigError: if ``allowed_locations`` is malformed or misspelt.
     """
     key, variable = f"{SPARK_PREFIX}{option_name(_SETTING)}", f"{ENV_PREFIX}{_SETTING.upper()}"
     return SplitConfig.resolve(
-        spark_conf={k: v for k, v in settings_of(spark).items() if k == key},
-        environ={k: v for k, v in os.environ.items() if k == variable},
+        spark_conf={k: v for k, v in settings_of(spark).items() if _may_mean(k, key)},
+        environ={k: v for k, v in os.environ.items() if _may_mean(k, variable)},
     )
+
+
+def _may_mean(name: str, setting: str) -> bool:
+    """Return whether a name is similar to a setting, so that a misspelt one is not ignored."""
+    return bool(get_close_matches(name.lower(), [setting.lower()], cutoff=0.9))
 
 
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool = True) -> None:

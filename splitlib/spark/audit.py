@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib import page
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, SplitlibError
-from splitlib.redaction import get_logger
+from splitlib.redaction import get_logger, redact
 from splitlib.report import Count, size_text
 from splitlib.spark.allowed_scans import allowed_by, refuse_query, refuse_statement
 from splitlib.spark.jvm.active_session import in_its_session, readable
@@ -129,7 +129,7 @@ class _Audit:
             if not joins:
                 continue
             keys = scan.table.partition_keys if isinstance(scan, ListedScan) else ()
-            table = AuditedTable(scan.name, keys, joins)
+            table = AuditedTable(redact(scan.name), keys, joins)
             if isinstance(scan, ListedScan) and scan.is_listed:
                 listed = [one for one in own.values() if isinstance(one, PrunedSite)]
                 table = self._measured(table, scan, listed, lists_files=lists_files)
@@ -196,7 +196,7 @@ class _Audit:
         return AuditedJoin(self._quoted(scan, reason.parts), False, why)
 
     def _quoted(self, scan: Scan, parts: tuple[Expression | str, ...]) -> str:
-        return condition_text(scan, self._query.optimized, parts)
+        return redact(condition_text(scan, self._query.optimized, parts))
 
     def _measured(
         self, table: AuditedTable, scan: ListedScan, sites: list[PrunedSite], *, lists_files: bool
@@ -391,7 +391,7 @@ def _audited(spark: SparkSession, name: str, query: str | DataFrame, files: bool
     except (SplitlibError, UnknownPlan, *JVM_ERRORS) as error:
         _log.debug("A query could not be audited.", exc_info=True)
         shown = readable(error)
-        message = str(shown).strip().partition("\n")[0]
+        message = redact(str(shown).strip().partition("\n")[0])
         return AuditedQuery(name, reason=f"{type(shown).__name__}: {message}", is_error=True)
     if isinstance(found, str):
         return AuditedQuery(name, reason=with_remedy(found))

@@ -110,7 +110,8 @@ def settings_page() -> str:
         "",
         "Sizes in text may have a unit (`64m`, `1g`). An unknown name raises `ConfigError` and "
         "suggests the nearest "
-        "one. `splitlib config` prints every setting, its value and where the value comes from.",
+        "one; `splitlib.sql` and `splitlib.optimize` log it instead, and do not prune. "
+        "`splitlib config` prints every setting, its value and where the value comes from.",
         "",
     ]
     for spec in fields(SplitConfig):

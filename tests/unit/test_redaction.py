@@ -10,7 +10,7 @@ import queue
 import time
 import traceback
 from logging.handlers import QueueHandler
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -20,6 +20,7 @@ from splitlib.model import DeleteFile
 from splitlib.redaction import (
     get_logger,
     redact,
+    redact_causes,
     redact_path,
     remember,
     without_credentials,
@@ -107,8 +108,40 @@ def test_messages_may_spell_a_secret_with_escapes(secret):
         repr(f"Bearer {secret}"),
         ascii(secret),
         quote(stripped, ""),
+        quote(stripped),
+        quote_plus(stripped),
+        quote(stripped, "").lower(),
+        json.dumps({"token": stripped}),
+        json.dumps({"token": stripped}, ensure_ascii=False),
     ):
-        assert "hidd3n" not in redact(f"Invalid value {text}")
+        assert "hidd3n" not in redact(f"Invalid value {text}"), text
+
+
+def test_secrets_inside_other_values():
+    uri = "https://user:hidd3n%40four@host/t"
+    remember("db.t", {"auth": ("user", "hidd3n-one"), "secret": b"hidd3n-two", "uri": uri})
+    remember("db.t", {"credential": "client:hidd3n-three"})
+    for text in ("hidd3n-one", "hidd3n-two", "client_secret hidd3n-three", "hidd3n@four"):
+        assert "hidd3n" not in redact(f"Invalid value {text}"), text
+
+
+def test_groups_of_errors_and_notes():
+    remember("db.t", {"secret": "hidd3n-five"})
+    part = OSError("refused")
+    part.__cause__ = ValueError("wrong: hidd3n-five")
+    error = splitlib.SourceError("failed")
+    error.add_note("with hidd3n-five")
+    error.__cause__ = ExceptionGroup("several", [part, KeyError("x"), ValueError("hidd3n-five")])
+    redact_causes(error)
+    text = "".join(traceback.format_exception(error))
+    assert "hidd3n" not in text
+    assert text.count("***") == 3
+    assert "KeyError: 'x'" in text
+
+
+def test_settings():
+    shown = repr(splitlib.SplitConfig(statistics_location="s3://me:hidd3n-six@bucket/x"))
+    assert "statistics_location='s3://***@bucket/x'" in shown
 
 
 def fail(name):

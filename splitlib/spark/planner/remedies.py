@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from typing import Final
 
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
+from splitlib.redaction import redact
 from splitlib.report import Report, respelled_report
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.decide import Costs, worth_collecting
@@ -219,9 +220,15 @@ def with_remedy(reason: str) -> str:
 def advised(report: Report) -> Report:
     """Return a copy of a report with advice appended to its reasons and those of its scans.
 
-    Settings are named as in Spark's configuration.
+    Settings are named as in Spark's configuration, and credentials are masked.
     """
-    return respelled_report(_with_remedies(report), in_session)
+    found = respelled_report(_with_remedies(report), lambda text: redact(in_session(text)))
+    return replace(_redacted(found), scans=tuple(map(_redacted, found.scans)))
+
+
+def _redacted(report: Report) -> Report:
+    condition = None if report.condition is None else redact(report.condition)
+    return replace(report, table=redact(report.table), condition=condition)
 
 
 def _with_remedies(report: Report) -> Report:

@@ -391,3 +391,16 @@ def test_what_spark_does_not_verify_is_told(spark: SparkSession) -> None:
     reader = splitlib.read(spark).table(f"default.{FACTS}").filtered_by({"day": [1]})
     assert "verify_files" in str(splitlib.explain(reader.config(verify_files=True).load()))
     assert "verify_files" not in str(splitlib.explain(reader.load()))
+
+
+@pytest.mark.parametrize("name", ["allowedLocation", "alowedLocations", "allowedlocations"])
+def test_a_misspelt_setting_is_not_ignored(spark: SparkSession, name: str) -> None:
+    query = JOIN.format(FACTS, 1)
+    with changed(spark, {f"spark.splitlib.{name}": "/nowhere"}):
+        for run in (
+            lambda: splitlib.sql(spark, query),
+            lambda: splitlib.optimize(spark.sql(query)),
+            lambda: splitlib.freeze(spark.table(DAYS)),
+        ):
+            with pytest.raises(splitlib.ConfigError, match=name):
+                run()

@@ -1,6 +1,7 @@
 """Paths as tables, and the command ``splitlib tables``."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,38 @@ def test_tables_of_catalogs(
     capsys: pytest.CaptureFixture[str], arguments: list[str], names: list[str]
 ) -> None:
     assert run(capsys, "tables", *arguments) == (0, names, "")
+
+
+@pytest.mark.usefixtures("lakes")
+def test_catalogs_after_one_that_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLITLIB_CATALOG__DIRS__CONNECTOR", "files")
+    monkeypatch.setenv("SPLITLIB_CATALOG__NONE__URI", "x")
+    code, lines, errors = run(capsys, "tables")
+    assert code == 2
+    assert lines == [f"{c}.{d}.{t}" for c in ("lake", "pond") for d in "ab" for t in "tu"]
+    assert errors.splitlines()[0].startswith("error: catalog dirs: The connector 'files' cannot")
+    assert errors.splitlines()[1].startswith("error: catalog none: Catalog 'none' does not define")
+    assert "These catalogs could not be listed: dirs, none." in errors
+
+
+@pytest.mark.usefixtures("lakes")
+def test_a_catalog_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLITLIB_CALL_DEADLINE_SECONDS", "0.05")
+    ended = threading.Event()
+
+    def blocked(cls: Any, database: Any, options: Any) -> Iterator[tuple[str, str]]:
+        yield "a", "t"
+        ended.wait(60)
+
+    monkeypatch.setattr(Lake, "table_names", classmethod(blocked))
+    code, lines, errors = run(capsys, "tables", "lake")
+    ended.set()
+    assert (code, lines) == (2, ["lake.a.t"])
+    assert "call_deadline_seconds" in errors
 
 
 @pytest.mark.usefixtures("lakes")
@@ -263,3 +296,13 @@ def test_spark_settings_without_a_session(command: str, capsys: pytest.CaptureFi
     code, _, errors = run(capsys, command, "/data", "--conf", "spark.x=y")
     assert code == 2
     assert "--conf needs a Spark session. Hint: add -c session" in errors
+
+
+def test_statistics_that_are_not_kept(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, lines, errors = run(capsys, "analyze", str(table))
+    assert (code, len(lines)) == (0, 1)
+    assert errors == "note: the statistics are not kept. Set statistics_location.\n"
+    location = f"statistics_location={tmp_path / 'kept'}"
+    assert run(capsys, "analyze", str(table), "--set", location)[2] == ""

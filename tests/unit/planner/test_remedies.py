@@ -101,3 +101,11 @@ def test_the_limits_of_filters_are_named_as_in_a_session() -> None:
     use = FilterUse(("k",), "k in [1, 9], a range because of filter_max_values")
     (advice,) = advised(Report(scans=(Report("t", filters=(use,)),))).scans
     assert advice.filters[0].description.endswith(" spark.splitlib.filterMaxValues")
+
+
+def test_reports_mask_credentials() -> None:
+    path = "s3://me:hidd3n@bucket/t"
+    scan = Report(path, reasons=(f"no keys of {path}.",), condition=f"`{path}`.k = 1")
+    shown = advised(Report(notes=(f"files of {path}",), scans=(scan,)))
+    assert "hidd3n" not in str(shown.to_dict())
+    assert shown.scans[0].table == "s3://***@bucket/t"
