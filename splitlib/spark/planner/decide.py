@@ -28,7 +28,13 @@ from splitlib.spark.planner.eligibility import (
 )
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
-from splitlib.spark.planner.materializable import Leaves, Materializable, lost_scans, materializable
+from splitlib.spark.planner.materializable import (
+    Leaves,
+    Materializable,
+    exposed_part,
+    lost_scans,
+    materializable,
+)
 
 # Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(
@@ -286,7 +292,7 @@ def dead_scans(
     analyzed: Node,
     unread: Mapping[Scan, Collection[Path]],
     empty: Callable[[Scan], E | None],
-    optimized_with: Callable[[Mapping[Path, E]], Node],
+    optimized_with: Callable[[Mapping[Path, E], Path], Node],
 ) -> dict[Path, E]:
     """Return empty scans that replace dead scans, by path in the analyzed plan.
 
@@ -298,7 +304,8 @@ def dead_scans(
         analyzed: The analyzed plan.
         unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
         empty: Function that returns a scan's empty replacement, or None if replacing saves nothing.
-        optimized_with: Function that replaces nodes of the analyzed plan by path, and optimizes it.
+        optimized_with: Function that replaces nodes of the analyzed plan by path, and optimizes
+            the part of it at another path.
     """
     empty_scans = {scan: empty(scan) for scan in unread}
     new = {
@@ -311,8 +318,10 @@ def dead_scans(
         return {}
     leaves = (node for node in analyzed.walk() if node.path not in new)
     others = {leaf_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
-    optimized = optimized_with(new)
-    still_read = {leaf_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
+    part = exposed_part(analyzed)
+    parts = [()] if part is None or all(p[: len(part)] != part for p in new) else [(), part]
+    plans = (optimized_with(new, path) for path in parts)
+    still_read = {leaf_ids(n) for plan in plans for n in plan.walk() if n.kind in RELATIONS}
     return new if still_read <= others else {}
 
 
@@ -425,8 +434,8 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
         run_once = materializable(dimensions, leaves_of_both, never_run, fits)
     read = Counter(leaves.values())
     lost = lost_scans(facts.analyzed_tree, root, facts.scan_paths, read)
-    unpruned = dict.fromkeys(lost & read.keys(), NOT_SELECTED)
+    unpruned = dict.fromkeys(lost, NOT_SELECTED)
     unpruned |= {scan: COPIED for scans in copied.values() for scan in scans}
-    known = lost | unpruned.keys() | read.keys()
+    known = unpruned.keys() | read.keys()
     unread = {scan: paths for scan, paths in facts.scan_paths.items() if scan not in known}
     return Decisions(sites, dimensions, tuple(run_once), unpruned, unread)

@@ -112,8 +112,12 @@ def _of_aggregate(
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
         requested.add((columns.pop() if len(columns) == 1 else None, function.kind))
     column, name = requested.pop() if len(requested) == 1 else (None, "")
-    # A later condition may read another function of the aggregate, which needs every row.
-    if table is not None and column is not None and not leaves.exposed.shows_columns(table.place):
+    if table is None or column is None:
+        return
+    # If the optimizer has dropped other functions of the aggregate, a later condition may still
+    # read them, and they need every row.
+    has_lost_functions = leaves.functions_above(table.place) > len(requested)
+    if not (has_lost_functions and leaves.exposed.shows_columns(table.place)):
         yield Extreme(table, column, is_greatest=name == "Max", rows=None)
 
 

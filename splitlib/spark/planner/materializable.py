@@ -61,7 +61,7 @@ class Exposed:
     """
 
     def __init__(self, analyzed: Node, optimized: Node) -> None:
-        self._top = _first_with_unselected_columns(analyzed)
+        self._top = exposed_part(analyzed)
         windows, kept = (
             [n.path for n in p.walk() if n.kind == "Window"] for p in (analyzed, optimized)
         )
@@ -99,20 +99,23 @@ def lost_scans(
         analyzed: The analyzed plan.
         optimized: The optimized plan.
         paths: Paths of each scan in the analyzed plan.
-        times_read: How often the optimized plan reads each scan.
+        times_read: How often the optimized plan reads each scan that it reads.
     """
     exposed = Exposed(analyzed, optimized)
     return {
         scan
-        for scan in paths
+        for scan in times_read
         for path in paths[scan]
         if exposed.has_lost_window(path)
-        or (exposed.contains(path) and len(paths[scan]) > times_read.get(scan, 0))
+        or (exposed.contains(path) and len(paths[scan]) > times_read[scan])
     }
 
 
-def _first_with_unselected_columns(analyzed: Node) -> Path | None:
-    """Return the path of the first node that Spark searches and the query selects only in part."""
+def exposed_part(analyzed: Node) -> Path | None:
+    """Return the path of the first node that Spark searches and the query selects only in part.
+
+    See :class:`Exposed`. Return None if there is no such node.
+    """
     node, selected = analyzed, output_ids(analyzed)
     while True:
         found = output_ids(node)
@@ -135,6 +138,7 @@ class Leaves:
 
     def __init__(self, optimized: Node, analyzed: Node) -> None:
         self._optimized = optimized
+        self._analyzed = analyzed
         self.exposed = Exposed(analyzed, optimized)
         self._places: dict[Columns, list[Path]] = defaultdict(list)
         for node in analyzed.walk():
@@ -162,6 +166,19 @@ class Leaves:
         if not self.exposed.shows_columns(at[0]):
             read = _columns_read(self._optimized, leaf, self._named)
         return Materializable(leaf, _filter_of(node), at[0], read)
+
+    def functions_above(self, place: Path) -> int:
+        """Return the number of output columns of the lowest aggregate above a leaf.
+
+        Args:
+            place: Path of the leaf in the analyzed plan.
+        """
+        node, found = self._analyzed, 0
+        for step in place:
+            if node.kind == "Aggregate":
+                found = len(node.expressions("aggregateExpressions"))
+            node = node.children[step] if step >= 0 else node.subqueries[-1 - step]
+        return found
 
 
 def materializable(

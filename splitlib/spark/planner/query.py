@@ -257,10 +257,10 @@ class Query:
             return None
         return self.catalyst.plans.semantic_hash(build_side)
 
-    def optimized_with(self, new: Mapping[Path, LogicalPlan]) -> Node:
-        """Replace nodes of the analyzed plan by path, and return the optimized plan."""
-        plan = self.catalyst.execution.optimized(self.catalyst.plans.replaced(self.analyzed, new))
-        return self.catalyst.plans.tree(plan)
+    def optimized_with(self, new: Mapping[Path, LogicalPlan], part: Path = ()) -> Node:
+        """Replace nodes of the analyzed plan by path, and return its part at a path, optimized."""
+        plan = self.catalyst.plans.node(self.catalyst.plans.replaced(self.analyzed, new), part)
+        return self.catalyst.plans.tree(self.catalyst.execution.optimized(plan))
 
     def with_leaves(
         self,

@@ -222,13 +222,15 @@ def unread(df: DataFrame) -> list[list[bool]]:
 
 
 def test_dimension_is_read_for_what_the_query_reads(way: Way) -> None:
-    """The planner reads only the columns of a dimension that the query uses.
+    """The planner reads only the columns of a dimension that the query or later conditions use.
 
     The other columns are null in the computed rows.
     """
     join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
-    one = way.sql(f"SELECT f.v {join.format('p_sales')}")
+    one = way.sql(f"SELECT sum(f.v) {join.format('p_sales')}")
     assert unread(one) == [[False, True, False, True]]  # The columns are id, name, week and d.
+    later = way.sql(f"SELECT f.v {join.format('p_sales')}")
+    assert unread(later) == [[False] * 4]  # later.where("name = 'n2'") is possible
     two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
     assert unread(way.sql(two)) == [[False] * 4] * 2
 

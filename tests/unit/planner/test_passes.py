@@ -379,21 +379,37 @@ def test_copies_are_known_by_what_they_read() -> None:
 def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: bool) -> None:
     """A scan is not dead if it is only missing because Spark uses another scan for both."""
     analyzed = union(relation(attribute(1)), relation(attribute(2)), relation(attribute(3)))
-    asked: list[Mapping[Path, str]] = []
+    asked: list[tuple[Mapping[Path, str], Path]] = []
 
-    def optimized_with(new: Mapping[Path, str]) -> Node:
-        asked.append(new)
+    def optimized_with(new: Mapping[Path, str], part: Path) -> Node:
+        asked.append((new, part))
         return union(*left)
 
     found = dead_scans(analyzed, {"scan": [(1,)]}, lambda _: "empty", optimized_with)
-    assert asked == [{(1,): "empty"}]
+    assert asked == [({(1,): "empty"}, ())]
     assert found == ({(1,): "empty"} if is_dead else {})
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_dead_scan_stays_dead_if_more_columns_are_read(is_dead: bool) -> None:
+    select: Tree = [{"class": "Project", "num-children": 1, "projectList": [attribute(1)]}]
+    joined = _join("LeftOuter", relation(attribute(1)), relation(attribute(2)))
+    analyzed = parse_plan(json.dumps([*select, *joined]))
+    asked: list[Path] = []
+
+    def optimized_with(_: object, part: Path) -> Node:
+        asked.append(part)
+        return union(relation(attribute(1)), *([] if is_dead or not part else [joined]))
+
+    found = dead_scans(analyzed, {"scan": [(0, 1)]}, lambda _: "empty", optimized_with)
+    assert asked == [(), (0,)]
+    assert found == ({(0, 1): "empty"} if is_dead else {})
 
 
 def test_no_scan_is_dead_that_cannot_be_emptied() -> None:
     """A scan that cannot be replaced by an empty one is not dead, and Spark does not plan again."""
     analyzed = union(relation(attribute(1)))
-    assert dead_scans(analyzed, {"scan": [(0,)]}, lambda _: None, lambda _: analyzed) == {}
+    assert dead_scans(analyzed, {"scan": [(0,)]}, lambda _: None, lambda *_: analyzed) == {}
 
 
 @pytest.mark.parametrize(("sides", "sharing"), [("xx", {(0, 0, 0), (0, 1, 0)}), ("xy", set())])

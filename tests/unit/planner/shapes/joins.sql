@@ -192,6 +192,7 @@ SELECT f.v FROM sales f JOIN middling d ON f.day = d.id WHERE d.name = 'n3';
 --> sales.day = middling.id
 -- nothing can match
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1 AND 1 = 0;
+--> unread: sales
 -- condition that is always true
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE 1 = 1;
 --> sales: the dimension has no condition that drops rows.

@@ -26,6 +26,7 @@ SELECT u.v FROM (SELECT v, day FROM sales UNION ALL SELECT v, day * 2 FROM retur
 SELECT t.kind, t.v FROM (SELECT 's' AS kind, v, day FROM sales UNION ALL SELECT 'r', v, day FROM returns) t JOIN days d ON t.day = d.id WHERE t.kind = 's' AND d.week = 2;
 --> sales.day = days.id
 --> run once: days for id, name, week, d, k, s
+--> unread: returns
 -- below a union by name
 SELECT u.v FROM (SELECT v, day FROM sales UNION SELECT v, day FROM returns) u JOIN days d ON u.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
