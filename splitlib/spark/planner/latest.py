@@ -116,7 +116,8 @@ def _of_aggregate(
         return
     # If the optimizer has dropped other functions of the aggregate, a later condition may still
     # read them, and they need every row.
-    has_lost_functions = leaves.functions_above(table.place) > len(requested)
+    number = len(aggregate.expressions("aggregateExpressions"))
+    has_lost_functions = leaves.functions_above(table.place) > number
     if not (has_lost_functions and leaves.exposed.shows_columns(table.place)):
         yield Extreme(table, column, is_greatest=name == "Max", rows=None)
 
