@@ -21,7 +21,7 @@ from tests.interop.sources.conftest import FORMATS
 from tests.support.abilities import without_collations
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "40"))
-SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
+SEED = int(os.environ.get("RANDOM_SEED", "20201161"))
 _AT_A_TIME = 10
 # These tables are not converted. Two use collations, which Iceberg does not support. The other two
 # test unusual directories.
