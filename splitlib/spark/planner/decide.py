@@ -26,15 +26,10 @@ from splitlib.spark.planner.eligibility import (
     eligible,
     parts_of,
 )
+from splitlib.spark.planner.exposed import lost_scans, may_be_needed
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
-from splitlib.spark.planner.materializable import (
-    Leaves,
-    Materializable,
-    exposed_part,
-    lost_scans,
-    materializable,
-)
+from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
 
 # Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(
@@ -318,9 +313,10 @@ def dead_scans(
         return {}
     leaves = (node for node in analyzed.walk() if node.path not in new)
     others = {leaf_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
-    part = exposed_part(analyzed)
-    parts = [()] if part is None or all(p[: len(part)] != part for p in new) else [(), part]
-    plans = (optimized_with(new, path) for path in parts)
+    part = may_be_needed(analyzed, new.keys())
+    if part is None:
+        return {}
+    plans = [optimized_with(new, path) for path in dict.fromkeys([(), part])]
     still_read = {leaf_ids(n) for plan in plans for n in plan.walk() if n.kind in RELATIONS}
     return new if still_read <= others else {}
 

@@ -18,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from splitlib.filtering.data import DynamicFilteringData
@@ -116,9 +117,7 @@ def _of_aggregate(
         return
     # If the optimizer has dropped other functions of the aggregate, a later condition may still
     # read them, and they need every row.
-    number = len(aggregate.expressions("aggregateExpressions"))
-    has_lost_functions = leaves.functions_above(table.place) > number
-    if not (has_lost_functions and leaves.exposed.shows_columns(table.place)):
+    if not leaves.exposed.has_lost_function(table.place):
         yield Extreme(table, column, is_greatest=name == "Max", rows=None)
 
 
@@ -194,6 +193,19 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Rep
         {one.extreme.table.place: one.node for one in found},
     )
     return instead, tuple(one.report for one in found)
+
+
+def sealed(df: DataFrame, analyzed: Node) -> DataFrame:
+    """Return the planned query so that later conditions cannot call functions of an aggregate.
+
+    Spark allows this directly above an aggregate, as in HAVING. The functions would need the rows
+    that are not read. Above a projection, Spark raises an error.
+
+    Args:
+        df: The planned query, in which rows replace a table.
+        analyzed: The analyzed plan of the query.
+    """
+    return df.select("*") if analyzed.below("Filter").kind == "Aggregate" else df
 
 
 @dataclass(slots=True, eq=False)

@@ -8,21 +8,18 @@ read are null.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.planner.exposed import Exposed
 from splitlib.spark.planner.join_graph import Dimension
-from splitlib.spark.planner.lineage import RELATIONS, SOME_ROWS, TABLES, leaf_ids, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, SOME_ROWS, TABLES, leaf_ids
 
 # Operators that output the columns of their input, and read only columns that their arguments name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
 
-# Operators below which Spark does not look for columns that the query does not select.
-_END_OF_SEARCH = frozenset({"Aggregate", "Distinct", "SubqueryAlias"})
-
-S = TypeVar("S", bound=Hashable)
 Columns: TypeAlias = frozenset[tuple[int | None, str]]
 """The columns of a leaf, each with its id and type."""
 
@@ -47,87 +44,6 @@ class Materializable:
         return frozenset(part.path for part in parts if part.is_leaf)
 
 
-class Exposed:
-    """The part of a query that can change after planning, because later conditions read more of it.
-
-    ``df.where`` and ``df.sort`` accept columns that ``df`` does not select. Spark searches for them
-    below the operators with one input at the top of the plan, and adds them to the projections on
-    the way (``resolveExprsAndAddMissingAttrs`` in its analyzer). So the rewritten query must have
-    the right rows with these columns, too, although the optimizer has dropped them.
-
-    Args:
-        analyzed: The analyzed plan.
-        optimized: The optimized plan.
-    """
-
-    def __init__(self, analyzed: Node, optimized: Node) -> None:
-        self._top = exposed_part(analyzed)
-        windows, kept = (
-            [n.path for n in p.walk() if n.kind == "Window"] for p in (analyzed, optimized)
-        )
-        self._windows = windows if len(windows) > len(kept) else []
-
-    def contains(self, path: Path) -> bool:
-        """Return whether a leaf is in this part, given its path in the analyzed plan."""
-        return self._top is not None and path[: len(self._top)] == self._top
-
-    def shows_columns(self, path: Path) -> bool:
-        """Return whether later conditions may read other columns of a leaf that the query reads.
-
-        Spark does not search in subqueries.
-        """
-        return self.contains(path) and min(path, default=0) >= 0
-
-    def has_lost_window(self, path: Path) -> bool:
-        """Return whether the optimizer may have dropped a window function above a leaf.
-
-        Its results are wrong if the leaf lacks rows.
-        """
-        above = (path[: len(window)] == window for window in self._windows)
-        return self.contains(path) and any(above)
-
-
-def lost_scans(
-    analyzed: Node,
-    optimized: Node,
-    paths: Mapping[S, Collection[Path]],
-    times_read: Mapping[S, int],
-) -> set[S]:
-    """Return the scans of which later conditions may need parts that the optimizer has dropped.
-
-    Args:
-        analyzed: The analyzed plan.
-        optimized: The optimized plan.
-        paths: Paths of each scan in the analyzed plan.
-        times_read: How often the optimized plan reads each scan that it reads.
-    """
-    exposed = Exposed(analyzed, optimized)
-    return {
-        scan
-        for scan in times_read
-        for path in paths[scan]
-        if exposed.has_lost_window(path)
-        or (exposed.contains(path) and len(paths[scan]) > times_read[scan])
-    }
-
-
-def exposed_part(analyzed: Node) -> Path | None:
-    """Return the path of the first node that Spark searches and the query selects only in part.
-
-    See :class:`Exposed`. Return None if there is no such node.
-    """
-    node, selected = analyzed, output_ids(analyzed)
-    while True:
-        found = output_ids(node)
-        if found is None or selected is None or not set(found) <= set(selected):
-            return node.path
-        if len(node.children) != 1 or node.kind in _END_OF_SEARCH:
-            return None
-        if node.kind == "Project":
-            selected = [i for column in node.expressions("projectList") for i in column.references]
-        (node,) = node.children
-
-
 class Leaves:
     """The leaves of an optimized plan that can be replaced by their filtered rows.
 
@@ -138,7 +54,6 @@ class Leaves:
 
     def __init__(self, optimized: Node, analyzed: Node) -> None:
         self._optimized = optimized
-        self._analyzed = analyzed
         self.exposed = Exposed(analyzed, optimized)
         self._places: dict[Columns, list[Path]] = defaultdict(list)
         for node in analyzed.walk():
@@ -166,19 +81,6 @@ class Leaves:
         if not self.exposed.shows_columns(at[0]):
             read = _columns_read(self._optimized, leaf, self._named)
         return Materializable(leaf, _filter_of(node), at[0], read)
-
-    def functions_above(self, place: Path) -> int:
-        """Return the number of output columns of the lowest aggregate above a leaf.
-
-        Args:
-            place: Path of the leaf in the analyzed plan.
-        """
-        node, found = self._analyzed, 0
-        for step in place:
-            if node.kind == "Aggregate":
-                found = len(node.expressions("aggregateExpressions"))
-            node = node.children[step] if step >= 0 else node.subqueries[-1 - step]
-        return found
 
 
 def materializable(
@@ -255,6 +157,8 @@ class SourceLeaf:
     """The filter directly above the leaf, or the leaf itself."""
     table: Node
     """The leaf in the analyzed plan. It has all columns."""
+    is_exposed: bool
+    """Whether later conditions may read other columns than the query."""
 
     @property
     def unread(self) -> frozenset[int]:
@@ -303,10 +207,11 @@ def source_leaves(
             continue
         above = nodes[path[:-1]]
         is_filter = above.kind == "Filter" and not above.subqueries
-        source = SourceLeaf(leaf, above if is_filter else leaf, at[0])
         place = at[0].path
-        if exposed.has_lost_window(place) or (source.unread and exposed.shows_columns(place)):
+        if exposed.has_lost_window(place):
             continue
+        shows = exposed.shows_columns(place)
+        source = SourceLeaf(leaf, above if is_filter else leaf, at[0], shows)
         # A column that is not nullable cannot be replaced by null.
         if all(at[0].columns[i].fields["nullable"] for i in source.unread):
             found.append(source)

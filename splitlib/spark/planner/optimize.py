@@ -37,7 +37,7 @@ from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.data_keys import with_data_keys
 from splitlib.spark.planner.decide import Costs, dead_scans, decide
-from splitlib.spark.planner.latest import needs_extremes, with_latest_rows
+from splitlib.spark.planner.latest import needs_extremes, sealed, with_latest_rows
 from splitlib.spark.planner.materialize import (
     Materialized,
     checkpointed_inputs,
@@ -167,6 +167,8 @@ def _planned(
     if stable is None:
         with traced("rewrite"):
             new = _rewritten(pruned) if pruned.is_other else None
+        if new is not None and latest:
+            new = sealed(new, query.analyzed_tree)
         report = _report(pruned)
         return new, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named, planned)
@@ -373,10 +375,7 @@ def _report(pruned: _Pruned) -> Report:
 
 
 def _is_reported(outcome: ScanOutcome) -> bool:
-    """Return whether to report on a scan.
-
-    A scan without listed partitions is reported only if a join could provide a condition.
-    """
+    """Return whether a scan is listed, or a join could provide a condition on it."""
     report = outcome.report
     return outcome.scan.is_listed or bool(report.filters or report.reasons or report.notes)
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.integration.planner.tables import FACTS, planner_tables, rows_of
+from tests.integration.planner.tables import FACTS, planner_tables, pruned, rows_of
 from tests.integration.planner.ways import Way
 
 pytestmark = pytest.mark.spark
@@ -55,6 +56,38 @@ QUERIES: Final = {
         "JOIN p_days d ON f.day = d.id WHERE d.week = 2",
         "n",
     ),
+    "a table that LATERAL shows": (
+        "SELECT f.v FROM p_sales f, "
+        "LATERAL (SELECT d.name, d.week FROM p_days d WHERE d.id = f.day AND d.week = 2) t",
+        "t.name",
+    ),
+    "a dropped aggregate of LATERAL": (
+        "SELECT d.name FROM p_days d, "
+        "LATERAL (SELECT max(day) AS top, count(v) AS n FROM p_sales) t "
+        "WHERE d.id = top",
+        "n",
+    ),
+    "hidden columns of a dropped join": (
+        "SELECT f.v FROM p_sales f LEFT JOIN (SELECT DISTINCT day FROM p_returns) t USING (day) "
+        "JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        "t.day",
+    ),
+    "hidden columns of an inner dropped join": (
+        "SELECT v FROM (p_sales f LEFT JOIN (SELECT DISTINCT day FROM p_returns) t USING (day)) "
+        "JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        "t.day",
+    ),
+    "an aggregate that the optimizer merges": (
+        "SELECT top FROM (SELECT max(day) AS top, count(1) AS n FROM "
+        "(SELECT day FROM p_sales GROUP BY day) s) t",
+        "n",
+    ),
+    "a function that is never computed": (
+        "SELECT f.v, CASE WHEN false THEN n END AS never FROM "
+        "(SELECT v, day, count(*) OVER (PARTITION BY v % 2) AS n FROM p_sales) f "
+        "JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        "n",
+    ),
     "a dropped window above a dimension": (
         "SELECT f.v FROM p_sales f JOIN "
         "(SELECT id, week, count(*) OVER (PARTITION BY week % 2) AS n FROM p_days) d "
@@ -83,3 +116,60 @@ def test_columns_that_are_not_selected(way: Way, query: str) -> None:
     assert rows_of(planned) == rows_of(plain)
     for name, step in STEPS.items():
         assert rows_of(step(planned, column)) == rows_of(step(plain, column)), name
+
+
+GROUPED: Final = {
+    "a dimension": (
+        "SELECT f.day, count(*) AS n FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 2 "
+        "GROUP BY f.day",
+        "max(name)",
+    ),
+    "a table that the optimizer drops": (
+        f"SELECT d.name, count(*) AS n FROM p_days d LEFT JOIN {MAXIMA} t ON d.id = t.day "
+        "GROUP BY d.name",
+        "max(most)",
+    ),
+    "a dropped window": (
+        "SELECT f.day, count(*) AS c FROM (SELECT v, day, count(*) OVER (PARTITION BY v % 2) AS n "
+        "FROM p_sales) f JOIN p_days d ON f.day = d.id WHERE d.week = 2 GROUP BY f.day",
+        "max(n)",
+    ),
+}
+
+
+@pytest.mark.parametrize("query", GROUPED)
+def test_functions_that_are_not_selected(way: Way, query: str) -> None:
+    """Directly above an aggregate, ``df.where`` works like HAVING."""
+    text, function = GROUPED[query]
+    plain, planned = way.spark.sql(text), way.sql(text)
+    assert rows_of(planned) == rows_of(plain)
+    for name, step in STEPS.items():
+        assert rows_of(step(planned, function)) == rows_of(step(plain, function)), name
+
+
+def test_functions_of_a_table_that_is_not_read(way: Way) -> None:
+    planned = way.sql("SELECT max(day) AS top FROM p_sales")
+    assert rows_of(planned.where("top > 1")) == ["Row(top=19)"]
+    with pytest.raises(AnalysisException):
+        planned.where("count(v) > 50").collect()
+
+
+WINDOW: Final = "count(*) OVER (PARTITION BY day)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT f.v, n, m FROM (SELECT *, {WINDOW} AS n, sum(v) OVER (PARTITION BY day) AS m "
+        "FROM p_sales) f JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        f"SELECT f.v, n FROM (SELECT *, {WINDOW} AS n FROM p_sales) f JOIN (SELECT *, row_number() "
+        "OVER (ORDER BY id) AS i FROM p_days) d ON f.day = d.id WHERE d.week = 2",
+        "SELECT f.day, count(*) FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 2 "
+        "GROUP BY f.day ORDER BY f.day LIMIT 5",
+    ],
+    ids=["two windows", "a dropped window beside it", "an aggregate"],
+)
+def test_pruned_all_the_same(way: Way, text: str) -> None:
+    planned = way.sql(text)
+    assert rows_of(planned) == rows_of(way.spark.sql(text))
+    assert pruned(planned) == [("p_sales", 4)]

@@ -2,19 +2,19 @@
 SELECT count(*) FROM sales f JOIN returns r ON f.item = r.item JOIN days d ON f.day = d.id JOIN days e ON r.day = e.id WHERE d.week = 1 AND e.week = 2;
 --> sales.day = days.id
 --> returns.day = days2.id
---> run once: days for id, week
---> run once: days2 for id, week
+--> run once: days for id, name, week, d, k, s
+--> run once: days2 for id, name, week, d, k, s
 -- two facts joined by their keys
 SELECT count(*) FROM sales f JOIN returns r ON f.day = r.day JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales.day = kept returns.day
 --> returns.day = days.id
 --> returns.day = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- two facts, one without partitions to prune
 SELECT count(*) FROM sales f JOIN returns r ON f.item = r.item JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- two facts without a dimension
 SELECT count(*) FROM sales f JOIN returns r ON f.day = r.day;
 --> sales.day = kept returns.day
@@ -34,7 +34,7 @@ SELECT count(*) FROM sales f JOIN clicks c ON f.day = c.n JOIN days d ON f.day =
 --> sales.day = days.id
 --> sales.day = kept clicks.n
 --> clicks.n = CAST(sales.day AS long) <- days (sales.day = days.id)
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- three facts in a chain
 SELECT count(*) FROM sales f JOIN returns r ON f.day = r.day JOIN logs l ON r.day = l.day JOIN days d ON l.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
@@ -46,7 +46,7 @@ SELECT count(*) FROM sales f JOIN returns r ON f.day = r.day JOIN logs l ON r.da
 --> logs.day = days.id
 --> logs.day = kept returns.day
 --> logs.day = kept sales.day
---> run once: days for id, week
+--> run once: days for id, name, week, d, k, s
 -- one fact twice with different filters
 SELECT a.v, b.v FROM sales a JOIN days d ON a.day = d.id AND d.week = 1 JOIN sales b ON a.store = b.store JOIN days e ON b.day = e.id AND e.name = 'n7';
 --> sales.day = days.id
