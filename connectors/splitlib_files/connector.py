@@ -134,7 +134,7 @@ class FilesConnector(Connector):
         elif first is not None:
             _refuse_missing_keys(keys, names.keys(first.split("/")[:-1]))
         if data is None:
-            data = _columns(layout, root, first, form, options)
+            data = _columns(storage, layout, root, first, options)
         taken = {key.name.lower() for key in keys}
         if (settings or {}).get("spark.sql.caseSensitive", "").lower() == "true":
             _refuse_same_but_case(data, keys)
@@ -221,10 +221,10 @@ def _refuse_missing_keys(declared: pa.Schema, found: Sequence[str]) -> None:
 
 
 def _columns(
-    layout: Layout, root: str, first: str | None, form: str, options: Mapping[str, Any]
+    storage: Storage, layout: Layout, root: str, first: str | None, options: Mapping[str, Any]
 ) -> pa.Schema:
     """Read the table's columns from its files, as Spark does."""
-    storage, settings = _storage(options), options.get("session_settings")
+    form, settings = _format(options), options.get("session_settings")
     # Spark applies path_glob to summary files, too, and a glob such as *.parquet excludes them. So
     # with path_glob, the schema is that of data files.
     is_summarized = form == "parquet" and options.get("path_glob") is None
