@@ -17,7 +17,9 @@ from splitlib.spark.planner.lineage import output_ids
 
 S = TypeVar("S", bound=Hashable)
 # Operators below which Spark does not search.
-_END_OF_SEARCH = frozenset({"Aggregate", "Distinct", "LateralJoin", "SubqueryAlias"})
+_END_OF_SEARCH = frozenset({"Aggregate", "Distinct", "SubqueryAlias"})
+# Operators above which no hidden columns can be read.
+_SHOW_NO_HIDDEN = _END_OF_SEARCH | {"Except", "Intersect", "Union"}
 
 
 class Exposed:
@@ -73,7 +75,7 @@ def exposed_part(analyzed: Node) -> Path | None:
         if node.kind == "Aggregate" and only_filters:
             return node.children[0].path
         if len(node.children) != 1 or node.kind in _END_OF_SEARCH:
-            return None
+            return node.path if _hides_columns(node) else None
         if node.kind == "Project":
             selected = list(_unchanged(node.expressions("projectList")))
         only_filters = only_filters and node.kind == "Filter"
@@ -93,15 +95,27 @@ def may_be_needed(analyzed: Node, paths: Collection[Path]) -> Path | None:
     part = exposed_part(analyzed)
     if part is None or all(path[: len(part)] != part for path in paths):
         return ()
+    end = list(searched(analyzed, part))[-1]
+    if any(path[: len(end.path)] != end.path for path in paths) or _hides_columns(end):
+        return None
+    return end.path
+
+
+def searched(analyzed: Node, part: Path) -> Iterator[Node]:
+    """Yield the nodes that Spark searches, from the top of the exposed part down."""
     node = analyzed
     for step in part:
         node = node.children[step]
+    yield node
     while len(node.children) == 1 and node.kind not in _END_OF_SEARCH:
         (node,) = node.children
-    # Spark also finds columns that a USING join hides, in any of the joins below.
-    if any(path[: len(node.path)] != node.path for path in paths) or _hides_columns(node):
-        return None
-    return node.path
+        yield node
+
+
+def shows_all_columns(analyzed: Node, part: Path) -> bool:
+    """Return whether the output of the exposed part has all columns that Spark finds in it."""
+    nodes = list(searched(analyzed, part))
+    return not _hides_columns(nodes[-1]) and all(n.kind != "Project" for n in nodes[:-1])
 
 
 def lost_scans(
@@ -153,7 +167,9 @@ def _unchanged(columns: Collection[Expression]) -> Iterator[int]:
 
 
 def _hides_columns(node: Node) -> bool:
+    """Return whether a USING join below may have columns that are hidden, but can be read."""
     if node.kind == "Project" and node.children[0].kind == "Join":
-        return True
-    inside = node.children if node.kind in ("Join", "Project", "Filter") else ()
-    return any(map(_hides_columns, inside))
+        found = output_ids(node.children[0])
+        if found is None or not set(found) <= set(_unchanged(node.expressions("projectList"))):
+            return True
+    return node.kind not in _SHOW_NO_HIDDEN and any(map(_hides_columns, node.children))

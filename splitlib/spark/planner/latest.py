@@ -10,7 +10,7 @@ partitions are read from the first one forwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from splitlib.spark.conversion import quoted
 from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
 from splitlib.spark.jvm.spark_handles import LogicalPlan
-from splitlib.spark.logical_plan import Expression, Node, catalyst_object
+from splitlib.spark.logical_plan import Expression, Node, Path, catalyst_object
 from splitlib.spark.planner.eligibility import ScanSite
 from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
@@ -166,14 +166,17 @@ class _Found:
     """Report on the table, with the partitions that were read."""
 
 
-def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Report, ...]]:
+def with_latest_rows(
+    query: Query, executor: Executor
+) -> tuple[Query, tuple[Report, ...], tuple[Path, ...]]:
     """Replace the tables from which the query needs only the last or first rows.
 
     Returns:
-        The query (unchanged if there is no such table), and a report for each replaced table.
+        The query (unchanged if there is no such table), a report for each replaced table, and the
+        paths in the analyzed plan of the tables that one row replaces.
     """
     if not needs_extremes(query.optimized_tree):
-        return query, ()
+        return query, (), ()
     leaves = Leaves(query.optimized_tree, query.analyzed_tree)
     searches = []
     columns = query.partition_columns
@@ -187,25 +190,35 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Rep
             searches.append(_Search(query, extreme, site, site.scan))
     found = [one for one in executor.map(_Search.found, searches) if one is not None]
     if not found:
-        return query, ()
+        return query, (), ()
     instead = query.with_leaves(
         {one.extreme.table.leaf.path: one.node for one in found},
         {one.extreme.table.place: one.node for one in found},
     )
-    return instead, tuple(one.report for one in found)
+    rows = tuple(one.extreme.table.place for one in found if one.extreme.rows is None)
+    return instead, tuple(one.report for one in found), rows
 
 
-def sealed(df: DataFrame, analyzed: Node) -> DataFrame:
-    """Return the planned query so that later conditions cannot call functions of an aggregate.
+def sealed(df: DataFrame, analyzed: Node, places: Iterable[Path]) -> DataFrame:
+    """Return the planned query so that later conditions cannot call functions of one row.
 
-    Spark allows this directly above an aggregate, as in HAVING. The functions would need the rows
-    that are not read. Above a projection, Spark raises an error.
+    Spark allows functions directly above an aggregate, as in HAVING. They would need the rows that
+    are not read. Above a projection, Spark raises an error.
 
     Args:
-        df: The planned query, in which rows replace a table.
+        df: The planned query.
         analyzed: The analyzed plan of the query.
+        places: Paths of the tables in this plan that one row replaces.
     """
-    return df.select("*") if analyzed.below("Filter").kind == "Aggregate" else df
+    top = analyzed.below("Filter")
+    inner = [node.path for node in analyzed.walk() if node.kind == "Aggregate" and node is not top]
+    is_below = any(
+        path[: len(top.path)] == top.path
+        and min(path, default=0) >= 0
+        and all(path[: len(other)] != other for other in inner)
+        for path in places
+    )
+    return df.select("*") if top.kind == "Aggregate" and is_below else df
 
 
 @dataclass(slots=True, eq=False)

@@ -28,17 +28,11 @@ from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import directories_of, files_in
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, internal_rows
-from splitlib.spark.jvm.java_handles import JavaArray, Seq
+from splitlib.spark.jvm.java_handles import JavaArray
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
-from splitlib.spark.jvm.spark_handles import (
-    CatalystAttribute,
-    CatalystExpression,
-    InternalRow,
-    LogicalPlan,
-)
+from splitlib.spark.jvm.spark_handles import CatalystExpression, InternalRow, LogicalPlan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.decide import copied_leaves
-from splitlib.spark.planner.exposed import exposed_part
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import TABLES, leaf_ids
 from splitlib.spark.planner.materializable import (
@@ -52,7 +46,7 @@ from splitlib.spark.planner.materializable import (
     source_leaves,
 )
 from splitlib.spark.planner.prune import PrunedSites
-from splitlib.spark.planner.query import Query
+from splitlib.spark.planner.query import Query, wide_reads
 from splitlib.spark.planner.scan_sites.planned_scan import Scan, ScanOutcome, Site
 
 _log = get_logger(__name__)
@@ -190,52 +184,29 @@ def _rows_of_sources(
     tables = [plans.node(query.analyzed, one.table.path) for one in found]
     is_whole = map(catalyst.relations.leaves_conditions_to_spark, tables)
     sources = list(compress(found, is_whole))
-    wide = _with_all_columns(query, [one for one in sources if one.is_exposed and one.unread])
+    wide = wide_reads(query, [one for one in sources if one.is_exposed and one.unread])
     sources = [one for one in sources if one in wide or not (one.is_exposed and one.unread)]
-    tops = (wide[o][0] if o in wide else plans.node(query.optimized, o.top.path) for o in sources)
+    tops = (
+        wide[one].top if one in wide else plans.node(query.optimized, one.top.path)
+        for one in sources
+    )
     parts = [allowed_part(catalyst, top, query.config) for top in tops]
     kept: dict[SourceLeaf, tuple[LogicalPlan, LogicalPlan]] = {}
     for one, rows in zip(sources, executor.map(_rows_or_none, parts), strict=True):
         if rows is None:
             continue
-        leaf = plans.node(query.optimized, one.leaf.path)
-        local = plans.local_relation(wide[one][1] if one in wide else leaf.output(), rows)
+        leaf, read = plans.node(query.optimized, one.leaf.path), wide.get(one)
+        local = plans.local_relation(leaf.output() if read is None else read.output, rows)
+        unread = one.unread if read is None else read.unread
         columns = [
             expressions.alias_like(expressions.null_like(column).child(), column)
-            if i in one.unread and one not in wide
+            if i in unread
             else column
             for i, column in enumerate(plans.output(plans.node(query.analyzed, one.table.path)))
         ]
         table = plans.projected(catalyst.execution.opaque(local), columns)
-        kept[one] = table, plans.projected(local, plans.output(leaf)) if one in wide else local
+        kept[one] = table, local if read is None else plans.projected(local, plans.output(leaf))
     return kept
-
-
-def _with_all_columns(
-    query: Query, sources: Sequence[SourceLeaf]
-) -> dict[SourceLeaf, tuple[LogicalPlan, Seq[CatalystAttribute]]]:
-    """Return plans that read the rows of exposed tables with all columns, and their output.
-
-    The optimized plan has only the columns that the query reads, and conditions that the source
-    evaluates are no longer in it. So the exposed part is optimized alone, which keeps all columns.
-    """
-    part = exposed_part(query.analyzed_tree)
-    if not sources or part is None:
-        return {}
-    catalyst = query.catalyst
-    plan = catalyst.execution.optimized(catalyst.plans.node(query.analyzed, part))
-    nodes = {node.path: node for node in catalyst.plans.tree(plan).walk()}
-    found = {}
-    for one in sources:
-        columns = columns_of(one.table)
-        at = [n for n in nodes.values() if n.kind in TABLES and columns_of(n) == columns]
-        if len(at) != 1 or not at[0].path:
-            continue
-        above = nodes[at[0].path[:-1]]
-        is_filter = above.kind == "Filter" and not above.subqueries
-        top = catalyst.plans.node(plan, above.path if is_filter else at[0].path)
-        found[one] = top, catalyst.plans.node(plan, at[0].path).output()
-    return found
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], LogicalPlan]) -> dict[Path, LogicalPlan]:

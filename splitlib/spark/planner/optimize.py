@@ -161,14 +161,14 @@ def _planned(
             query = query_of(df, named, executor, planned=planned)
         if isinstance(query, str):
             return None, Report(reasons=(query,))
-        query, latest = with_latest_rows(query, executor)
+        query, latest, rows = with_latest_rows(query, executor)
         pruned = _pruned(query, executor)
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
     if stable is None:
         with traced("rewrite"):
             new = _rewritten(pruned) if pruned.is_other else None
-        if new is not None and latest:
-            new = sealed(new, query.analyzed_tree)
+        if new is not None:
+            new = sealed(new, query.analyzed_tree, rows)
         report = _report(pruned)
         return new, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named, planned)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,11 +17,14 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import pinned_roots, some_files_of
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, ran_a_command
 from splitlib.spark.jvm.hadoop import read_footer
+from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.spark_handles import LogicalPlan
+from splitlib.spark.jvm.spark_handles import CatalystAttribute, LogicalPlan
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.eligibility import TypeNames
-from splitlib.spark.planner.lineage import RELATIONS
+from splitlib.spark.planner.exposed import exposed_part, shows_all_columns
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
+from splitlib.spark.planner.materializable import SourceLeaf, columns_of
 from splitlib.spark.planner.scan_sites.planned_scan import Scan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScans
 from splitlib.spark.session import settings_of
@@ -298,3 +301,44 @@ class Query:
     def _size(self, node: LogicalPlan) -> int | None:
         size = self.catalyst.plans.size_of(node)
         return size if size < self.unknown_size else self.catalyst.execution.size_on_disk(node)
+
+
+class WideRead(NamedTuple):
+    """A plan that reads an exposed table with all columns that later conditions may read."""
+
+    top: LogicalPlan
+    output: Seq[CatalystAttribute]
+    unread: frozenset[int]
+    """Positions of the table's columns that are not read."""
+
+
+def wide_reads(query: Query, sources: Sequence[SourceLeaf]) -> dict[SourceLeaf, WideRead]:
+    """Return plans that read the rows of exposed tables. Tables without such a plan are left out.
+
+    The optimized plan has only the columns that the query reads, and conditions that the source
+    evaluates are no longer in it. So the exposed part is optimized alone, which keeps its columns.
+    """
+    part = exposed_part(query.analyzed_tree)
+    if not sources or part is None:
+        return {}
+    plans = query.catalyst.plans
+    plan = query.catalyst.execution.optimized(plans.node(query.analyzed, part))
+    nodes = {node.path: node for node in plans.tree(plan).walk()}
+    is_whole = shows_all_columns(query.analyzed_tree, part)
+    found = {}
+    for one in sources:
+        columns = columns_of(one.table)
+        at = [n for n in nodes.values() if n.kind in TABLES and leaf_ids(n) <= leaf_ids(one.table)]
+        if len(at) != 1 or not at[0].path or not (is_whole or columns_of(at[0]) == columns):
+            continue
+        ids = leaf_ids(at[0])
+        unread = [i for i, c in enumerate(one.table.columns) if c.attribute_id not in ids]
+        if not all(one.table.columns[i].fields["nullable"] for i in unread):
+            continue  # a column that is not nullable cannot be replaced by null
+        above = nodes[at[0].path[:-1]]
+        is_filter = above.kind == "Filter" and not above.subqueries
+        top = plans.node(plan, above.path if is_filter else at[0].path)
+        if plans.size_of(top) <= query.broadcast_threshold:
+            output = plans.node(plan, at[0].path).output()
+            found[one] = WideRead(top, output, frozenset(unread))
+    return found

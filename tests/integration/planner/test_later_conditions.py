@@ -7,6 +7,7 @@ that the optimizer dropped before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,6 +15,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import splitlib
+from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import FACTS, planner_tables, pruned, rows_of
 from tests.integration.planner.ways import Way
 
@@ -152,6 +155,67 @@ def test_functions_of_a_table_that_is_not_read(way: Way) -> None:
     assert rows_of(planned.where("top > 1")) == ["Row(top=19)"]
     with pytest.raises(AnalysisException):
         planned.where("count(v) > 50").collect()
+
+
+def test_functions_above_a_table_that_is_read(spark: SparkSession) -> None:
+    for text in (
+        "SELECT r.day, count(*) AS n FROM p_returns r JOIN (SELECT max(day) AS m FROM p_sales) t "
+        "ON r.day <= t.m GROUP BY r.day",
+        "SELECT count(*) AS n FROM (SELECT * FROM p_sales ORDER BY day DESC LIMIT 10)",
+    ):
+        plain, planned = spark.sql(text), splitlib.sql(spark, text)
+        assert rows_of(planned.where("sum(v) > 0")) == rows_of(plain.where("sum(v) > 0"))
+
+
+def joined(spark: SparkSession, *, is_sorted: bool) -> DataFrame:
+    """Join three tables without aliases at the top, so that the plan shows all columns."""
+    returned = spark.table("p_returns").select("day").distinct().alias("t")
+    both = spark.table("p_sales").alias("f").join(returned, "day", "left")
+    if is_sorted:
+        both = both.sort("f.v")
+    return both.join(spark.table("p_days").alias("d"), F.expr("f.day = d.id")).where("d.week = 2")
+
+
+def lateral(spark: SparkSession) -> DataFrame:
+    most = spark.table("p_returns").groupBy(F.col("day").alias("dd")).agg(F.max("v").alias("most"))
+    base = spark.table("p_sales").alias("f").join(most, F.expr("f.day = dd"), "left")
+    base = base.join(spark.table("p_days").alias("d"), F.expr("f.day = d.id")).where("d.week = 2")
+    weeks = spark.table("p_weeks").where(F.col("week") == F.col("v").outer() % 5).select("no")
+    return base.select("f.v", "f.day").lateralJoin(weeks)
+
+
+@pytest.mark.parametrize("case", ["sorted", "selected", "all", "lateral"])
+def test_columns_of_dataframes(spark: SparkSession, case: str) -> None:
+    """DataFrames have no aliases at the top of their plans, unlike texts."""
+    if case == "lateral":
+        if not hasattr(DataFrame, "lateralJoin"):
+            pytest.skip("this Spark has no DataFrame.lateralJoin")
+        df, column = lateral(spark), "most"
+    else:
+        df, column = joined(spark, is_sorted=case == "sorted"), "t.day"
+        df = df if case == "all" else df.select("f.v")
+    planned = splitlib.optimize(df)
+    assert rows_of(planned) == rows_of(df)
+    for name, step in STEPS.items():
+        assert rows_of(step(planned, column)) == rows_of(step(df, column)), name
+    assert rows_of(planned.select(column)) == rows_of(df.select(column)) if case == "all" else True
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_dimensions_of_data_sources(spark: SparkSession, tmp_path: Path, is_grouped: bool) -> None:
+    """Small tables of DataSource V2 are read once, with the columns that may be read later."""
+    spark.table("p_days").write.parquet(str(tmp_path / "days"))
+    with changed(spark, {"spark.sql.sources.useV1SourceList": "avro"}):
+        days = spark.read.parquet(str(tmp_path / "days")).alias("d")
+        df = spark.table("p_sales").alias("f").join(days, F.expr("f.day = d.id")).where("week = 2")
+        df = df.groupBy("f.day").count() if is_grouped else df.select("f.v")
+        planned = splitlib.optimize(df)
+        assert "RelationV2" in str(df._jdf.queryExecution().analyzed())
+        assert "RelationV2" not in str(planned._jdf.queryExecution().analyzed())
+        assert pruned(planned) == [("p_sales", 4)]
+        column = "max(name)" if is_grouped else "name"
+        for name, step in STEPS.items():
+            assert rows_of(step(planned, column)) == rows_of(step(df, column)), name
 
 
 WINDOW: Final = "count(*) OVER (PARTITION BY day)"
