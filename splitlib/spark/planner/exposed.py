@@ -98,7 +98,7 @@ def may_be_needed(analyzed: Node, paths: Collection[Path]) -> Path | None:
     end = list(searched(analyzed, part))[-1]
     if any(path[: len(end.path)] != end.path for path in paths) or _hides_columns(end):
         return None
-    return end.path
+    return part if shows_all_columns(analyzed, part) else end.path
 
 
 def searched(analyzed: Node, part: Path) -> Iterator[Node]:
