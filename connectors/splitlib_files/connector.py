@@ -67,8 +67,6 @@ class FilesConnector(Connector):
             that means different values in the two encodings is an error by default.
         storage_options (mapping): Options of the fsspec filesystem.
         read_options (mapping): Spark's options of the format, such as ``{"header": "true"}``.
-        session_settings (mapping): Settings of the Spark session that reads the table; set by
-            splitlib.
     """
 
     def __init__(
