@@ -98,29 +98,7 @@ QUERIES: Final = {
         "n",
     ),
 }
-STEPS: Final[dict[str, Callable[[DataFrame, str], DataFrame]]] = {
-    "null": lambda df, column: df.where(f"{column} IS NULL"),
-    "not null": lambda df, column: df.where(f"{column} IS NOT NULL"),
-    "least": lambda df, column: df.where(f"CAST({column} AS STRING) > '2'"),
-    "sorted": lambda df, column: df.orderBy(F.expr(column), *df.columns).limit(3),
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables(spark: SparkSession) -> Iterator[None]:
-    with planner_tables(spark):
-        yield
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_columns_that_are_not_selected(way: Way, query: str) -> None:
-    text, column = QUERIES[query]
-    plain, planned = way.spark.sql(text), way.sql(text)
-    assert rows_of(planned) == rows_of(plain)
-    for name, step in STEPS.items():
-        assert rows_of(step(planned, column)) == rows_of(step(plain, column)), name
-
-
+# Directly above an aggregate, df.where works like HAVING.
 GROUPED: Final = {
     "a dimension": (
         "SELECT f.day, count(*) AS n FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 2 "
@@ -138,16 +116,30 @@ GROUPED: Final = {
         "max(n)",
     ),
 }
+STEPS: Final[dict[str, Callable[[DataFrame, str], DataFrame]]] = {
+    "null": lambda df, column: df.where(f"{column} IS NULL"),
+    "not null": lambda df, column: df.where(f"{column} IS NOT NULL"),
+    "least": lambda df, column: df.where(f"CAST({column} AS STRING) > '2'"),
+    "sorted": lambda df, column: df.orderBy(F.expr(column), *df.columns).limit(3),
+}
 
 
-@pytest.mark.parametrize("query", GROUPED)
-def test_functions_that_are_not_selected(way: Way, query: str) -> None:
-    """Directly above an aggregate, ``df.where`` works like HAVING."""
-    text, function = GROUPED[query]
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    with planner_tables(spark):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [*QUERIES.values(), *GROUPED.values()],
+    ids=[*QUERIES, *(f"grouped: {name}" for name in GROUPED)],
+)
+def test_columns_that_are_not_selected(way: Way, text: str, column: str) -> None:
     plain, planned = way.spark.sql(text), way.sql(text)
     assert rows_of(planned) == rows_of(plain)
     for name, step in STEPS.items():
-        assert rows_of(step(planned, function)) == rows_of(step(plain, function)), name
+        assert rows_of(step(planned, column)) == rows_of(step(plain, column)), name
 
 
 def test_functions_of_a_table_that_is_not_read(way: Way) -> None:
