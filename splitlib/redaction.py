@@ -57,6 +57,9 @@ _NO_SECRETS: Final = frozenset(
     ("true", "false", "none", "anon", "browser", "cache", "cloud", "google_default")
 )
 _SHORTEST, _MOST = 4, 1000
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
+_quoted: Final = partial(quote, safe="")
+_json: Final = partial(json.dumps, ensure_ascii=False)
 
 _known: OrderedDict[str, None] = OrderedDict()
 _lock = threading.Lock()
@@ -170,11 +173,6 @@ def _spellings(secret: str) -> set[str]:
     lower = {_ESCAPE.sub(lambda found: found[0].lower(), text) for text in encoded}
     escaped = {escape(text)[1:-1] for text in plain for escape in (repr, ascii, json.dumps, _json)}
     return plain | encoded | lower | escaped
-
-
-_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
-_quoted: Final = partial(quote, safe="")
-_json: Final = partial(json.dumps, ensure_ascii=False)
 
 
 def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[str]:

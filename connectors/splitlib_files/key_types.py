@@ -33,7 +33,7 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(
 # Dates that Spark parses but Python cannot represent.
 _FAR_DATE = re.compile(r"(\+[0-9]{5,7}|-[0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
 LENIENT_DATE = re.compile(r"\s*[+-]?\d+-\d")
-"""Start of a text from which Spark's former parser (timeParserPolicy=LEGACY) may read a date."""
+"""Matches the start of texts that Spark reads as dates with ``timeParserPolicy=LEGACY``."""
 # Java strips these characters from both ends of a string before it parses a double.
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 

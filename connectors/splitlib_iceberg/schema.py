@@ -151,7 +151,7 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
 
 
 def _is_wider(one: IcebergType, other: IcebergType) -> bool:
-    """Return whether every value of ``one`` is a value of ``other``, and is stored alike."""
+    """Return whether all values of ``one`` are values of ``other``, stored in the same way."""
     match one, other:
         case (IntegerType(), LongType()) | (FloatType(), DoubleType()) | (UnknownType(), _):
             return True

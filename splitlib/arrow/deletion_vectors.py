@@ -19,7 +19,7 @@ _LENGTH = _CHECKSUM = 4
 # Maximum number of deleted rows in a vector. It limits memory: four stored bytes can stand for
 # 65,536 rows, and each row takes eight bytes of memory.
 _MOST: Final = 1 << 27
-# The same limit for a vector whose number of deleted rows is not recorded in the catalog.
+# The same limit if the catalog does not record the number of deleted rows.
 _MOST_UNKNOWN: Final = 1 << 23
 
 

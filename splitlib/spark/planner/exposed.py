@@ -32,15 +32,14 @@ class Exposed:
 
     def __init__(self, analyzed: Node, optimized: Node) -> None:
         nodes = analyzed.walk()
-        self.part = exposed_part(analyzed)
-        """Path in the analyzed plan, or None if there is no such part."""
+        self._part = exposed_part(analyzed)
         self._laterals = {node.path for node in nodes if node.kind == "LateralJoin"}
         self._windows = _lost(nodes, optimized, "Window", "windowExpressions")
         self._aggregates = _lost(nodes, optimized, "Aggregate", "aggregateExpressions")
 
     def contains(self, path: Path) -> bool:
         """Return whether a leaf is in this part, given its path in the analyzed plan."""
-        return self.part is not None and path[: len(self.part)] == self.part
+        return self._part is not None and path[: len(self._part)] == self._part
 
     def shows_columns(self, path: Path) -> bool:
         """Return whether later conditions may read other columns of a leaf that the query reads.
@@ -124,7 +123,7 @@ def lost_scans(
     paths: Mapping[S, Collection[Path]],
     times_read: Mapping[S, int],
 ) -> set[S]:
-    """Return the scans of which later conditions may need parts that the optimizer has dropped.
+    """Return the scans that have lost parts in the optimizer which later conditions may need.
 
     Args:
         analyzed: The analyzed plan.

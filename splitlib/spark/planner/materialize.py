@@ -184,8 +184,9 @@ def _rows_of_sources(
     tables = [plans.node(query.analyzed, one.table.path) for one in found]
     is_whole = map(catalyst.relations.leaves_conditions_to_spark, tables)
     sources = list(compress(found, is_whole))
-    wide = wide_reads(query, [one for one in sources if one.is_exposed and one.unread])
-    sources = [one for one in sources if one in wide or not (one.is_exposed and one.unread)]
+    narrow = [one for one in sources if one.is_exposed and one.unread]
+    wide = wide_reads(query, narrow)
+    sources = [one for one in sources if one in wide or one not in narrow]
     tops = (
         wide[one].top if one in wide else plans.node(query.optimized, one.top.path)
         for one in sources

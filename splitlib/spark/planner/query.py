@@ -328,7 +328,9 @@ def wide_reads(query: Query, sources: Sequence[SourceLeaf]) -> dict[SourceLeaf, 
     found = {}
     for one in sources:
         columns = columns_of(one.table)
-        at = [n for n in nodes.values() if n.kind in TABLES and leaf_ids(n) <= leaf_ids(one.table)]
+        # No leaf has these columns if the optimizer has removed fields of structs, because this
+        # changes the types.
+        at = [n for n in nodes.values() if n.kind in TABLES and columns_of(n) <= columns]
         if len(at) != 1 or not at[0].path or not (is_whole or columns_of(at[0]) == columns):
             continue
         ids = leaf_ids(at[0])
