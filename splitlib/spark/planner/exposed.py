@@ -161,7 +161,7 @@ def _unchanged(columns: Collection[Expression]) -> Iterator[int]:
     """Yield the ids of the attributes that a projection outputs as they are."""
     for column in columns:
         source = column.children[0] if column.kind == "Alias" else column
-        if source.kind == "AttributeReference" and source.attribute_id is not None:
+        if source.attribute_id is not None:
             yield source.attribute_id
 
 

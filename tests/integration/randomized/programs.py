@@ -63,11 +63,13 @@ class Step(NamedTuple):
     """One step of a program."""
 
     kind: str
-    """``rows``, ``view``, ``cache``, ``do``, ``command``, ``write``, ``insert`` or ``file``."""
+    """``rows``, ``where``, ``view``, ``cache``, ``do``, ``command``, ``write``, ``insert`` or
+    ``file``. The kind ``where`` adds a condition to a planned query.
+    """
     text: str
     """Query or statement; for the kind ``file``, the name of a table."""
     name: str = ""
-    """Name of the view to create or of the table to write; empty for other kinds."""
+    """Name of the view or table to write; for ``where``, the condition; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,8 @@ def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFr
         if kind == "insert":
             df.write.insertInto(name, overwrite=True)
             return None
+        if kind == "where":
+            return df.where(name)
         return df.cache() if kind == "cache" else df
 
     return work

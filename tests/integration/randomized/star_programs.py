@@ -92,6 +92,7 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     *(f"a catalog of connector {connector}" for connector in CATALOGS.values()),
     "union of dimensions",
     "a function of a group's key",
+    *("a later condition", "a later condition on groups"),
     *("UNION", "UNION ALL", "EXCEPT", "INTERSECT"),
     "a broadcast",
     "the greatest or least key",
@@ -130,7 +131,12 @@ def draw_program(
             catalog = drawn.choice(list(CATALOGS))
             ingredients[f"a catalog of connector {CATALOGS[catalog]}"] += 1
             named = f"{catalog}.default"
-        steps = (Step("rows", StarQueries(drawn, ingredients, named=named).draw()),)
+        queries = StarQueries(drawn, ingredients, named=named)
+        step = Step("rows", queries.draw())
+        # Spark searches for a later condition's columns in the query, but not in two copies of it.
+        if drawn.random() < 0.3 and not step.text.startswith("WITH"):
+            step = Step("where", step.text, queries.draw_later_condition())
+        steps = (step,)
     ingredients[f"splitlib.{how}"] += 1
     return Program(seed, steps, settings, tables, how, frozenset(ingredients))
 

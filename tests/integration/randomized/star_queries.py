@@ -42,6 +42,8 @@ class StarQueries:
         self._aliases = 0
         self._theme = ""
         self._more_facts = 0.25
+        self._scope = Scope()
+        self._is_grouped = False
 
     def draw(self) -> str:
         """Return a query with deterministic rows. Their order is not defined."""
@@ -52,7 +54,8 @@ class StarQueries:
         self._aliases = 0
         self._theme = self._expressions.draw_theme()
         self._more_facts = self._random.choice((0.1, 0.25, 0.7))
-        scope = Scope()
+        self._scope = scope = Scope()
+        self._is_grouped = False
         if self._random.random() < 0.08:
             text = self._union_of_dimensions(scope)
             text += self._join(scope, fact=True)
@@ -68,6 +71,7 @@ class StarQueries:
         names = some_of(self._random, list(scope.columns), min(3, len(scope.columns)))
         kinds = {f"c{i}": scope.columns[name] for i, name in enumerate(names)}
         if self._random.random() < 0.3:
+            self._is_grouped = True
             key, kind = self._grouped(names[0], kinds["c0"])
             query = f"SELECT{self._hint()} {key} AS c0, count(*) AS c1 FROM {text} GROUP BY {key}"
             return query, {"c0": kind, "c1": "n"}
@@ -82,6 +86,19 @@ class StarQueries:
         if self._random.random() < 0.1:
             query = f"WITH q AS ({query}) SELECT * FROM q UNION ALL SELECT * FROM q"
         return query, kinds
+
+    def draw_later_condition(self) -> str:
+        """Return a condition for ``df.where`` on the result of the last query.
+
+        Most columns in it are not selected by the query. Above an aggregate, Spark accepts it as
+        HAVING, so it calls a function of these columns.
+        """
+        condition = self._condition(self._scope)
+        if self._is_grouped:
+            self._ingredients["a later condition on groups"] += 1
+            return self._random.choice((f"bool_or({condition})", f"NOT bool_and({condition})"))
+        self._ingredients["a later condition"] += 1
+        return condition
 
     def _hint(self) -> str:
         """Return a broadcast hint or an empty text.

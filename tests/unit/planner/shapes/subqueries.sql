@@ -35,7 +35,7 @@ SELECT * FROM sales f WHERE EXISTS (SELECT 1 FROM days d WHERE d.week = 2);
 -- LEFT SEMI JOIN
 SELECT * FROM sales f LEFT SEMI JOIN days d ON f.day = d.id AND d.week = 2;
 --> sales.day = days.id
---> run once: days for id, name, week, d, k, s
+--> run once: days for id, week
 -- the dimension semi-joined with the fact
 SELECT d.name FROM days d LEFT SEMI JOIN sales f ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id

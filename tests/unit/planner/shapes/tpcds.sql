@@ -69,8 +69,8 @@ SELECT count(*) FROM (SELECT DISTINCT f.store, d.d FROM sales f, days d WHERE f.
 SELECT * FROM (SELECT coalesce(a.item, b.item) AS item, a.c AS x, b.c AS y FROM (SELECT f.item, d.d, sum(f.v) OVER (PARTITION BY f.item ORDER BY d.d) AS c FROM sales f, days d WHERE f.day = d.id AND d.week = 2) a FULL OUTER JOIN (SELECT r.item, d.d, sum(r.v) OVER (PARTITION BY r.item ORDER BY d.d) AS c FROM returns r, days d WHERE r.day = d.id AND d.week = 2) b ON a.item = b.item AND a.d = b.d) z WHERE x > y;
 --> sales.day = days.id
 --> returns.day = days2.id
---> run once: days for id, name, week, d, k, s
---> run once: days2 for id, name, week, d, k, s
+--> run once: days for id, week, d
+--> run once: days2 for id, week, d
 --> share a broadcast: returns, sales
 -- q54: weeks by a scalar subquery
 SELECT count(*) FROM sales f, days d WHERE f.day = d.id AND d.week BETWEEN (SELECT DISTINCT week + 1 FROM days WHERE name = 'n9') AND (SELECT DISTINCT week + 3 FROM days WHERE name = 'n9');
