@@ -256,7 +256,7 @@ def add_analyze(commands: Any) -> None:
         parents=options(),
         help="read the footers of all Parquet files, and keep their statistics",
         description="Keeps least and greatest values of columns in statistics_location, if it is "
-        "set. Filters select partitions.",
+        "set. Filters select partitions. Exits with 1 if they cannot be written.",
     )
     parser.add_argument(
         "--columns", metavar="NAME,NAME", help="columns; by default all with usable statistics"
@@ -293,7 +293,7 @@ def _run_analyze(args: argparse.Namespace) -> int:
         out.print(dump(asdict(found)) if args.json else str(found))
     if config.statistics_location is None:
         print("note: the statistics are not kept. Set statistics_location.", file=sys.stderr)
-    return 0
+    return 0 if found.saved else 1
 
 
 def add_audit(commands: Any) -> None:

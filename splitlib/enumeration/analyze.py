@@ -48,6 +48,8 @@ class Analysis:
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
         undated: Number of files without a modification time. Their statistics are never kept.
+        saved: Whether all statistics were written to ``statistics_location``. True also if it is
+            not set. If False, the log has the error.
     """
 
     columns: tuple[str, ...]
@@ -58,12 +60,15 @@ class Analysis:
     row_groups: int = 0
     seconds: float = 0.0
     undated: int = 0
+    saved: bool = True
 
     def __str__(self) -> str:
         more = f"; analyze {self.young:,} new files again in a moment" if self.young else ""
         if self.undated:
             undated = f"{self.undated:,} files without a modification time"
             more += f"; nothing is kept of {undated}"
+        if not self.saved:
+            more += "; not saved in statistics_location, see the log"
         return (
             f"statistics of {', '.join(self.columns)}: {self.learned:,} of {self.files:,} files, "
             f"{self.row_groups:,} row groups ({self.footers_read:,} footers read in "
@@ -113,11 +118,11 @@ def analyze_table(
             found = replace(_plus(found, files, learned), seconds=time.perf_counter() - started)
             progress(found)
             if found.footers_read - saved >= FILES_SAVED:
-                known.save(has_ended=False)
+                found = replace(found, saved=known.save(has_ended=False) and found.saved)
                 saved = found.footers_read
-    known.save(is_whole=not filters)
+    is_saved = known.save(is_whole=not filters)
     _refuse_unread(table, found)
-    return found
+    return replace(found, saved=is_saved and found.saved)
 
 
 def _plus(found: Analysis, files: pa.RecordBatch, learned: Learned) -> Analysis:

@@ -297,6 +297,11 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.take(order.filter(keep))
 
 
+def _is_saved(column: SavedColumn, *args: Any, **options: Any) -> bool:
+    column.save(*args, **options)
+    return True
+
+
 # Locations that did not answer, with the ``time.monotonic`` until which they are not used.
 PAUSED_UNTIL: Final[dict[str, float]] = {}
 
@@ -383,21 +388,26 @@ class KnownStatistics:
         if self._location is not None:
             self._listed.append(files.select(_IDENTITY.names))
 
-    def save(self, *, has_ended: bool = True, is_whole: bool = False) -> None:
+    def save(self, *, has_ended: bool = True, is_whole: bool = False) -> bool:
         """Write the statistics from :meth:`add` to ``statistics_location``, if it is set.
 
         Args:
             has_ended: Whether :meth:`add_listed` has got all files of their directories.
             is_whole: Whether it has got all files of the table.
+
+        Returns:
+            Whether all of them are written. True also if ``statistics_location`` is not set.
         """
         new, self._new = self._new, {}
+        is_saved = self._location == self._config.statistics_location
         listed = pa.Table.from_batches(self._listed) if self._listed and has_ended else None
         for key, parts in new.items():
             rows = pa.concat_tables(parts)
-            save = partial(SavedColumn.save, rows=rows, listed=listed, is_whole=is_whole)
+            save = partial(_is_saved, rows=rows, listed=listed, is_whole=is_whole)
             # The new files are not marked as loaded. They may have rows of other processes, and the
             # store may have dropped own rows since they were added.
-            self._tried_with(key, save, "saved")
+            is_saved = self._tried_with(key, save, "saved") is True and is_saved
+        return is_saved
 
     def _tried_with(self, key: ColumnKey, use: Callable[[SavedColumn], T], done: str) -> T | None:
         """Use the saved files of a column. If this fails, log it, and return None."""

@@ -1,6 +1,7 @@
 """Paths as tables, and the command ``splitlib tables``."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -305,4 +306,18 @@ def test_statistics_that_are_not_kept(
     assert (code, len(lines)) == (0, 1)
     assert errors == "note: the statistics are not kept. Set statistics_location.\n"
     location = f"statistics_location={tmp_path / 'kept'}"
-    assert run(capsys, "analyze", str(table), "--set", location)[2] == ""
+    code, _, errors = run(capsys, "analyze", str(table), "--set", location)
+    assert (code, errors) == (0, "")
+
+
+def test_statistics_that_cannot_be_written(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = tmp_path / "a-file"
+    location.write_text("")
+    for file in table.rglob("*.parquet"):
+        os.utime(file, (1e9, 1e9))  # statistics of new files are never kept
+    setting = f"statistics_location={location}"
+    code, (line,), _ = run(capsys, "analyze", str(table), "--set", setting)
+    assert code == 1
+    assert line.endswith("; not saved in statistics_location, see the log")
