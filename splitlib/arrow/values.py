@@ -261,17 +261,20 @@ def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]
         yield start, raw[start : min(start + _BLOCK, int(places[-1]))]
 
 
-def normal_floats(values: Any) -> Any:
+def normal_floats(values: Any, kind: pa.DataType | None = None) -> Any:
     """Normalize floats so that values that a Spark join treats as equal have the same bits.
 
     -0.0 becomes 0.0, and all NaNs become the same NaN.
 
     Args:
-        values: An array, a chunked array or a scalar. Types other than floats are not changed.
+        values: An array, a chunked array, a scalar or an expression. Types other than floats are
+            not changed.
+        kind: Type of the values. Required for an expression.
     """
-    if not pa.types.is_floating(values.type):
+    kind = values.type if kind is None else kind
+    if not pa.types.is_floating(kind):
         return values
-    zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
+    zero, nan = pa.scalar(0.0, kind), pa.scalar(math.nan, kind)
     # NaNs may have different bits: on x86, 0.0 / 0.0 and Java's NaN differ in the sign bit.
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 

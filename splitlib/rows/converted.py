@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from splitlib.arrow.values import try_cast
+from splitlib.arrow.values import normal_floats, try_cast
 from splitlib.checks import mismatches
 from splitlib.errors import CorruptMetadata, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
@@ -302,10 +302,7 @@ def _condition(matcher: Matcher, columns: Mapping[str, pa.Field]) -> pc.Expressi
 
 def _comparable(column: pa.Field) -> pc.Expression:
     """Return an expression that normalizes a column's values in the same way as the join keys."""
-    field = pc.field(column.name)
-    if pa.types.is_floating(column.type):
-        # The sum turns -0.0 into 0.0.
-        return pc.add(field, pa.scalar(0.0, column.type))
+    field = normal_floats(pc.field(column.name), column.type)
     return pc.ascii_rtrim(field, characters=" ") if is_char(column) else field
 
 

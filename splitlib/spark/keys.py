@@ -170,7 +170,7 @@ def collect_keys(
     )
     if fact is not None:
         wanted = {k: columns[on[name]].field for k, name in numbered.items()}
-        keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
+        keys = _not_shorter(keys, wanted, {k: fact[name] for k, name in numbered.items()})
     spark = dimension.sparkSession
     data = interruptibly(spark, lambda: collect_distinct(keys, config, null_safe=null_safe))
     return data.renamed(numbered)
@@ -299,13 +299,14 @@ def _beyond(
     return DynamicFilteringData(schema, domains, exceeds_threshold=True, passed_limit=passed)
 
 
-def _of_full_length(
+def _not_shorter(
     keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
 ) -> DataFrame:
-    """Drop keys whose length is not n, because no value of a CHAR(n) column can equal them.
+    """Drop keys shorter than n, because no value of a CHAR(n) column can equal them.
 
-    Spark pads the column's values to n characters when it reads them. Keys of type CHAR are kept,
-    because Spark also pads them for the comparison.
+    Spark pads the column's values to n characters when it reads them. Files of other writers may
+    have longer values, which Spark does not cut. Keys of type CHAR are kept, because Spark also
+    pads them for the comparison.
 
     Args:
         keys: The keys.
@@ -317,5 +318,5 @@ def _of_full_length(
     for name, field in fact.items():
         length = char_length(field)
         if length is not None and char_length(dimension[name]) is None:
-            keys = keys.where((F.char_length(F.col(name)) == length) | F.isnull(name))
+            keys = keys.where((F.char_length(F.col(name)) >= length) | F.isnull(name))
     return keys
