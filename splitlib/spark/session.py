@@ -45,8 +45,8 @@ _OF_DIRECTORIES = (
     "spark.sql.timestampType",
 )
 _SQL: Final = "spark.sql."
-# Prefixes of settings that change how a query runs, but not its result. Spark does not store most
-# of these settings in views either.
+# Prefixes of settings that change how a query runs, but, except for _OF_FILES, not its result.
+# Spark does not store most of these settings in views either.
 _HOW: Final = (
     "spark.sql.adaptive.",
     "spark.sql.autoBroadcastJoinThreshold",
@@ -62,6 +62,24 @@ _HOW: Final = (
     "spark.sql.shuffle.",
     "spark.sql.sources.parallelPartitionDiscovery.",
     "spark.sql.statistics.",
+)
+# Settings that change which files are read, and which columns and values they have.
+_OF_FILES: Final = frozenset(
+    {
+        *_OF_DIRECTORIES,
+        _HIDDEN,
+        "spark.sql.files.ignoreCorruptFiles",
+        "spark.sql.files.ignoreMissingFiles",
+        "spark.sql.parquet.binaryAsString",
+        "spark.sql.parquet.datetimeRebaseModeInRead",
+        "spark.sql.parquet.fieldId.read.enabled",
+        "spark.sql.parquet.fieldId.read.ignoreMissing",
+        "spark.sql.parquet.inferTimestampNTZ.enabled",
+        "spark.sql.parquet.int96AsTimestamp",
+        "spark.sql.parquet.int96RebaseModeInRead",
+        "spark.sql.parquet.int96TimestampConversion",
+        "spark.sql.parquet.respectSummaryFiles",
+    }
 )
 
 
@@ -219,7 +237,7 @@ class SessionState:
 
 def _changes_meaning(name: str, text: str) -> bool:
     if name.startswith(_HOW):
-        return False
+        return name in _OF_FILES
     # Spark replaces ${name} in a query with the value of the setting.
     return name.startswith((SPARK_CATALOG_PREFIX, _SQL)) or "${" in text
 

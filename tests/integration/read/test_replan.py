@@ -251,6 +251,17 @@ def test_a_file_that_has_gone_is_an_error_that_names_it(spark, reader, settings)
             assert [v for v, *_ in splitlib.replan(df).collect()] == [100]
 
 
+@pytest.mark.parametrize(
+    "name", ["parquet.binaryAsString", "parquet.mergeSchema", "files.ignoreMissingFiles"]
+)
+def test_settings_of_files_that_change_rows_are_refused(spark, reader, name):
+    planned = [splitlib.sql(spark, JOIN), reader.load()]
+    with changed(spark, {f"spark.sql.{name}": "true"}):
+        for df in planned:
+            with pytest.raises(splitlib.ConfigError, match=name):
+                splitlib.replan(df)
+
+
 def test_a_command_runs_once(spark):
     spark.sql("CREATE TABLE r_copy (v bigint, day int) USING parquet")
     try:
