@@ -130,8 +130,9 @@ class TableReader:
         files if the catalog has statistics for the column.
 
         Args:
-            condition: An SQL expression; a ``Column`` built from column names, such as
-                ``F.col("day") > "2024-01-05"``; or a PyIceberg row filter.
+            condition: An SQL expression over the table's columns, without the table's name; a
+                ``Column`` built from column names, such as ``F.col("day") > "2024-01-05"``; or a
+                PyIceberg row filter.
 
         Raises:
             InvalidFilter: if the condition has another type.
