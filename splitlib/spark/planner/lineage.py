@@ -409,7 +409,7 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
                 return left
             known = left is not None and right is not None and join_type(node) != "ExistenceJoin"
             return [*(left or ()), *(right or ())] if known else None
-        case "Distinct" | "Sort" | "SubqueryAlias" | "Union" | "WindowGroupLimit":
+        case "Distinct" | "Sort" | "SubqueryAlias" | "Union" | "View" | "WindowGroupLimit":
             return of_child()
         case "Generate" if in_order:
             return None
