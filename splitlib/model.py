@@ -222,20 +222,19 @@ class TableMetadata:
         partition_keys: The partition columns, or the columns that partition values derive from.
         read_format: How to read the files, unless a batch of files has a format of its own.
         location: Directory of the table; None if the table does not have one.
-        snapshot_id: Version of the table that is read; later changes are not visible. None for
-            tables without versions.
+        snapshot_id: Version of the table that is read; None for tables without versions.
         spark_schema: The schema in Spark's JSON format; None if the catalog does not store it. It
             has properties that Arrow lacks: column defaults, collations, intervals.
         filter_schema: Columns that join keys can prune on; by default the partition columns. A
             field of a struct is named ``a.b``.
         dropped_schema: Columns that were dropped from the table, in their last types, with their
             :data:`FIELD_ID`. An equality delete may still compare these columns.
-        has_statistics: Whether the catalog has statistics of files. If so, join keys of every
-            column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
-            and :attr:`filter_schema` contains only those. By default true if
-            :attr:`filter_schema` is given.
-        requests: Number of requests that loaded the snapshot when the table was opened, so that
-            listings need no requests. Zero if listings send requests themselves.
+        has_statistics: Whether the catalog has statistics of files, so that join keys of every
+            column in :attr:`filter_schema` can prune files. If not, :attr:`filter_schema` contains
+            only partition columns. By default true if :attr:`filter_schema` is given.
+        requests: Number of requests that loaded the snapshot when the table was opened. Zero if
+            listings send requests themselves.
+        table_id: Differs if the table is dropped and created again; None if unknown.
     """
 
     schema: pa.Schema
@@ -248,6 +247,7 @@ class TableMetadata:
     dropped_schema: pa.Schema | None = None
     has_statistics: bool = _FILLED_IN
     requests: Requests = Requests()
+    table_id: str | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.has_statistics

@@ -61,6 +61,7 @@ class DeltaConnector(Connector):
         snapshot: Snapshot,
         columns: Columns,
         requests: Requests,
+        table_id: str | None,
     ) -> None:
         self._storage = storage
         self._root = root
@@ -79,6 +80,7 @@ class DeltaConnector(Connector):
             filter_schema=pa.schema(filterable),
             has_statistics=True,
             requests=requests,
+            table_id=table_id,
         )
         self._partitions = self._grouped(keys)
 
@@ -108,7 +110,8 @@ class DeltaConnector(Connector):
             columns = columns_of(contents.metadata, check_protocol(contents.protocol))
         snapshot = Snapshot(contents, columns.names_of_keys)
         requests = Requests(storage=reader.requests)
-        return cls(storage, root, version.number, snapshot, columns, requests)
+        table_id = contents.metadata.get("id")
+        return cls(storage, root, version.number, snapshot, columns, requests, table_id)
 
     def describe(self) -> TableMetadata:
         """Return the schema, partition columns and version of the table."""

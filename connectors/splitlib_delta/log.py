@@ -22,7 +22,15 @@ from splitlib.errors import (
 )
 from splitlib.remote.parallel import in_parallel
 from splitlib.storage import Storage
-from splitlib_delta.actions import Actions, child, decoding, entries, file_columns, live
+from splitlib_delta.actions import (
+    Actions,
+    absolute,
+    child,
+    decoding,
+    entries,
+    file_columns,
+    live,
+)
 from splitlib_delta.versions import Log, LogFile, Version
 
 MOST_BYTES: Final = (1 << 31) - 2  # the limit of Arrow's JSON reader
@@ -131,29 +139,31 @@ class Snapshot:
             A pair of a list and the number of storage requests. The list has one pair per log file:
             the indexes in ``rows`` of the data files that this log file adds, and their statistics.
         """
-        source = self.files["source"].combine_chunks().take(rows).to_numpy()
-        row = self.files["row"].combine_chunks().take(rows)
+        files = self.files.select(["source", "row", "path"]).take(rows)
+        source = files["source"].to_numpy()
         numbers = np.unique(source).tolist()
         places = [pa.array(np.flatnonzero(source == number)) for number in numbers]
-        wanted = [(number, row.take(at)) for number, at in zip(numbers, places, strict=True)]
+        wanted = [(number, files.take(at)) for number, at in zip(numbers, places, strict=True)]
         found = in_parallel(self._statistics_in, wanted)
         requests = sum(self._texts[number] is None for number in numbers)
         return list(zip(places, found, strict=True)), requests
 
-    def _statistics_in(self, wanted: tuple[int, pa.Array]) -> Statistics:
+    def _statistics_in(self, wanted: tuple[int, pa.Table]) -> Statistics:
         """Return the statistics of some data files that one log file adds.
 
         Args:
-            wanted: Number of the log file, and the data files' indexes among the files it adds.
+            wanted: Number of the log file, and rows of :attr:`files`.
         """
-        number, rows = wanted
+        number, files = wanted
         text = self._texts[number]
         if text is not None:
-            return Statistics(text.take(rows), None)
+            return Statistics(text.take(files["row"].combine_chunks()), None)
         table = self._reader.parquet(self._names[number], _STATISTICS)
         with decoding(self._names[number]):
             added = table["add"].combine_chunks()
-            at = pc.indices_nonzero(pc.is_valid(child(added, "path"))).take(rows)
+            # Another writer may have replaced the checkpoint by one with another order of rows.
+            paths = absolute(child(added, "path", pa.string()), self._reader.root)
+            at = pc.index_in(files["path"].combine_chunks(), value_set=paths)
             parsed = child(added, "stats_parsed")
             return Statistics(
                 child(added, "stats", pa.string()).take(at),

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.model import ColumnStatistics
+from splitlib.arrow.values import SAME_DATES, SAME_INSTANTS
+from splitlib.model import INITIAL_DEFAULT, ColumnStatistics
 from splitlib_delta.actions import child, read_json
 from splitlib_delta.log import Statistics
 from splitlib_delta.schema import Column
@@ -22,6 +23,9 @@ from splitlib_delta.schema import Column
 _ROWS_AT_ONCE: Final = 20_000
 _BLOCK_BYTES: Final = 1 << 20
 _MILLISECOND: Final = 1000
+_SECOND: Final = 1_000_000
+# 1973-01-01 in microseconds since the epoch. Later offsets of time zones are whole minutes.
+_NO_SECONDS_SINCE: Final = 94_694_400 * _SECOND
 _DAY: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DATE: Final = rf"{_DAY}$"
 _LOCAL: Final = rf"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
@@ -162,7 +166,10 @@ def _statistics(
         pa.nulls(total, pa.bool_())
         if pa.types.is_floating(column.field.type)
         else pa.repeat(False, total),
-        pc.if_else(pc.equal(nulls, records), False, pa.scalar(None, pa.bool_())),
+        # Spark counts a column that the file lacks as null, but reads its default.
+        pa.nulls(total, pa.bool_())
+        if INITIAL_DEFAULT in (column.field.metadata or {})
+        else pc.if_else(pc.equal(nulls, records), False, pa.scalar(None, pa.bool_())),
     )
 
 
@@ -187,8 +194,18 @@ def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Ar
     nothing = pa.nulls(len(structs), column.field.type)
     if found is None:
         return nothing
+    kind = column.field.type
+    if pa.types.is_decimal(kind) and pa.types.is_decimal(found.type):
+        # Writers convert decimals to doubles here, too.
+        return _bound(found.cast(pa.float64()), column, lower=lower)
     try:
-        return _widened(found.cast(column.field.type), column, lower=lower)
+        bound = found.cast(kind)
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            # Spark may write older values in the Julian calendar.
+            first = SAME_DATES if pa.types.is_date(kind) else SAME_INSTANTS * _SECOND
+            first = pa.scalar(first, pa.int32() if pa.types.is_date(kind) else pa.int64())
+            bound = pc.if_else(pc.less(bound, first.cast(kind)), None, bound)
+        return _widened(bound, column, lower=lower)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return nothing
 
@@ -216,7 +233,10 @@ def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
     if pa.types.is_timestamp(kind):
         micros = bound.cast(pa.int64())
         near = pc.less(pc.abs(pc.fill_null(micros, 0)), 1 << 62)
-        moved = pc.add(micros, -_MILLISECOND if lower else _MILLISECOND)
+        # Spark writes offsets such as +08:05:43 as +08:05. No zone has them after 1972.
+        has_seconds = pc.and_(pc.less(micros, _NO_SECONDS_SINCE), pa.scalar(kind.tz is not None))
+        step = pc.if_else(has_seconds, 60 * _SECOND, _MILLISECOND)
+        moved = (pc.subtract if lower else pc.add)(micros, step)
         return pc.if_else(near, moved, None).cast(kind)
     if pa.types.is_decimal(kind) and kind.scale == 0:
         # delta-rs writes these bounds as 64-bit integers. It replaces larger values by the largest

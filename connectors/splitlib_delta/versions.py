@@ -97,14 +97,16 @@ class Log:
         wanted = self.latest if number is None else number
         base = max((known for known in self._checkpoints if known <= wanted), default=-1)
         numbers = range(wanted, base, -1)
-        missing = [each for each in numbers if each not in self.commits]
-        if wanted < 0 or wanted > self.latest or (missing and number is not None):
+        is_known = 0 <= wanted <= self.latest
+        # Stop at the first gap: a stray file may have a very large number.
+        missing = next((n for n in reversed(numbers) if n not in self.commits), None)
+        if not is_known or (missing is not None and number is not None):
             raise SnapshotNotFound(
                 f"The table has no version {wanted} that can be read.",
                 hint=f"the newest version is {self.latest}; old ones are cleaned up.",
             )
-        if missing:
-            raise CorruptMetadata(f"The log of the table has no commit {missing[-1]}.")
+        if missing is not None:
+            raise CorruptMetadata(f"The log of the table has no commit {missing}.")
         return Version(
             wanted,
             tuple(self.commits[each] for each in numbers),

@@ -1,4 +1,4 @@
-"""Functions on Arrow values: casts that do not raise, text search, sort keys, float normalization.
+"""Functions on Arrow values: casts that do not raise, sort keys, normalization of floats.
 
 They also convert the time zone names of Java and Spark to Arrow's names.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.utf8 import contains_any
 from splitlib.errors import ConfigError
 
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -33,8 +33,13 @@ _UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$
 
 # Maximum number of casts for texts that a regular expression cannot check, such as 29 February.
 ATTEMPTS = 20_000
-# Number of bytes compared at a time, small enough for the processor's cache.
-_BLOCK: Final = 1 << 18
+# First date and first time for which bounds are used. Depending on session settings, Spark may
+# convert earlier values from the Julian calendar. So earlier bounds are treated as unknown,
+# whichever program wrote the file. Spark converts times before 1900-01-01 UTC, and moves some of
+# them to up to 25 hours after it (spark-catalyst's julian-gregorian-rebase-micros.json). So bounds
+# of times are used only from 1900-01-03 on.
+SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
+SAME_INSTANTS: Final = -2_208_816_000  # 1900-01-03, in seconds since the epoch
 
 
 def cast_views(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -206,59 +211,6 @@ def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar("" if pa.types.is_string(kind) else 0, kind)
-
-
-def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
-    """Return whether any text contains one of the ASCII characters in ``characters``."""
-    return any(
-        (block == character).any() for _, block in _blocks(texts) for character in characters
-    )
-
-
-def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
-    """Return the byte positions of an ASCII character in the array's data buffer."""
-    [code] = character
-    found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
-    return np.concatenate([np.empty(0, np.int64), *found])
-
-
-def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Return each text's byte offset in the array's data buffer, and the end of the last text."""
-    offsets = texts.buffers()[1]
-    if not len(texts) or offsets is None:
-        return np.zeros(1, np.int32)
-    return np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
-
-
-def between(
-    texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
-) -> pa.StringArray:
-    """Return an array of substrings of the data buffer of ``texts``.
-
-    Args:
-        texts: Texts without nulls.
-        begins: Byte offset of each substring in the buffer, as in :func:`bounds`; ascending.
-        ends: Byte offset of each substring's end, at or before the start of the next substring.
-    """
-    if not len(begins):
-        return pa.array([], pa.string())
-    # An Arrow text array has no gaps in its buffer. So build an array that also contains the text
-    # between the substrings, and then take every second element.
-    offsets = np.empty(2 * len(begins), np.int32)
-    offsets[::2] = begins
-    offsets[1::2] = ends
-    buffers = pa.py_buffer(offsets), texts.buffers()[2] or pa.py_buffer(b"")
-    alternating = pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
-    return alternating.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
-
-
-def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-    places, characters = bounds(texts), texts.buffers()[2]
-    if characters is None:
-        return
-    raw = np.frombuffer(characters, np.uint8)
-    for start in range(int(places[0]), int(places[-1]), _BLOCK):
-        yield start, raw[start : min(start + _BLOCK, int(places[-1]))]
 
 
 def normal_floats(values: Any, kind: pa.DataType | None = None) -> Any:

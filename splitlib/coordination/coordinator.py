@@ -326,7 +326,11 @@ class DynamicFileSplitEnumerator:
         self._put_back([key for key, (_, holder) in self._assigned.items() if holder == reader_id])
 
     def _put_back(self, split_ids: Iterable[str]) -> None:
-        self._wait_again([self._assigned.pop(key)[0] for key in dict.fromkeys(split_ids)])
+        # A condition may raise an error, so the state changes afterwards.
+        keys = list(dict.fromkeys(split_ids))
+        self._wait_again([self._assigned[key][0] for key in keys])
+        for key in keys:
+            del self._assigned[key]
 
     def _wait_again(self, splits: Sequence[TrackedSplit]) -> None:
         kept = self._still_wanted(splits, self._passed)
@@ -344,18 +348,18 @@ class DynamicFileSplitEnumerator:
         complete = self._prefetcher.complete
         predicate = self.enumerator.predicate
         if predicate is not self._passed:
-            self._passed = predicate
             waiting = list(self._waiting.values())
             kept = {t.split.split_id: t for t in self._still_wanted(waiting, predicate)}
             self._assigner.remove(self._waiting.keys() - kept.keys())
-            self._waiting = kept
+            self._waiting, self._passed = kept, predicate
         while self._prefetcher.arrived:
-            arrival = self._prefetcher.arrived.popleft()
-            self._received += len(arrival.splits)
-            self._known_files += arrival.file_ids
+            arrival = self._prefetcher.arrived[0]
             kept_now = arrival.splits
             if arrival.predicate is not predicate:
                 kept_now = self._still_wanted(kept_now, predicate)
+            self._prefetcher.arrived.popleft()
+            self._received += len(arrival.splits)
+            self._known_files += arrival.file_ids
             self._waiting.update((tracked.split.split_id, tracked) for tracked in kept_now)
             self._assigner.add([tracked.split for tracked in kept_now])
         return complete and self._prefetcher.error is None

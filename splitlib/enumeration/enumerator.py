@@ -261,7 +261,7 @@ class DynamicFileEnumerator:
         return {
             "connector": self.table.connector_name,
             "table": without_credentials(self.table.name),
-            "snapshot": metadata.snapshot_id,
+            "snapshot": " of ".join(filter(None, (metadata.snapshot_id, metadata.table_id))),
             "partition keys": [[key.name, str(key.type)] for key in metadata.partition_schema],
             "static condition": static,
         }

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow import values as texts
+from splitlib.arrow import utf8 as texts
 from splitlib.arrow.values import (
     is_instant,
     normal_floats,

@@ -29,13 +29,12 @@ from pyspark.sql.types import (
 )
 
 from splitlib.arrow.utf8 import are_valid, valid_ends
-from splitlib.arrow.values import shown
+from splitlib.arrow.values import SAME_DATES, SAME_INSTANTS, shown
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.report import FilterUse, Report
 from splitlib.spark.compat import VARIANT
 from splitlib.spark.conversion import collation_of, sql_literal
-from splitlib.statistics.footers import SAME_DATES, SAME_INSTANTS
 
 # Days since 1900 that some time zone skipped as a whole, in at least one version of its rules:
 # Kwajalein, Kiritimati and Enderbury, Apia and Fakaofo. Each day is mapped to the nearest days

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from splitlib.arrow.parquet_footer import Footer
 from splitlib.arrow.utf8 import after, at_least, at_most
+from splitlib.arrow.values import SAME_DATES, SAME_INSTANTS
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, SPARK_FIELD
 
 if TYPE_CHECKING:
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
 # Maximum length of string bounds in characters, and of binary bounds in bytes. Longer bounds are
 # shortened, which makes them less tight.
 _LONGEST: Final = 64
-
-# First date and first time for which bounds are used. Depending on session settings, Spark may
-# convert earlier values from the Julian calendar. So earlier bounds are treated as unknown,
-# whichever program wrote the file. Spark converts times before 1900-01-01 UTC, and moves some of
-# them to up to 25 hours after it (spark-catalyst's julian-gregorian-rebase-micros.json). So bounds
-# of times are used only from 1900-01-03 on.
-SAME_DATES: Final = -141_427  # 1582-10-15, in days since the epoch
-SAME_INSTANTS: Final = -2_208_816_000  # 1900-01-03, in seconds since the epoch
 
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}

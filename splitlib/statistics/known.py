@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, SplitlibError
-from splitlib.redaction import get_logger
+from splitlib.redaction import get_logger, redact_path
 from splitlib.remote.calls import run_bounded
 from splitlib.statistics.row_groups import FileGroups, MatchedGroups, group_type
 from splitlib.statistics.store import LEARNED, ColumnKey, StatisticsStore
@@ -265,13 +265,19 @@ def _number_of_values(metadata: FileMetaData) -> int:
 def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:
     """Return the rows for :meth:`SavedColumn.save`: one for each file with known row groups.
 
+    Files whose path has credentials are left out.
+
     Args:
         files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         groups: One column's row groups, a list per file; null means unknown.
         old: Mask of the files whose statistics can be kept, from :meth:`StatisticsStore.add`.
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
-    return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
+    paths = files["path"]
+    suspects = paths.filter(pc.match_substring_regex(paths, "[@?]")).to_pylist()
+    secret = pa.array([path for path in suspects if redact_path(path) != path], pa.string())
+    keep = pc.and_not(pc.and_(old, pc.is_valid(groups)), pc.is_in(paths, value_set=secret))
+    return pa.table({**columns, "groups": groups}).filter(keep)
 
 
 def _still_there(rows: pa.Table, listed: pa.Table, *, is_whole: bool) -> pa.Table:

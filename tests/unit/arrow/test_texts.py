@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.arrow.values import between, bounds, contains_any, find_all
+from splitlib.arrow.utf8 import between, bounds, contains_any, find_all
 
 texts = st.lists(st.text("a/é%", max_size=6) | st.none(), max_size=20)
 

@@ -6,9 +6,16 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
-from splitlib import ConfigError, DynamicFilteringData, InvalidFilter, SplitlibError
+from splitlib import (
+    ConfigError,
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    InvalidFilter,
+    SplitlibError,
+)
 from splitlib.coordination.assigners import (
     FifoAssigner,
     LargestFirstAssigner,
@@ -303,6 +310,50 @@ def test_requests_after_closing_are_ignored_and_do_not_look_like_the_end():
     coordinator.close()
     assert coordinator.handle_split_request("r") == RequestIgnored("the coordinator is closed")
     assert not coordinator.finished
+
+
+class FailsOnce:
+    """A condition that is true for all partitions, and raises an error once when it is asked to."""
+
+    fields = ("k",)
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def describe(self) -> str:
+        return "a condition that may fail"
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return pa.repeat(True, values.num_rows)
+
+
+@pytest.mark.parametrize("error", [SplitlibError("once"), KeyboardInterrupt()])
+def test_no_split_is_lost_if_a_condition_fails_once(error):
+    condition = FailsOnce()
+    enumerator = DynamicFileEnumerator(enumerator_of(MemoryConnector()).table, static=[condition])
+    with DynamicFileSplitEnumerator(enumerator) as coordinator:
+        coordinator.register_reader("a")
+        coordinator.register_reader("b")
+        whole = list(enumerator_of(MemoryConnector()).enumerate_splits())
+        take(coordinator, "a")
+        while not coordinator._prefetcher.complete:
+            time.sleep(0.001)
+        for event in (keys(*range(100)), keys(*range(101))):
+            coordinator.handle_source_event(event)
+            condition.error = error
+            with pytest.raises(type(error)):
+                coordinator.waiting_splits  # noqa: B018 - receives splits
+        condition.error = error
+        with pytest.raises(type(error)):
+            coordinator.remove_reader("a")
+        coordinator.remove_reader("a")
+        assert sorted(s.split_id for s in read_all(coordinator, "b")) == sorted(
+            split.split_id for split in whole
+        )
+        assert coordinator.finished
 
 
 def test_the_suggested_delay_grows_while_there_is_nothing():

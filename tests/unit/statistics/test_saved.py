@@ -23,6 +23,7 @@ from splitlib.cli.app import main
 from splitlib.enumeration import analyze
 from splitlib.enumeration.analyze import analyze_table
 from splitlib.errors import InvalidFilter, UnsupportedTable
+from splitlib.model import FILE_SCHEMA
 from splitlib.statistics import known
 from splitlib.statistics import known as saved
 from splitlib.statistics.store import ColumnKey, StatisticsStore
@@ -274,6 +275,20 @@ def test_a_place_that_does_not_answer_is_used_once(
     assert load.call_count == 1
     monkeypatch.setattr(saved, "PAUSED_UNTIL", {})
     assert find(table, place, 5) == ({"00.parquet"}, 0)
+
+
+@pytest.mark.parametrize(
+    "secret", ["s3://key:{}@bucket/f.parquet", "https://host/f.parquet?X-Amz-Signature={}"]
+)
+def test_paths_with_credentials_are_not_saved(secret: str) -> None:
+    paths = ["s3://bucket/name@host/f.parquet", secret.format("hidden"), "/a?b.parquet"]
+    files = pa.record_batch(
+        {"path": paths, "size": [1] * 3, "modified": [1] * 3, "partition": [0] * 3},
+        schema=FILE_SCHEMA,
+    )
+    groups = pa.array([[]] * 3, pa.list_(pa.int64()))
+    rows = saved.rows_to_save(files, groups, pa.array([True] * 3))
+    assert rows["path"].to_pylist() == [paths[0], paths[2]]
 
 
 def test_forgotten_statistics_are_loaded_again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from splitlib.coordination.coordinator import DynamicFileSplitEnumerator
 from splitlib_delta.actions import absolute
 from splitlib_delta.versions import Log
 from tests.support.delta_log import add, commit, field, metadata, protocol, remove
@@ -181,11 +183,33 @@ def test_the_schema_for_spark_has_no_properties_of_delta(root: Path) -> None:
     assert found["type"]["elementType"]["fields"] == [field("f", "long", comment="x")]
 
 
-@pytest.mark.parametrize("wanted", [-1, 3, 99])
+@pytest.mark.parametrize("wanted", [-1, 3, 99, 1_700_000_000_000])
 def test_a_version_that_does_not_exist(root: Path, wanted: int) -> None:
     simple(root, add("a"))
     with pytest.raises(splitlib.SnapshotNotFound, match=f"no version {wanted}"):
         opened(root, version=wanted)
+
+
+def test_a_stray_file_with_a_very_large_number(root: Path) -> None:
+    simple(root, add("a"))
+    (root / "_delta_log" / f"{1_700_000_000_000:020}.json").write_text("{}")
+    with pytest.raises(splitlib.CorruptMetadata, match="no commit 2"):
+        opened(root)
+
+
+def test_a_table_that_is_created_again_has_another_id(root: Path) -> None:
+    """Both tables have the same versions, so only the id shows that a checkpoint is too old."""
+    states = []
+    for _ in range(2):
+        shutil.rmtree(root, ignore_errors=True)
+        deltalake.write_deltalake(str(root), pa.table({"c": [1]}))
+        table = opened(root)
+        enumerator = DynamicFileEnumerator(table, SplitConfig())
+        if states:
+            with pytest.raises(splitlib.InvalidCheckpoint, match="another snapshot: 0 of "):
+                DynamicFileSplitEnumerator.restore(states[0], enumerator)
+        states.append(DynamicFileSplitEnumerator(enumerator).snapshot_state())
+    DynamicFileSplitEnumerator.restore(states[1], enumerator).close()
 
 
 def test_a_version_is_pinned(root: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import deltalake
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pytest
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from tests.support.delta_log import add, commit, field, metadata, protocol
 from tests.unit.connectors.delta.tables import MAPPED, bounded, names, opened, simple, splits
+
+EXACT: Final = Decimal("1234567890.123456789012345678")
 
 
 def kept(root: Path, kind: Any, lower: Any, upper: Any, value: Any, **column: Any) -> bool:
@@ -205,7 +208,10 @@ def test_statistics_of_checkpoints_in_columns(root: Path, json_too: bool) -> Non
 
 
 def test_int96_in_statistics_of_checkpoints(root: Path) -> None:
-    """Spark writes timestamps as INT96. Not all of them fit in nanoseconds of 64 bits."""
+    """Spark writes timestamps as INT96. Not all of them fit in nanoseconds of 64 bits.
+
+    Before 1900, they may be in the Julian calendar, so such bounds prove nothing.
+    """
     years = {"f": (2020, 2021), "g": (2020, 9999), "h": (1, 1600)}
     commit(root, [protocol(), metadata([field("c", "timestamp")]), *(add(name) for name in years)])
     deltalake.DeltaTable(str(root)).create_checkpoint()
@@ -233,8 +239,80 @@ def test_int96_in_statistics_of_checkpoints(root: Path) -> None:
         stored.schema.get_field_index("add"), "add", pa.array(entries, typed)
     )
     pq.write_table(changed, path, use_deprecated_int96_timestamps=True)
-    for year, files in ((2020, "fg"), (2050, "g"), (9999, "g"), (1500, "h"), (1700, "")):
+    for year, files in ((2020, "fgh"), (2050, "gh"), (9999, "gh"), (1500, "h"), (1950, "h")):
         assert names(splits(root, {"c": [datetime(year, 1, 1, tzinfo=UTC)]})) == list(files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_arrow", "stored", "value"),
+    [
+        ("date", pa.date32(), date(1500, 1, 10), date(1500, 1, 1)),
+        ("timestamp", pa.timestamp("us", "UTC"), datetime(1500, 1, 10), datetime(1500, 1, 1)),
+        # delta-rs converts decimals to doubles.
+        ("decimal(38,18)", pa.decimal128(38, 18), Decimal("1234567890.123457"), EXACT),
+    ],
+)
+def test_bounds_of_checkpoints_that_writers_change(
+    root: Path, kind: str, of_arrow: pa.DataType, stored: Any, value: Any
+) -> None:
+    commit(root, [protocol(), metadata([field("c", kind)]), add("f")])
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    ends = pa.struct([("c", of_arrow)])
+    known = pa.struct([("numRecords", pa.int64()), ("minValues", ends), ("maxValues", ends)])
+    checkpoint = pq.read_table(path)
+    entries = checkpoint["add"].to_pylist()
+    for entry in filter(None, entries):
+        bound = {"c": stored.replace(tzinfo=UTC) if kind == "timestamp" else stored}
+        entry["stats"] = None
+        entry["stats_parsed"] = {"numRecords": 1, "minValues": bound, "maxValues": bound}
+    typed = pa.struct([*checkpoint["add"].type, pa.field("stats_parsed", known)])
+    at = checkpoint.schema.get_field_index("add")
+    pq.write_table(checkpoint.set_column(at, "add", pa.array(entries, typed)), path)
+    value = value.replace(tzinfo=UTC) if kind == "timestamp" else value
+    assert names(splits(root, {"c": [value]})) == ["f"]
+
+
+def test_a_checkpoint_that_another_writer_replaced(root: Path) -> None:
+    """Its rows may have another order, so the statistics are found by path."""
+    simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(4)))
+    deltalake.DeltaTable(str(root)).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    with opened(root) as table:
+        rows = pq.read_table(path)
+        pq.write_table(rows.take(list(reversed(range(len(rows))))), path)
+        for i in range(4):
+            enumerator = DynamicFileEnumerator(table, SplitConfig())
+            enumerator.set_dynamic_filtering_data({"c": [10 * i + 5]})
+            assert names(list(enumerator.enumerate_splits())) == [f"f{i}"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "printed"),
+    [
+        ("Asia/Shanghai", datetime(1900, 1, 1), "+08:05"),
+        ("America/Sao_Paulo", datetime(1900, 1, 1), "-03:06"),
+        ("Africa/Monrovia", datetime(1970, 1, 1), "-00:44"),
+    ],
+)
+def test_offsets_of_zones_that_had_seconds(
+    root: Path, zone: str, local: datetime, printed: str
+) -> None:
+    """Spark writes such offsets without their seconds."""
+    text = f"{local.isoformat()}.000{printed}"
+    value = local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    assert value != datetime.fromisoformat(text)
+    assert kept(root, "timestamp", text, text, value)
+    assert not kept(root, "timestamp", text, text, value + timedelta(minutes=3))
+
+
+def test_a_column_with_a_default_that_files_lack(root: Path) -> None:
+    """Spark's writer counts it as null in these files, and readers return the default."""
+    columns = [field("c", "long"), field("d", "long", EXISTS_DEFAULT="5", CURRENT_DEFAULT="5")]
+    known = {"numRecords": 2, "nullCount": {"c": 2, "d": 2}, "minValues": {}, "maxValues": {}}
+    commit(root, [protocol(), metadata(columns), add("f", stats=json.dumps(known))])
+    assert names(splits(root, {"d": [5]})) == ["f"]
+    assert names(splits(root, {"c": [5]})) == []
 
 
 def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
