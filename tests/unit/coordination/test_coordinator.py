@@ -313,7 +313,7 @@ def test_requests_after_closing_are_ignored_and_do_not_look_like_the_end():
 
 
 class FailsOnce:
-    """A condition that is true for all partitions, and raises an error once when it is asked to."""
+    """A condition that is true for all partitions, and raises the error in ``error`` once."""
 
     fields = ("k",)
 

@@ -206,7 +206,7 @@ def test_an_aggregate_that_the_optimizer_drops(kept: tuple[Tree, ...], is_lost: 
 
 
 def test_scans_that_lost_a_part() -> None:
-    """The fact is read twice, below a window and beside it. The optimizer keeps one of both."""
+    """The fact is read twice, below a window and beside it. The optimizer keeps one of the two."""
     tree = project(join(join(window(TABLE, SUM), TABLE), OTHER), A)
     paths: dict[str, list[Path]] = {"fact": [(0, 0, 0, 0), (0, 0, 1)], "other": [(0, 1)]}
     analyzed, whole = plan(tree), plan(window(TABLE, SUM))
