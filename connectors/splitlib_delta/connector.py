@@ -110,7 +110,7 @@ class DeltaConnector(Connector):
             columns = columns_of(contents.metadata, check_protocol(contents.protocol))
         snapshot = Snapshot(contents, columns.names_of_keys)
         requests = Requests(storage=reader.requests)
-        table_id = contents.metadata.get("id")
+        table_id = str(contents.metadata.get("id") or "") or None
         return cls(storage, root, version.number, snapshot, columns, requests, table_id)
 
     def describe(self) -> TableMetadata:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final
 from urllib.parse import unquote
@@ -97,6 +98,7 @@ class Snapshot:
     def __init__(self, contents: Contents, keys: Sequence[str]) -> None:
         self._reader = contents.reader
         self._texts: list[pa.StringArray | None] = []
+        self._digests: list[bytes] = []
         self._names: list[str] = []
         recent, older = list[pa.Table](), list[pa.Table]()
         for file, data in zip(contents.version.commits, contents.commits, strict=True):
@@ -123,6 +125,7 @@ class Snapshot:
         if not name.endswith(".parquet"):
             text = pc.struct_field(actions.added, ["stats"])
         self._texts.append(text)
+        self._digests.append(_digest(child(actions.added, "path", pa.string()).drop_null()))
         root = self._reader.root
         found = [file_columns(actions.added, root, keys, source)]
         if actions.removed is not None:
@@ -161,14 +164,24 @@ class Snapshot:
         table = self._reader.parquet(self._names[number], _STATISTICS)
         with decoding(self._names[number]):
             added = table["add"].combine_chunks()
-            # Another writer may have replaced the checkpoint by one with another order of rows.
-            paths = absolute(child(added, "path", pa.string()), self._reader.root)
-            at = pc.index_in(files["path"].combine_chunks(), value_set=paths)
+            paths = child(added, "path", pa.string())
+            valid = pc.indices_nonzero(pc.is_valid(paths))
+            row, paths = files["row"].combine_chunks(), paths.take(valid)
+            if _digest(paths) != self._digests[number]:
+                # Another writer has replaced the checkpoint by one with another order of rows.
+                paths = absolute(paths, self._reader.root)
+                row = pc.index_in(files["path"].combine_chunks(), value_set=paths)
+            at = valid.take(row)
             parsed = child(added, "stats_parsed")
             return Statistics(
                 child(added, "stats", pa.string()).take(at),
                 None if parsed is None else parsed.take(at),
             )
+
+
+def _digest(paths: pa.StringArray) -> bytes:
+    whole = pc.binary_join(pa.ListArray.from_arrays([0, len(paths)], paths), "\0")
+    return blake2b(whole[0].as_buffer()).digest()
 
 
 class LogReader:

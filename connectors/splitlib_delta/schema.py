@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from splitlib.errors import CorruptMetadata, UnsupportedTable
 from splitlib.hive.partition_values import from_spark_json, parse_type
-from splitlib.model import FIELD_ID, LOGICAL_TYPE, ReadFormat
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE, ReadFormat
 
 _FEATURES: Final = frozenset(
     {
@@ -210,6 +210,8 @@ class _Walk:
                 continue
             name, place = prefix + each.name, (*path, self.physical(given))
             if pa.types.is_struct(each.type) and not isinstance(given["type"], str):
+                if INITIAL_DEFAULT in (each.metadata or {}):
+                    continue  # in files without the struct, its fields count as null
                 inside = given["type"]["fields"]
                 yield from self.with_statistics(list(each.type), inside, (), (place, f"{name}."))
             elif any(is_type(each.type) for is_type in _ORDERED) and _is_plain(each):

@@ -195,17 +195,12 @@ def _own_bound(structs: Any, name: str, column: Column, *, lower: bool) -> pa.Ar
     if found is None:
         return nothing
     kind = column.field.type
-    if pa.types.is_decimal(kind) and pa.types.is_decimal(found.type):
+    is_number = pa.types.is_decimal(found.type) or pa.types.is_floating(found.type)
+    if pa.types.is_decimal(kind) and is_number:
         # Writers convert decimals to doubles here, too.
         return _bound(found.cast(pa.float64()), column, lower=lower)
     try:
-        bound = found.cast(kind)
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            # Spark may write older values in the Julian calendar.
-            first = SAME_DATES if pa.types.is_date(kind) else SAME_INSTANTS * _SECOND
-            first = pa.scalar(first, pa.int32() if pa.types.is_date(kind) else pa.int64())
-            bound = pc.if_else(pc.less(bound, first.cast(kind)), None, bound)
-        return _widened(bound, column, lower=lower)
+        return _widened(found.cast(kind), column, lower=lower)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return nothing
 
@@ -215,6 +210,9 @@ def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
     kind = column.field.type
     try:
         if pa.types.is_decimal(kind):
+            # One bound that is too large for the type must not make all others unknown.
+            fits = pc.less(pc.abs(stored), 10.0 ** (kind.precision - kind.scale))
+            stored = pc.if_else(fits, stored, None)
             slack = pc.multiply(pc.abs(stored), _DECIMAL_ERROR)
             stored = pc.subtract(stored, slack) if lower else pc.add(stored, slack)
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -230,6 +228,11 @@ def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
 def _widened(bound: pa.Array, column: Column, *, lower: bool) -> pa.Array:
     """Widen bounds so that they are valid even if the writer shortened or rounded them."""
     kind = bound.type
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
+        # Files and statistics may have older values in the Julian calendar.
+        first = SAME_DATES if pa.types.is_date(kind) else SAME_INSTANTS * _SECOND
+        first = pa.scalar(first, pa.int32() if pa.types.is_date(kind) else pa.int64())
+        bound = pc.if_else(pc.less(bound, first.cast(kind)), None, bound)
     if pa.types.is_timestamp(kind):
         micros = bound.cast(pa.int64())
         near = pc.less(pc.abs(pc.fill_null(micros, 0)), 1 << 62)

@@ -62,7 +62,7 @@ class Log:
             number: tuple(file for _, file in sorted(parts.items()))
             for number, alternatives in checkpoints.items()
             for (total, _), parts in alternatives.items()
-            if parts.keys() == set(range(1, total + 1))
+            if len(parts) == total == max(parts) and min(parts) == 1
         }
 
     @classmethod

@@ -48,8 +48,8 @@ class Analysis:
         row_groups: Number of row groups in the ``learned`` files.
         seconds: Duration in seconds.
         undated: Number of files without a modification time. Their statistics are never kept.
-        saved: Whether all statistics were written to ``statistics_location``. True also if it is
-            not set. If False, the log has the error.
+        saved: Whether all statistics that were read were written to ``statistics_location``. True
+            also if it is not set. If False, the log has the error.
     """
 
     columns: tuple[str, ...]

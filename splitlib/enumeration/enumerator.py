@@ -256,14 +256,14 @@ class DynamicFileEnumerator:
     def identity(self) -> dict[str, Any]:
         """Return a dict that identifies the scan: table, snapshot, keys and static conditions."""
         metadata = self.table.metadata
-        static = [condition.describe() for condition in self._static]
-        static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
+        keys = (blake2b(data.to_bytes()).hexdigest() for data in self._static_data)
         return {
             "connector": self.table.connector_name,
             "table": without_credentials(self.table.name),
-            "snapshot": " of ".join(filter(None, (metadata.snapshot_id, metadata.table_id))),
+            "snapshot": metadata.snapshot_id,
+            **({} if metadata.table_id is None else {"table id": metadata.table_id}),
             "partition keys": [[key.name, str(key.type)] for key in metadata.partition_schema],
-            "static condition": static,
+            "static condition": [*(one.describe() for one in self._static), *keys],
         }
 
     def received_filters(self) -> list[DynamicFilteringEvent]:

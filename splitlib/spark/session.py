@@ -68,16 +68,21 @@ _OF_FILES: Final = frozenset(
     {
         *_OF_DIRECTORIES,
         _HIDDEN,
+        "spark.sql.files.archive.reader.enabled",
         "spark.sql.files.ignoreCorruptFiles",
+        "spark.sql.files.ignoreInvalidPartitionPaths",
         "spark.sql.files.ignoreMissingFiles",
+        "spark.sql.orc.impl",
         "spark.sql.parquet.binaryAsString",
         "spark.sql.parquet.datetimeRebaseModeInRead",
         "spark.sql.parquet.fieldId.read.enabled",
         "spark.sql.parquet.fieldId.read.ignoreMissing",
+        "spark.sql.parquet.ignoreVariantAnnotation",
         "spark.sql.parquet.inferTimestampNTZ.enabled",
         "spark.sql.parquet.int96AsTimestamp",
         "spark.sql.parquet.int96RebaseModeInRead",
         "spark.sql.parquet.int96TimestampConversion",
+        "spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled",
         "spark.sql.parquet.respectSummaryFiles",
     }
 )

@@ -265,19 +265,20 @@ def _number_of_values(metadata: FileMetaData) -> int:
 def rows_to_save(files: pa.RecordBatch, groups: pa.ListArray, old: pa.BooleanArray) -> pa.Table:
     """Return the rows for :meth:`SavedColumn.save`: one for each file with known row groups.
 
-    Files whose path has credentials are left out.
-
     Args:
         files: Files, with the columns of :data:`splitlib.model.FILE_SCHEMA`.
         groups: One column's row groups, a list per file; null means unknown.
-        old: Mask of the files whose statistics can be kept, from :meth:`StatisticsStore.add`.
+        old: Mask of the files whose statistics can be kept.
     """
     columns: dict[str, Any] = {name: files[name] for name in _IDENTITY.names}
-    paths = files["path"]
-    suspects = paths.filter(pc.match_substring_regex(paths, "[@?]")).to_pylist()
+    return pa.table({**columns, "groups": groups}).filter(pc.and_(old, pc.is_valid(groups)))
+
+
+def without_secrets(paths: pa.StringArray) -> pa.BooleanArray:
+    """Return a mask of the paths that have no credentials, so that they may be stored."""
+    suspects = paths.filter(pc.match_substring_regex(paths, r"://[^@]*:[^@]*@|\?")).to_pylist()
     secret = pa.array([path for path in suspects if redact_path(path) != path], pa.string())
-    keep = pc.and_not(pc.and_(old, pc.is_valid(groups)), pc.is_in(paths, value_set=secret))
-    return pa.table({**columns, "groups": groups}).filter(keep)
+    return pc.invert(pc.is_in(paths, value_set=secret))
 
 
 def _still_there(rows: pa.Table, listed: pa.Table, *, is_whole: bool) -> pa.Table:
@@ -383,8 +384,9 @@ class KnownStatistics:
         if old.false_count:
             self._young.add(columns, files, groups, self._began)
         if self._location is not None and pc.any(old).as_py():
+            may_be_saved = pc.and_(old, without_secrets(files["path"]))
             for column in columns:
-                rows = rows_to_save(files, groups[column.name.lower()], old)
+                rows = rows_to_save(files, groups[column.name.lower()], may_be_saved)
                 if rows.num_rows:
                     self._new.setdefault(ColumnKey.of(column), []).append(rows)
         return old

@@ -18,8 +18,8 @@ from splitlib.spark.planner.lineage import output_ids
 S = TypeVar("S", bound=Hashable)
 # Operators below which Spark does not search.
 _END_OF_SEARCH = frozenset({"Aggregate", "Distinct", "SubqueryAlias"})
-# Operators above which no hidden columns can be read.
-_SHOW_NO_HIDDEN = _END_OF_SEARCH | {"Except", "Intersect", "Union"}
+# Operators above which no hidden columns can be read. They can be read above DISTINCT.
+_SHOW_NO_HIDDEN = frozenset({"Aggregate", "Except", "Intersect", "SubqueryAlias", "Union"})
 
 
 class Exposed:

@@ -76,6 +76,10 @@ _KNOWN_BY_JSON: Final = frozenset(
     }
 )
 _TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+# Further operators with the columns of their input, or of their first input.
+_WITH_EQUAL_COLUMNS = frozenset(
+    {"Distinct", "ResolvedHint", "Sort", "SubqueryAlias", "Union", "View", "WindowGroupLimit"}
+)
 # Operators that add columns to their input, and the argument that lists the new columns.
 _ADDED = {
     "ArrowEvalPython": "resultAttrs",
@@ -409,7 +413,7 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
                 return left
             known = left is not None and right is not None and join_type(node) != "ExistenceJoin"
             return [*(left or ()), *(right or ())] if known else None
-        case "Distinct" | "Sort" | "SubqueryAlias" | "Union" | "View" | "WindowGroupLimit":
+        case kind if kind in _WITH_EQUAL_COLUMNS:
             return of_child()
         case "Generate" if in_order:
             return None

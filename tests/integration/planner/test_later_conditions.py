@@ -85,6 +85,17 @@ QUERIES: Final = {
         "(SELECT day FROM p_sales GROUP BY day) s) t",
         "n",
     ),
+    "hidden columns below DISTINCT": (
+        "SELECT DISTINCT f.v FROM p_sales f "
+        "LEFT JOIN (SELECT DISTINCT day - 7 AS day FROM p_sales) t USING (day) "
+        "JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        "t.day",
+    ),
+    "hidden columns of a dropped join below DISTINCT": (
+        "SELECT DISTINCT v FROM p_sales f LEFT JOIN (SELECT DISTINCT day FROM p_returns) t "
+        "USING (day) JOIN p_days d ON f.day = d.id WHERE d.week = 2",
+        "t.day",
+    ),
     "a function that is never computed": (
         "SELECT f.v, CASE WHEN false THEN n END AS never FROM "
         "(SELECT v, day, count(*) OVER (PARTITION BY v % 2) AS n FROM p_sales) f "

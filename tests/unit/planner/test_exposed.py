@@ -101,9 +101,18 @@ def test_a_join_of_using_is_searched_for_hidden_columns() -> None:
     assert exposed_part(plan(project(whole, A, B, C, D, attribute(5)))) is None
 
 
-@pytest.mark.parametrize(
-    "kind", ["Aggregate", "Distinct", "Except", "Intersect", "SubqueryAlias", "Union"]
-)
+def test_hidden_columns_can_be_read_above_distinct() -> None:
+    assert exposed_part(plan(unary("Distinct", USING))) == ()
+    assert exposed_part(plan(unary("Distinct", project(USING, A)))) == ()
+
+
+@pytest.mark.parametrize("kind", ["View", "ResolvedHint"])
+def test_views_and_hints_have_the_columns_of_their_input(kind: str) -> None:
+    assert exposed_part(plan(project(unary(kind, TABLE), A, B))) is None
+    assert exposed_part(plan(project(unary(kind, TABLE), A))) == (0,)
+
+
+@pytest.mark.parametrize("kind", ["Aggregate", "Except", "Intersect", "SubqueryAlias", "Union"])
 def test_a_join_of_using_below_these_operators_is_not_searched(kind: str) -> None:
     hidden = [{"class": kind, "num-children": 1, "aggregateExpressions": [A]}, *USING]
     tree = plan(project(join(hidden, relation(attribute(5))), A, B, D, attribute(5)))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
-from tests.support.delta_log import add, commit, field, metadata, protocol
+from tests.support.delta_log import add, commit, field, metadata, protocol, remove
 from tests.unit.connectors.delta.tables import MAPPED, bounded, names, opened, simple, splits
 
 EXACT: Final = Decimal("1234567890.123456789012345678")
@@ -275,7 +275,7 @@ def test_bounds_of_checkpoints_that_writers_change(
 
 def test_a_checkpoint_that_another_writer_replaced(root: Path) -> None:
     """Its rows may have another order, so the statistics are found by path."""
-    simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(4)))
+    simple(root, *(bounded(f"f%20{i}", 10 * i, 10 * i + 9) for i in range(4)))
     deltalake.DeltaTable(str(root)).create_checkpoint()
     (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
     with opened(root) as table:
@@ -284,14 +284,14 @@ def test_a_checkpoint_that_another_writer_replaced(root: Path) -> None:
         for i in range(4):
             enumerator = DynamicFileEnumerator(table, SplitConfig())
             enumerator.set_dynamic_filtering_data({"c": [10 * i + 5]})
-            assert names(list(enumerator.enumerate_splits())) == [f"f{i}"]
+            assert names(list(enumerator.enumerate_splits())) == [f"f {i}"]
 
 
 @pytest.mark.parametrize(
     ("zone", "local", "printed"),
     [
-        ("Asia/Shanghai", datetime(1900, 1, 1), "+08:05"),
-        ("America/Sao_Paulo", datetime(1900, 1, 1), "-03:06"),
+        ("Asia/Shanghai", datetime(1900, 12, 31), "+08:05"),
+        ("America/Sao_Paulo", datetime(1913, 1, 1), "-03:06"),
         ("Africa/Monrovia", datetime(1970, 1, 1), "-00:44"),
     ],
 )
@@ -313,6 +313,28 @@ def test_a_column_with_a_default_that_files_lack(root: Path) -> None:
     commit(root, [protocol(), metadata(columns), add("f", stats=json.dumps(known))])
     assert names(splits(root, {"d": [5]})) == ["f"]
     assert names(splits(root, {"c": [5]})) == []
+    whole = field("s", {"type": "struct", "fields": [field("a", "long")]}, EXISTS_DEFAULT="x")
+    known["nullCount"] = {"s": {"a": 2}}
+    commit(root, [metadata([whole]), remove("f"), add("g", stats=json.dumps(known))])
+    with opened(root) as table:
+        assert "s.a" not in table.metadata.filter_schema.names
+
+
+def test_dates_before_the_gregorian_calendar_prove_nothing(root: Path) -> None:
+    assert kept(root, "date", "1500-01-10", "1500-01-10", date(1500, 1, 1))
+    assert not kept(root, "date", "1600-01-10", "1600-01-10", date(1600, 1, 1))
+    instant = datetime(1500, 1, 1, tzinfo=UTC)
+    assert kept(root, "timestamp", "1500-01-10T00:00:00Z", "1500-01-10T00:00:00Z", instant)
+    # Spark never converts TIMESTAMP_NTZ.
+    local = datetime(1500, 1, 1)
+    assert not kept(root, "timestamp_ntz", "1500-01-10T00:00:00", "1500-01-10T00:00:00", local)
+
+
+def test_one_large_decimal_does_not_hide_the_bounds_of_others(root: Path) -> None:
+    simple(
+        root, bounded("f", 1, 2), bounded("g", 3, 9_999_999_999_999_999.99), kind="decimal(18,2)"
+    )
+    assert names(splits(root, {"c": [Decimal(8)]})) == ["g"]
 
 
 def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
