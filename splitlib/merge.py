@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _DAY_MS: Final = 86_400_000
+# delta-rs converts the bounds of DECIMAL columns to doubles, which have this relative error, and
+# stores larger numbers without fraction as 2**63 - 1. The target's type is unknown here, so keys
+# that are integers are treated in the same way.
+_ROUNDING: Final = Decimal("1e-15")
+_SATURATED: Final = 2**63 - 1
+_MOST_DIGITS: Final = 38
 
 
 def merge_condition(
@@ -131,16 +138,49 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _equals(column: str, key: pa.Scalar) -> str:
     if not key.is_valid:
         return f"{column} IS NULL"
+    if _is_number(key.type):
+        return _between(column, key, key)
     low, high = valid_ends(key, key) if pa.types.is_string(key.type) else (key, key)
     return f"{column} = {_literal(key)}" if low.equals(high) else _between(column, key, key)
 
 
 def _between(column: str, low: pa.Scalar, high: pa.Scalar) -> str:
+    if _is_number(low.type):
+        around = ((">", _beside(low, -1)), ("<", _beside(high, 1)))
+        tests = [f"{column} {sign} {end}" for sign, end in around if end is not None]
+        return f"({' AND '.join(tests)})" if tests else f"{column} IS NOT NULL"
     if pa.types.is_string(low.type):
         low, high = valid_ends(low, high)
     ends = ((">=", low), ("<=", high))
     tests = [f"{column} {sign} {_literal(end)}" for sign, end in ends if end.is_valid]
     return f"({' AND '.join(tests)})"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
+def _beside(value: pa.Scalar, side: int) -> str | None:
+    """Return a literal for a number next to ``value``, or None if there is none.
+
+    The literal tolerates the rounding of delta-rs, which skips files by bounds that it rounds.
+
+    Args:
+        value: The number.
+        side: -1 for a lower number, 1 for a greater one.
+    """
+    is_decimal = pa.types.is_decimal(value.type)
+    unit = Decimal(1).scaleb(-value.type.scale if is_decimal else 0)
+    number = Decimal(value.as_py())
+    with localcontext(prec=100):
+        moved = number + side * max(unit, abs(number) * _ROUNDING)
+        moved = moved.quantize(unit, ROUND_FLOOR if side < 0 else ROUND_CEILING)
+        if abs(moved) >= _SATURATED or len(moved.as_tuple().digits) > _MOST_DIGITS:
+            return None
+    if not is_decimal:
+        return str(moved)
+    precision = min(value.type.precision + 1, _MOST_DIGITS)
+    return f"CAST('{moved:f}' AS DECIMAL({precision}, {value.type.scale}))"
 
 
 def _literal(value: pa.Scalar) -> str:
@@ -150,8 +190,6 @@ def _literal(value: pa.Scalar) -> str:
         return "'" + text.replace("'", "''") + "'"
     if _is_binary(kind):
         return f"X'{value.as_py().hex()}'"
-    if pa.types.is_decimal(kind):
-        return f"CAST('{value.as_py():f}' AS DECIMAL({kind.precision}, {kind.scale}))"
     if pa.types.is_date(kind):
         # Dates are written as a number of days, because DataFusion cannot parse every date. A
         # date64 may have a time of day, and then equals no date. A condition on its whole day keeps

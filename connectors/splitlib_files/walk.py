@@ -46,6 +46,8 @@ def pattern_of(glob: str) -> re.Pattern[str]:
             at = end + 1
         elif char == "," and depth:
             found += "|"
+        elif char == "}" and not depth:
+            found += re.escape(char)
         else:
             depth += (char == "{") - (char == "}")
             found += _MEANINGS.get(char) or re.escape(char)

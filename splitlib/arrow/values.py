@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,6 +180,8 @@ def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) ->
 def ordinals(values: pa.Array) -> npt.NDArray[Any]:
     """Convert values to a NumPy array with the same sort order. Nulls become an arbitrary value."""
     kind = values.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(values), np.int64)
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
     elif pa.types.is_temporal(kind):
@@ -211,6 +214,21 @@ def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar("" if pa.types.is_string(kind) else 0, kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type for the same values without encodings, views, large offsets or half width."""
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def normal_floats(values: Any, kind: pa.DataType | None = None) -> Any:

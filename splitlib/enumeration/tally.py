@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -120,7 +121,7 @@ class ScanTally:
         self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
         self._files_dropped: dict[str, int] = {}
-        self._dropped: dict[FilterUse, int] = {}
+        self._dropped: dict[tuple[FilterUse, int], int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = False
         self._asked_for: dict[str, int] = {}
@@ -285,8 +286,9 @@ class ScanTally:
         with self._lock:
             if before is None:
                 self._ranges_read.add(partitions, matches.together)
-            for used, mask in zip(predicate.filters, matches.each, strict=True):
-                if before is None or used not in before.filters:
+            known = () if before is None else _numbered(before.filters)
+            for used, mask in zip(_numbered(predicate.filters), matches.each, strict=True):
+                if used not in known:
                     dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
                     self._dropped[used] = self._dropped.get(used, 0) + dropped
             for key, number in matches.undecided.items() if before is None else ():
@@ -352,9 +354,9 @@ class ScanTally:
             table=redact(table.name),
             filters=tuple(
                 self._with_footers(
-                    replace(used, partitions_dropped=self._dropped.get(used, 0)), predicate
+                    replace(used[0], partitions_dropped=self._dropped.get(used, 0)), predicate
                 )
-                for used in predicate.filters
+                for used in _numbered(predicate.filters)
             ),
             partitions=Count(
                 metrics.partitions_matched, None if asked_for else metrics.partitions_total
@@ -411,3 +413,13 @@ class ScanTally:
                 f"by the start of their names: {prefixes} prefix{'es' if prefixes > 1 else ''}"
             )
         return " and ".join(words)
+
+
+def _numbered(filters: Iterable[FilterUse]) -> list[tuple[FilterUse, int]]:
+    """Return each filter with the number of equal ones before it, because two may look the same."""
+    seen: Counter[FilterUse] = Counter()
+    found = []
+    for used in filters:
+        found.append((used, seen[used]))
+        seen[used] += 1
+    return found

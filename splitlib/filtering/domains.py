@@ -24,6 +24,7 @@ from splitlib.arrow.values import (
     is_known,
     normal_floats,
     ordinals,
+    plain_type,
     shown,
 )
 from splitlib.errors import InvalidFilter
@@ -100,7 +101,7 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Return a schema of plain types: no encoded, view, large or half types, and no metadata.
+    """Return a schema of plain types (see :func:`plain_type`), without metadata.
 
     Raises:
         InvalidFilter: for an empty schema, a repeated field name, an unknown time zone, or a type
@@ -113,16 +114,7 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
         if not isinstance(field, pa.Field):
             raise InvalidFilter(f"A schema consists of objects pyarrow.Field, not {field!r}.")
         _refuse_unknown_zone(field.name, field.type)
-        kind = field.type
-        while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-            kind = kind.value_type
-        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            kind = pa.string()
-        elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-            kind = pa.binary()
-        elif pa.types.is_float16(kind):
-            kind = pa.float32()
-        plain.append(pa.field(field.name, kind))
+        plain.append(pa.field(field.name, plain_type(field.type)))
     if not plain:
         raise InvalidFilter("A filter needs at least one field.")
     if len({field.name for field in plain}) < len(plain):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from splitlib.arrow.values import plain_type
 from splitlib.hive.partition_values import from_spark_json
 from splitlib.model import SPARK_FIELD
 
@@ -258,18 +259,14 @@ def _readable(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         is_known = kind.extension_name in ("arrow.bool8", "arrow.json")
         return _readable(kind.storage_type) if is_known else kind
-    if of.is_dictionary(kind) or of.is_run_end_encoded(kind):
-        return _readable(kind.value_type)
+    if (plain := plain_type(kind)) != kind:
+        return _readable(plain)
     if of.is_nested(kind):
         children = [child.with_type(_readable(child.type)) for child in _children(kind)]
         return _nested(kind, children)
     if of.is_unsigned_integer(kind):
         return _UNSIGNED[kind.bit_width]
-    if of.is_large_string(kind) or of.is_string_view(kind):
-        return pa.string()
-    if of.is_large_binary(kind) or of.is_binary_view(kind) or of.is_fixed_size_binary(kind):
-        return pa.binary()
-    return kind
+    return pa.binary() if of.is_fixed_size_binary(kind) else kind
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:

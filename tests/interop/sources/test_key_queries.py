@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal, localcontext
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,6 +17,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.spark.keys import collect_distinct
 from splitlib.spark.planner import keys
 from tests.interop.sources.conftest import created
+from tests.support.delta_log import add, commit, field, metadata, protocol
 
 PRUNED_BY_SPARK = "dynamicpruning"
 
@@ -57,6 +64,34 @@ def test_scans_that_queries_share_are_not_changed(
     assert sorted(planned.collect()) == sorted(expected.collect())
     for name in ("fact_a", "fact_b", "ice.db.bridge", "ice.db.chosen"):
         spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize(("digits", "is_pruned"), [(15, True), (38, False)])
+def test_decimals_with_bounds_that_delta_rs_rounds(
+    spark: SparkSession, tmp_path: Path, digits: int, is_pruned: bool
+) -> None:
+    """delta-rs converts bounds to doubles. Delta skips files by these bounds."""
+    value = Decimal("1538.070000000000123456")
+    scale = 18 if digits == 38 else 2
+    with localcontext(prec=digits):
+        value = value.quantize(Decimal(1).scaleb(-scale))
+    rows = pa.table({"k": pa.array([value], pa.decimal128(digits, scale)), "v": [1]})
+    pq.write_table(rows, tmp_path / "f.parquet")
+    known = {"minValues": {"k": 1538.07, "v": 1}, "maxValues": {"k": 1538.07, "v": 1}}
+    columns = [field("k", f"decimal({digits},{scale})"), field("v", "long")]
+    size = (tmp_path / "f.parquet").stat().st_size
+    stats = json.dumps({"numRecords": 1, "nullCount": {"k": 0, "v": 0}, **known})
+    commit(tmp_path, [protocol(), metadata(columns), add("f.parquet", size=size, stats=stats)])
+    spark.sql(
+        f"SELECT * FROM VALUES (CAST('{value}' AS DECIMAL({digits}, {scale})), 1), (NULL, 2) "
+        "AS t(k, g)"
+    ).createOrReplaceTempView("rounded")
+    query = f"SELECT f.v FROM delta.`{tmp_path}` f JOIN rounded d ON f.k = d.k WHERE d.g = 1"
+    planned = splitlib.sql(spark, query)
+    assert [row.v for row in spark.sql(query).collect()] == [1]
+    assert [row.v for row in planned.collect()] == [1]
+    assert ("added condition" in str(splitlib.explain(planned))) is is_pruned
+    spark.catalog.dropTempView("rounded")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])

@@ -258,6 +258,34 @@ def test_large_files_are_split_and_empty_ones_left_out():
     assert (enumerator.metrics.files_listed, enumerator.metrics.files_selected) == (2, 0)
 
 
+def test_filters_that_look_the_same_are_counted_apart():
+    enumerator = enumerator_of(MemoryConnector(10, batch=5))
+    for values in ((1, 2), (2, 3)):
+        enumerator.set_dynamic_filtering_data(keys(*values))
+    assert ks(enumerator.enumerate_splits()) == [2, 2]
+    assert [used.partitions_dropped for used in enumerator.explain().filters] == [8, 8]
+    enumerator = enumerator_of(MemoryConnector(10))
+    enumerator.set_dynamic_filtering_data(keys(1, 2, 3))
+    splits = enumerator.enumerate_splits()
+    next(splits)
+    enumerator.set_dynamic_filtering_data(keys(1, 3, 5))
+    assert 2 not in ks(splits)
+    first, late = enumerator.explain().filters
+    assert (first.partitions_dropped, late.partitions_dropped) == (7, 1)
+
+
+def test_a_key_that_is_null_in_all_partitions(tmp_path):
+    """The type of such a key is inferred as null."""
+    place = tmp_path / "k=__HIVE_DEFAULT_PARTITION__"
+    place.mkdir()
+    for value in (1, 2):
+        pq.write_table(pa.table({"x": [value]}), place / f"{value}.parquet")
+    with splitlib.load_table(str(tmp_path), "files") as table:
+        enumerator = DynamicFileEnumerator(table)
+        enumerator.set_dynamic_filtering_data({"k": [None], "x": [1]})
+        assert [s.path.rpartition("/")[2] for s in enumerator.enumerate_splits()] == ["1.parquet"]
+
+
 def test_the_report():
     enumerator = enumerator_of(MemoryConnector(100))
     enumerator.set_dynamic_filtering_data(keys(1, 2, 3))

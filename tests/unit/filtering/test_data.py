@@ -37,6 +37,20 @@ def test_names_that_arrow_takes_for_paths(name):
     assert domain.rows.to_pydict() == {name: [1, 2, 3]}
 
 
+@pytest.mark.skipif(not hasattr(pa, "decimal32"), reason="needs pyarrow 19")
+def test_decimals_of_32_and_64_bits():
+    """DuckDB can export such columns."""
+    values = [Decimal("1.25"), Decimal("-3.50"), None]
+    for kind in (pa.decimal32(5, 2), pa.decimal64(15, 2)):
+        data = DynamicFilteringData.from_arrow(pa.table({"d": pa.array(values, kind)}))
+        assert data.schema.field("d").type == pa.decimal128(kind.precision, 2)
+        assert data.contains({"d": Decimal("1.25")})
+        assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+        collector = DynamicFilteringDataCollector(pa.schema([("d", kind)]), threshold_bytes=1)
+        collector.add(pa.table({"d": pa.array(values, kind)}))
+        assert collector.finish().contains({"d": Decimal("0.00")})
+
+
 def test_null_equals_null():
     data = from_values({"d": [1, None]})
     assert data.contains({"d": None})

@@ -85,6 +85,13 @@ def test_a_type_of_spark_is_kept_where_that_of_arrow_is_not_enough(field, is_pla
     assert json.loads((found.metadata or {}).get(SPARK_FIELD, b"null")) == expected
 
 
+@pytest.mark.skipif(not hasattr(pa, "decimal32"), reason="needs pyarrow 19")
+def test_narrow_types_become_those_of_spark():
+    narrow = [("a", pa.float16()), ("b", pa.decimal32(5, 2)), ("c", pa.list_(pa.decimal64(9, 1)))]
+    wide = [("a", pa.float32()), ("b", pa.decimal128(5, 2)), ("c", pa.list_(pa.decimal128(9, 1)))]
+    assert readable_columns(pa.schema(narrow)) == pa.schema(wide)
+
+
 def test_nothing_is_required_and_no_list_is_large():
     kind = pa.struct([pa.field("a", pa.int8(), nullable=False)])
     table = pa.table({"c": pa.array([[{"a": 1}]], pa.large_list(kind))})

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from splitlib.arrow.values import is_east, is_instant, is_known
 from splitlib.config import SplitConfig
@@ -36,6 +36,7 @@ from splitlib.spark.planner.eligibility import Ids, Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
 
+_EXACT_DIGITS: Final = 15
 ALSO_WITHOUT_KEYS: Final = "the same scan also occurs in a place without join keys."
 """Reason why a scan is not pruned if only some of its sites have keys."""
 S = TypeVar("S", bound="Site")
@@ -258,6 +259,8 @@ class FilteredScan(PlannedScan["FilteredSite"]):
             return None  # settings decide whether CHAR is compared with padding
         if is_instant(kind) and self._fails_on_instants(column):
             return None
+        if self._is_delta_data(column) and _is_rounded(of_table.dataType):
+            return None
         if self.is_database and not _has_standard_comparison(of_table, kind):
             return None
         name = column_text(self.catalyst.spark, *parts)
@@ -273,13 +276,19 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         To skip files, Delta converts the largest possible TIMESTAMP to a local time. In time zones
         east of Greenwich, the conversion overflows.
         """
-        relations = self.catalyst.relations
-        if relations.metadata_source(self.leaf) != "delta":
-            return False
-        if self.source == "files" and column in relations.partition_schema(self.leaf).names():
+        if not self._is_delta_data(column):
             return False
         zone = session_time_zone(self.catalyst.spark)
         return not is_known(zone) or is_east(zone)
+
+    def _is_delta_data(self, column: str) -> bool:
+        """Return whether a column is a data column of a Delta table, which has statistics."""
+        relations = self.catalyst.relations
+        if relations.metadata_source(self.leaf) != "delta":
+            return False
+        return not (
+            self.source == "files" and column in relations.partition_schema(self.leaf).names()
+        )
 
     def at(self, site: ScanSite, plan: LogicalPlan) -> FilteredSite:
         """Return the scan's site at a position in ``plan``, before any keys are collected."""
@@ -295,6 +304,14 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         elif keyed:
             report = replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
         return self.left_alone(report)
+
+
+def _is_rounded(column: DataType) -> bool:
+    """Return whether bounds of a column may be rounded, because delta-rs stores them as doubles.
+
+    Decimals of up to 15 digits are exact as doubles.
+    """
+    return isinstance(column, DecimalType) and column.precision > _EXACT_DIGITS
 
 
 def _has_standard_comparison(column: StructField, kind: pa.DataType) -> bool:

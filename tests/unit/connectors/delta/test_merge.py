@@ -99,13 +99,37 @@ def test_rows_of_a_merge(
     assert merged(tmp_path / "null", target, source, f"{on} AND {null_safe}")[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("column", "key", "value"),
+    [
+        (pa.decimal128(38, 18), pa.decimal128(38, 18), Decimal("12345.678901234567890123")),
+        (pa.decimal128(38, 18), pa.decimal128(38, 18), Decimal("0.333333333333333333")),
+        (pa.decimal128(38, 18), pa.decimal128(10, 2), Decimal("1538.07")),
+        (pa.decimal128(38, 18), pa.int64(), 12345),
+        (pa.decimal128(18, 2), pa.decimal128(18, 2), Decimal("1538727001565534.24")),
+        (pa.decimal128(38, 0), pa.decimal128(38, 0), Decimal(10**30)),
+        (pa.decimal128(38, 0), pa.decimal128(38, 0), Decimal(-(10**38) + 1)),
+        (pa.decimal128(20, 0), pa.int64(), 8135142535959080699),
+        (pa.decimal128(38, 37), pa.decimal128(38, 37), Decimal("9." + "9" * 37)),
+    ],
+)
+def test_numbers_whose_bounds_are_rounded(
+    tmp_path: Path, column: pa.DataType, key: pa.DataType, value: Any
+) -> None:
+    target = pa.table({"k": pa.array([Decimal(value)], column), "v": pa.array([0], pa.int64())})
+    source = pa.table({"k": pa.array([value], key), "v": pa.array([1], pa.int64())})
+    condition = splitlib.merge_condition(source, {"t.k": "k"})
+    plain, _ = merged(tmp_path / "plain", target, source, "t.k = s.k")
+    assert merged(tmp_path / "pruned", target, source, f"t.k = s.k AND {condition}")[0] == plain
+
+
 def test_text_of_conditions() -> None:
     source = pa.table({"day": pa.array([1, 2, None], pa.int32()).cast(DAYS), "id": [7, None, 9]})
     assert splitlib.merge_condition(source, {"t.day": "day", "t.id": "id"}) == (
-        '(("t"."day" = arrow_cast(1, \'Date32\') AND "t"."id" = 7))'
+        '(("t"."day" = arrow_cast(1, \'Date32\') AND ("t"."id" > 6 AND "t"."id" < 8)))'
     )
-    assert (
-        splitlib.merge_condition(source, {'t.`a"b`': "id"}) == '("t"."a""b" = 7 OR "t"."a""b" = 9)'
+    assert splitlib.merge_condition(source, {'t.`a"b`': "id"}) == (
+        '(("t"."a""b" > 6 AND "t"."a""b" < 8) OR ("t"."a""b" > 8 AND "t"."a""b" < 10))'
     )
     assert splitlib.merge_condition(source.slice(2), {"t.day": "day"}) == "false"
     # A date64 with a time of day equals no date. Its day is before 1970, and is not rounded up.
