@@ -210,11 +210,11 @@ def _bound(stored: pa.Array, column: Column, *, lower: bool) -> pa.Array:
     kind = column.field.type
     try:
         if pa.types.is_decimal(kind):
+            slack = pc.multiply(pc.abs(stored), _DECIMAL_ERROR)
+            stored = pc.subtract(stored, slack) if lower else pc.add(stored, slack)
             # One bound that is too large for the type must not make all others unknown.
             fits = pc.less(pc.abs(stored), 10.0 ** (kind.precision - kind.scale))
             stored = pc.if_else(fits, stored, None)
-            slack = pc.multiply(pc.abs(stored), _DECIMAL_ERROR)
-            stored = pc.subtract(stored, slack) if lower else pc.add(stored, slack)
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             form = _DATE if pa.types.is_date(kind) else _INSTANT if kind.tz else rf"{_LOCAL}$"
             stored = pc.if_else(pc.match_substring_regex(stored, form), stored, None)
