@@ -259,6 +259,8 @@ def _readable(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         is_known = kind.extension_name in ("arrow.bool8", "arrow.json")
         return _readable(kind.storage_type) if is_known else kind
+    if of.is_float16(kind):
+        return kind  # Spark has no such type, so only Arrow reads these columns
     if (plain := plain_type(kind)) != kind:
         return _readable(plain)
     if of.is_nested(kind):
