@@ -366,7 +366,7 @@ def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
     whole = F.transform(
         F.split(line, rf"{s}(?=(?:[^{q}]*+{q}[^{q}]*+{q})*+[^{q}]*+\z)"),
         lambda part: F.when(
-            part.startswith(quote), F.substring(part, F.lit(2), F.length(part) - 2)
+            part.startswith(quote), part.substr(F.lit(2), F.length(part) - 2)
         ).otherwise(part),
     )
     return (

@@ -46,7 +46,10 @@ _CANCEL_AGAIN_SECONDS: Final = 0.2
 _FUNCTION: Final = "org.apache.spark.sql.catalyst.FunctionIdentifier"
 _TABLE: Final = "org.apache.spark.sql.catalyst.TableIdentifier"
 # A query with IDENTIFIER(...) or ${...} may use any name. Its names are known only after analysis.
-_NAMES_ANYTHING: Final = re.compile(r"\bidentifier\b|\$\{", re.IGNORECASE)
+# Spark 3.5 shows a subquery in a Column as listquery(), scalarsubquery() or exists().
+_NAMES_ANYTHING: Final = re.compile(
+    r"\bidentifier\b|\$\{|\b(?:listquery|scalarsubquery|exists)\(\)", re.IGNORECASE
+)
 _SHARED: Final = "spark.sql.globalTempDatabase"
 # Spark 3.5 lacks this class, because it has no SQL variables.
 _DECLARES: Final = "org.apache.spark.sql.catalyst.plans.logical.CreateVariable"

@@ -129,7 +129,8 @@ def test_groups_whose_key_wraps_around(spark: SparkSession, group: str, key: str
         SELECT b, count(*) OVER (PARTITION BY a) AS n
         FROM (SELECT {group} AS a, {key} AS b FROM or_wide)
       ) JOIN or_days ON b = k WHERE k = {day}"""
-    wide = "element_at(array(1, 2, 1 + (1L << 32), 1 + (1L << 63)), CAST(id % 4 + 1 AS int))"
+    far = "1 + shiftleft(1L, 32), 1 + shiftleft(1L, 63)"
+    wide = f"element_at(array(1, 2, {far}), CAST(id % 4 + 1 AS int))"
     with changed(spark, {"spark.sql.ansi.enabled": "false"}):
         spark.sql(
             f"""CREATE TABLE or_wide USING parquet PARTITIONED BY (p) AS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from decimal import Decimal
 
@@ -70,7 +71,11 @@ FOREIGN = {
     "digits": pa.array([Decimal("1.25")], pa.decimal256(50, 2)),
 }
 if hasattr(pa, "uuid"):
-    FOREIGN["uuid"] = extension(pa.uuid(), pa.array([b"a" * 16], pa.binary(16)))
+    uuids = extension(pa.uuid(), pa.array([b"a" * 16], pa.binary(16)))
+    file = io.BytesIO()
+    pq.write_table(pa.table({"c": uuids}), file)
+    if "UUID" in str(pq.ParquetFile(file).schema):  # pyarrow 18 writes plain bytes
+        FOREIGN["uuid"] = uuids
 ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
