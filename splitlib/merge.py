@@ -161,9 +161,9 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _beside(value: pa.Scalar, side: int) -> str | None:
-    """Return a literal for a number next to ``value``, or None if there is none.
+    """Return a literal for a number below or above ``value``, or None if it would be too large.
 
-    The literal tolerates the rounding of delta-rs, which skips files by bounds that it rounds.
+    delta-rs skips files by rounded bounds. The distance to ``value`` is at least their error.
 
     Args:
         value: The number.
