@@ -34,7 +34,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """Run ``splitlib demo --json``. Return its output, its log, and its working directory."""
     directory = tmp_path_factory.mktemp("demo")
     sources = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-m", "splitlib.cli", "demo", "--scale", "0.01", "--json"]
+    command = [sys.executable, "-m", "splitlib", "demo", "--scale", "0.01", "--json"]
     done = subprocess.run(
         [*command, "--directory", str(directory)],
         env={**os.environ, **SHORT_LIVED_JAVA, "PYTHONPATH": sources},

@@ -41,6 +41,7 @@ CORE = [
     "testing",
     "demo",
     "cli",
+    "__main__",
 ]
 SPARK = [
     "compat",

@@ -228,7 +228,7 @@ def test_analyze_where(spark, tmp_path):
         match=r"cannot select files to analyze: .*constant\.$",
     ):
         splitlib.analyze(spark, path, where="half < rand()", connector="files")
-    command = [sys.executable, "-m", "splitlib.cli", "analyze", path, "-c", "files", "--json"]
+    command = [sys.executable, "-m", "splitlib", "analyze", path, "-c", "files", "--json"]
     run = subprocess.run([*command, "--where", where], capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["files"] == 2
 

@@ -11,7 +11,7 @@ SOURCES = os.pathsep.join(path for path in sys.path if path)
 
 def start(*arguments: object, **options: Any) -> Any:
     return subprocess.Popen(
-        [sys.executable, "-m", "splitlib.cli", *map(str, arguments)],
+        [sys.executable, "-m", "splitlib", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": SOURCES},
         **options,
     )

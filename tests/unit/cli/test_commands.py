@@ -255,7 +255,7 @@ def test_a_demo_without_java_says_so(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": SOURCES, "PATH": str(tmp_path)}
     environment.pop("JAVA_HOME", None)
     done = subprocess.run(
-        [sys.executable, "-m", "splitlib.cli", "demo", "--directory", str(tmp_path)],
+        [sys.executable, "-m", "splitlib", "demo", "--directory", str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,

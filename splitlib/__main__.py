@@ -1,4 +1,4 @@
-"""Run the command line with ``python -m splitlib.cli``."""
+"""Run the command line with ``python -m splitlib``."""
 
 import sys
 
