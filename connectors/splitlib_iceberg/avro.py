@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.reader import Reader
-from pyiceberg.schema import Schema
-from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType
+from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
+from pyiceberg.schema import Schema, visit_with_partner
+from pyiceberg.typedef import StructProtocol
+from pyiceberg.types import (
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+    UnknownType,
+)
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from splitlib_iceberg.unpacking import limit_of, unpacked
@@ -54,7 +63,7 @@ class AvroContainer:
         self.metadata = dict(_metadata(decoder))
         self._sync = decoder.read(_SYNC_SIZE)
         stored = json.loads(self.metadata[b"avro.schema"])
-        self.schema: Schema = AvroSchemaConversion().avro_to_iceberg(stored)
+        self.schema: Schema = AvroSchemaConversion().avro_to_iceberg(_without_names(stored, {}))
         _refuse_empty_elements(self.schema.as_struct())
 
     def records(self, reader: Reader) -> Iterator[Any]:
@@ -90,6 +99,42 @@ class AvroContainer:
             block = unpacked(name, block, left)
             left -= len(block)
             yield count, block
+
+
+def reader_of(
+    stored: Schema, wanted: Schema | StructType, types: Mapping[int, Callable[..., StructProtocol]]
+) -> Reader:
+    """Return a reader that skips all fields of a file that are not wanted.
+
+    ``pyiceberg.avro.resolver.resolve_reader`` refuses such a field if it is a list, a map or a
+    struct. Writers other than PyIceberg add such fields, for example ``distinct_counts``.
+
+    Args:
+        stored: Schema of the file.
+        wanted: Fields to read.
+        types: Classes of the records, by field id.
+    """
+    resolver = ReadSchemaResolver(dict(types), {})
+    found: Reader = visit_with_partner(stored, wanted, resolver, _Partners())
+    return found
+
+
+class _Partners(SchemaPartnerAccessor):
+    """Finds the wanted type of each part of a file's schema: None for the parts to skip."""
+
+    def field_partner(
+        self, partner: IcebergType | None, field_id: int, field_name: str
+    ) -> IcebergType | None:
+        return None if partner is None else super().field_partner(partner, field_id, field_name)
+
+    def list_element_partner(self, partner_list: IcebergType | None) -> IcebergType | None:
+        return None if partner_list is None else super().list_element_partner(partner_list)
+
+    def map_key_partner(self, partner_map: IcebergType | None) -> IcebergType | None:
+        return None if partner_map is None else super().map_key_partner(partner_map)
+
+    def map_value_partner(self, partner_map: IcebergType | None) -> IcebergType | None:
+        return None if partner_map is None else super().map_value_partner(partner_map)
 
 
 class _Decoder(BinaryDecoder):
@@ -180,7 +225,32 @@ def _refuse_empty_elements(kind: IcebergType) -> None:
 def _may_be_empty(kind: IcebergType) -> bool:
     if isinstance(kind, StructType):
         return all(field.required and _may_be_empty(field.field_type) for field in kind.fields)
-    return isinstance(kind, FixedType) and len(kind) == 0
+    return isinstance(kind, UnknownType) or (isinstance(kind, FixedType) and len(kind) == 0)
+
+
+def _without_names(schema: Any, known: dict[str, Any]) -> Any:
+    """Replace each reference to a named type in an Avro schema by the type's definition.
+
+    Avro's Java library writes a named type, such as ``decimal_9_2``, in full only once. PyIceberg
+    does not resolve the references.
+
+    Args:
+        schema: A schema, or a part of it, as JSON.
+        known: Receives the definitions by name.
+    """
+    if isinstance(schema, str):
+        return known.get(schema, schema)
+    if isinstance(schema, list):
+        return [_without_names(each, known) for each in schema]
+    found = dict(schema)
+    for name in ("type", "items", "values"):
+        if name in found:
+            found[name] = _without_names(found[name], known)
+    if "fields" in found:
+        found["fields"] = [_without_names(each, known) for each in found["fields"]]
+    if found.get("type") in ("fixed", "enum"):
+        known[found["name"]] = found
+    return found
 
 
 def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:

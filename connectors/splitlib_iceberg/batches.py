@@ -19,7 +19,7 @@ from splitlib.model import (
     Requests,
 )
 from splitlib.spi import Predicate
-from splitlib_iceberg.delete_index import DeleteIndex, partition_key
+from splitlib_iceberg.delete_index import DeleteIndex, key_values, partition_key
 from splitlib_iceberg.manifest_contents import Contents, Integers, group
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
@@ -183,7 +183,7 @@ def apply_deletes(
     keys = []
     for c in chosen:
         used, position = np.unique(c.contents.partition_of[c.rows], return_inverse=True)
-        values = [column.take(pa.array(used)).to_pylist() for column in c.contents.partitions]
+        values = [key_values(column.take(pa.array(used))) for column in c.contents.partitions]
         of_used = [partition_key(spec, row) for row in zip(*values, strict=True)]
         of_used = of_used or [partition_key(spec, ())]
         keys += [of_used[i] for i in position.tolist()]

@@ -14,6 +14,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.manifest import DataFileContent
 
 from splitlib.errors import CorruptMetadata, UnsupportedTable
@@ -116,7 +118,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
         ValueError: if a manifest entry lacks a partition value.
     """
     columns = spec.partitions(entries.partition, entries.partition_ids)
-    values = [column.to_pylist() for column in columns]
+    values = [key_values(column) for column in columns]
     lower, upper = entries.bounds[3], entries.bounds[4]
     for row, path in enumerate(entries.path):
         kind = _kind(entries, row)
@@ -155,6 +157,18 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
             first,
             last,
         )
+
+
+def key_values(column: pa.Array) -> list[Any]:
+    """Return a column of partition values for :func:`partition_key`.
+
+    Dates and timestamps become numbers, because Python has no year after 9999.
+    """
+    if pa.types.is_date32(column.type):
+        return pc.cast(column, pa.int32()).to_pylist()
+    if pa.types.is_timestamp(column.type):
+        return pc.cast(column, pa.int64()).to_pylist()
+    return column.to_pylist()
 
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:

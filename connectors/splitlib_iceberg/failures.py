@@ -98,12 +98,15 @@ def reading(what: str, path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        if isinstance(error, FileNotFoundError) or _GONE.search(text):
+        # The path, which errors repeat with or without its bucket, may contain such words.
+        in_bucket = path.rpartition("://")[2].partition("/")[2]
+        about = text.replace(path, "").replace(in_bucket or path, "")
+        if isinstance(error, FileNotFoundError) or _GONE.search(about):
             raise MissingFile(
                 f"The {what} {path} no longer exists.",
                 hint="its snapshot may have expired; open the table again.",
             ) from error
-        if isinstance(error, PermissionError) or _DENIED.search(text):
+        if isinstance(error, PermissionError) or _DENIED.search(about):
             raise AccessDenied(f"Access to the {what} {path} is denied.") from error
         if isinstance(error, OSError) or _is_transport(error):
             raise SourceUnavailable(f"The {what} {path} cannot be read: {text}") from error

@@ -87,7 +87,8 @@ class Statistics:
             upper=decode(self._upper.of(column.id, size), column.source, kind),
             has_null=pc.greater(nulls, 0),
             has_nan=pc.greater(nans, 0),
-            has_value=pc.greater(pc.subtract(values, others), 0),
+            # If there are more nulls than values, one of the counts is wrong.
+            has_value=pc.not_equal(pc.subtract(values, others), 0),
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -20,19 +19,36 @@ from pyiceberg.manifest import (
     ManifestFile,
     PartitionFieldSummary,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import StructProtocol
-from pyiceberg.types import StructType
+from pyiceberg.types import NestedField, StructType
 
 from splitlib.errors import CorruptMetadata, UnsupportedTable, decoding
-from splitlib_iceberg.avro import AvroContainer
+from splitlib_iceberg.avro import AvroContainer, reader_of
 from splitlib_iceberg.failures import reading
 from splitlib_iceberg.unpacking import received
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
-_LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 # Field ids from Iceberg's specification: the partition summary in a manifest list, and the data
 # file and its partition in a manifest entry.
 _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
+# The first field id that lists of version 1 may lack, except for fields with a default.
+_OPTIONAL = 503
+_LIST_SCHEMA = Schema(
+    *(
+        NestedField(
+            field.field_id,
+            field.name,
+            field.field_type,
+            required=field.required
+            and (field.field_id < _OPTIONAL or field.initial_default is not None),
+            initial_default=field.initial_default,
+        )
+        for field in MANIFEST_LIST_FILE_SCHEMAS[2].fields
+    )
+)
+# First bytes of a file that Iceberg has encrypted, by the specification of its AES GCM streams.
+_ENCRYPTED = b"AGS1"
 _ROOT = -1  # PyIceberg's field id for the top-level record
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
@@ -90,11 +106,13 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
     """
     what = "manifest list"
     data = _bytes(files, path, what)
+    if data.startswith(_ENCRYPTED):
+        raise UnsupportedTable(f"The {what} {path} is encrypted.")
     with decoding(f"The {what} {path}"):
         types: _Types = {_ROOT: ManifestFile, _SUMMARY: PartitionFieldSummary}
         container = AvroContainer(data)
         _check_version(container, what, path)
-        reader = resolve_reader(container.schema, _LIST_SCHEMA, types)
+        reader = reader_of(container.schema, _LIST_SCHEMA, types)
         records = container.records(reader)
         return _checked_list(records, path)
 
@@ -136,7 +154,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
         partition = container.schema.find_field(_PARTITION).field_type
         if not isinstance(partition, StructType):
             raise CorruptMetadata(f"The partitions of the manifest {path} are not structs.")
-        rows = container.records(resolve_reader(container.schema, _SCHEMA, types))
+        rows = container.records(reader_of(container.schema, _SCHEMA, types))
         live = list(_live(rows, manifest))
         _check(live, manifest, len(data))
         return _columns(live, manifest, tuple(field.field_id for field in partition.fields))

@@ -319,5 +319,9 @@ def _array(values: list[Any], key: Key) -> pa.Array:
     if key.meaning is None:
         return pa.array([None if value is None else repr(value) for value in values], kind)
     if isinstance(key.source, UUIDType):
-        values = [None if value is None else str(value) for value in values]
+        # Without the logical type in the manifest's schema, PyIceberg returns bytes.
+        values = [
+            v if v is None else str(uuid.UUID(bytes=v) if isinstance(v, bytes) else v)
+            for v in values
+        ]
     return of_ordinals(values, kind)

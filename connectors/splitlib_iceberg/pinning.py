@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pyiceberg.catalog
 from pyiceberg.catalog import Catalog, CatalogType, infer_catalog_type, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import RestCatalog, TableResponse
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -67,7 +67,10 @@ def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
 
 
 class LimitedRestCatalog(RestCatalog):
-    """A REST catalog that limits the size of responses."""
+    """A REST catalog that limits the size of responses, and ignores where tables say to read.
+
+    The storage's properties come from the user and the server, and not from a table's properties.
+    """
 
     def _config_headers(self, session: Session) -> None:
         # PyIceberg calls this method first for a new session, and may request a token right
@@ -81,6 +84,15 @@ class LimitedRestCatalog(RestCatalog):
         # limit.
         _limit(session)
         return session
+
+    def _response_to_table(
+        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
+    ) -> Table:
+        metadata = table_response.metadata
+        bare = {"metadata": metadata.model_copy(update={"properties": {}})}
+        table = super()._response_to_table(identifier_tuple, table_response.model_copy(update=bare))
+        table.metadata = metadata
+        return table
 
 
 class _LimitedAdapter(BaseAdapter):

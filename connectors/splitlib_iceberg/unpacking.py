@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.avro.codecs import KNOWN_CODECS
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, load_file_io
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
@@ -203,7 +204,7 @@ class GuardedFileIO(FileIO):
             CorruptMetadata: for a compressed metadata file that decompresses to too many bytes.
         """
         refuse_outside([location])
-        scheme = location.partition(":")[0]
+        scheme = location.partition("://")[0] if "://" in location else ""
         files = self._by_scheme.get(scheme)
         if files is None:
             files = self._by_scheme[scheme] = load_file_io(self._behind, location)
@@ -258,15 +259,20 @@ def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
 def keep_guarded(catalog: Catalog, properties: Mapping[str, Any]) -> None:
     """Make a catalog's tables use the FileIO of ``properties``, from :func:`guarded`.
 
-    Otherwise a table's properties or a server could name any class, and PyIceberg would create an
-    instance of it.
+    Otherwise a server could name any class, and PyIceberg would create an instance of it. PyIceberg
+    also merges a table's properties into those of the catalog. Then whoever writes the table could
+    choose the endpoint that receives the user's credentials. So a table's properties are ignored.
+    REST catalogs ignore them by themselves (``LimitedRestCatalog``), because they pass the
+    credentials of the server in the same way.
     """
     chosen = {name: properties[name] for name in (PY_IO_IMPL, _OWN) if name in properties}
     catalog.properties = {**_without_class(catalog.properties), **chosen}
     load = catalog._load_file_io
+    # A catalog class of the user may pass anything.
+    ignores = PY_CATALOG_IMPL not in properties and not isinstance(catalog, RestCatalog)
 
     def load_guarded(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
-        return load(_without_class(properties), location)
+        return load({} if ignores else _without_class(properties), location)
 
     vars(catalog)["_load_file_io"] = load_guarded
 

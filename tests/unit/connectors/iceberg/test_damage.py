@@ -374,3 +374,12 @@ def test_counts_below_zero_are_unknown(catalog):
     append(table, [data_file(table, [row(1)], **unknown)])
     keys = splitlib.DynamicFilteringData.from_values({"c": [1000]})
     assert len(select(open_table(catalog, table), keys)[0]) == 1
+
+
+def test_more_nulls_than_values_prove_nothing(catalog):
+    table = create(catalog, SCHEMA, BY_D)
+    wrong: dict[str, Any] = {"value_counts": {2: 5}, "null_value_counts": {2: 10}}
+    no_bounds: dict[str, Any] = {"lower_bounds": {}, "upper_bounds": {}}
+    append(table, [data_file(table, [row(1)], **wrong, **no_bounds)])
+    keys = splitlib.DynamicFilteringData.from_values({"c": [1000]})
+    assert len(select(open_table(catalog, table), keys)[0]) == 1

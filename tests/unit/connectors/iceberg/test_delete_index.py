@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from pyiceberg.types import NestedField
 import splitlib
 from splitlib.model import DeleteFile
 from splitlib.spi import SupportsDeletionVectors, SupportsPhysicalNames
-from splitlib_iceberg.delete_index import Delete, DeleteIndex, partition_key
+from splitlib_iceberg.delete_index import Delete, DeleteIndex, key_values, partition_key
 from tests.support.iceberg_tables import (
     add_deletes,
     append,
@@ -189,6 +191,15 @@ def test_a_vector_replaces_the_position_deletes_of_its_file(catalog, table):
     (one,) = of_first
     assert (one.kind, one.format, one.offset, one.length) == ("vector", "puffin", 4, 42)
     assert [delete.kind for delete in of_second] == ["position"]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_keys_of_years_that_python_does_not_have(kind):
+    numbers = pa.array([5_000_000, None, -1_000_000], pa.int32())
+    if pa.types.is_timestamp(kind):
+        numbers = pc.multiply(pc.cast(numbers, pa.int64()), 86_400_000_000)
+    assert key_values(numbers.cast(kind)) == numbers.to_pylist()
+    assert key_values(pa.array([1.5, None])) == [1.5, None]
 
 
 def test_equality_deletes_of_a_partition_and_of_the_whole_table(catalog):

@@ -42,6 +42,14 @@ def test_reading(error, kind, says):
     assert found.__cause__ is error
 
 
+@pytest.mark.parametrize(
+    "says", ["timeout of s3://b/Forbidden/Not Found/m", "timeout: b, Forbidden/Not Found/m"]
+)
+def test_words_in_a_path_are_not_the_error(says):
+    found = raised_in(reading("manifest", "s3://b/Forbidden/Not Found/m"), OSError(says))
+    assert type(found) is splitlib.SourceUnavailable
+
+
 def test_decoding():
     found = raised_in(decoding("The manifest /m"), KeyError("x"))
     assert type(found) is splitlib.CorruptMetadata

@@ -86,6 +86,23 @@ def test_response_is_not_a_table(body, of_config):
         splitlib.load_table("ns.t", "iceberg", type="rest", uri=uri)
 
 
+def test_a_table_does_not_choose_where_credentials_are_sent(catalog):
+    """The server does. It sends its credentials in the same response."""
+    table = create(catalog, SIMPLE, BY_D, {"s3.endpoint": "http://evil", "s3.region": "evil"})
+    keys = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.endpoint": "http://good"}
+    answer = {
+        "metadata-location": table.metadata_location,
+        "metadata": json.loads(table.metadata.model_dump_json()),
+        "config": keys,
+    }
+    with (
+        serving(json.dumps(answer).encode()) as uri,
+        splitlib.load_table("ns.t", "iceberg", type="rest", uri=uri) as opened,
+    ):
+        expected = {"key": "k", "secret": "s", "endpoint_url": "http://good"}
+        assert opened.storage_options("s3") == expected
+
+
 def test_an_honest_catalog(catalog, tmp_path):
     table = create(catalog, SIMPLE, BY_D)
     append(table, [data_file(table, [{"d": 1}])])

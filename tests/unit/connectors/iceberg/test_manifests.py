@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from io import BytesIO
 from typing import Any
 
 import pytest
 from pyiceberg.avro.encoder import BinaryEncoder
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS, ManifestFile
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
 
 from splitlib import CorruptMetadata, UnsupportedTable
-from splitlib_iceberg.manifests import Entries, read_entries
+from splitlib_iceberg.avro import AvroContainer
+from splitlib_iceberg.manifests import Entries, live_files, read_entries, read_list
 from tests.fuzzing.iceberg_files import InMemory, kept, listed
 
 MANIFEST = kept()["null-0.avro"]
@@ -122,3 +127,84 @@ def test_versions_of_manifests(version: bytes, is_read: bool) -> None:
         return
     with pytest.raises(UnsupportedTable, match=f"manifest m .*unknown version {version.decode()}"):
         entries_of(entry(), header=header)
+
+
+def header_with(schema: dict[str, Any]) -> bytes:
+    """Return the header of an Avro file with the metadata of a manifest and another schema."""
+    metadata = {**AvroContainer(MANIFEST).metadata, b"avro.schema": json.dumps(schema).encode()}
+    pairs = (number(len(part)) + part for pair in metadata.items() for part in pair)
+    return b"Obj\x01" + number(len(metadata)) + b"".join(pairs) + number(0) + SYNC
+
+
+_KEY = {"name": "key", "type": "int", "field-id": 123}
+_VALUE = {"name": "value", "type": "long", "field-id": 124}
+_PAIR = {"type": "record", "name": "k123_v124", "fields": [_KEY, _VALUE]}
+DISTINCT_COUNTS = {"type": "array", "logicalType": "map", "items": _PAIR}
+SORT_COLUMNS = {"type": "array", "element-id": 112, "items": "int"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (("distinct_counts", 111, DISTINCT_COUNTS), b"\0"),
+        (("distinct_counts", 111, DISTINCT_COUNTS), b"\2" + b"\4" + b"\2\4\6\10" + b"\0"),
+        (("sort_columns", 107, SORT_COLUMNS), b"\2" + b"\2\6" + b"\0"),
+        (("other", 999, {"type": "record", "name": "o", "fields": [_KEY]}), b"\2\6"),
+    ],
+    ids=["null", "distinct counts", "sort columns", "struct"],
+)
+def test_fields_of_other_writers_are_skipped(field: Any, value: bytes) -> None:
+    name, identifier, kind = field
+    schema = json.loads(AvroContainer(MANIFEST).metadata[b"avro.schema"])
+    (data_file,) = (f for f in schema["fields"] if f["name"] == "data_file")
+    data_file["type"]["fields"].append(
+        {"name": name, "field-id": identifier, "type": ["null", kind], "default": None}
+    )
+    record = ADDED + REST + value
+    block = number(1) + number(len(record)) + record + SYNC
+    found = entries_of(block, header=header_with(schema))
+    assert list(found.path) == [PATH]
+
+
+def test_a_named_type_is_defined_once() -> None:
+    """The Avro library for Java writes only its name the second time."""
+    decimal = {"type": "fixed", "name": "decimal_9_2", "size": 4}
+    decimal |= {"logicalType": "decimal", "precision": 9, "scale": 2}
+    fields = [
+        {"name": "a", "field-id": 1, "type": ["null", decimal]},
+        {"name": "b", "field-id": 2, "type": ["null", "decimal_9_2"]},
+        {
+            "name": "c",
+            "field-id": 3,
+            "type": {"type": "array", "element-id": 4, "items": "decimal_9_2"},
+        },
+    ]
+    data = header_with({"type": "record", "name": "r", "fields": fields})
+    kinds = [str(field.field_type) for field in AvroContainer(data).schema.fields]
+    assert kinds == ["decimal(9, 2)", "decimal(9, 2)", "list<decimal(9, 2)>"]
+
+
+def test_a_list_of_nulls_is_refused() -> None:
+    """Its elements take no bytes, so it could claim any length."""
+    nulls = {"type": "array", "element-id": 4, "items": "null"}
+    fields = [{"name": "a", "field-id": 1, "type": nulls}]
+    with pytest.raises(ValueError, match="Elements of a list take no bytes"):
+        AvroContainer(header_with({"type": "record", "name": "r", "fields": fields}))
+
+
+@pytest.mark.parametrize("ids", [range(500, 504), (*range(500, 508), 512, 513, 514)])
+def test_lists_of_version_1_may_lack_counts(ids: Collection[int]) -> None:
+    values = {500: "m", 501: 100, 502: 0, 503: 1, 504: 2, 505: 0, 506: 0, 512: 3, 513: 0, 514: 0}
+    schema = Schema(*(f for f in MANIFEST_LIST_FILE_SCHEMAS[1].fields if f.field_id in ids))
+    files = InMemory({})
+    version = {"format-version": "1"}
+    with AvroOutputFile[Record](files.new_output("l"), schema, "l", schema, version) as writer:
+        writer.write_block([Record(*(values.get(f.field_id) for f in schema.fields))])
+    (found,) = read_list(files, "l")
+    assert (found.manifest_path, found.sequence_number) == ("m", 0)
+    assert live_files(found) == (2 if 504 in ids else None)
+
+
+def test_an_encrypted_list_is_refused() -> None:
+    with pytest.raises(UnsupportedTable, match="The manifest list l is encrypted"):
+        read_list(InMemory({"l": b"AGS1" + bytes(100)}), "l")

@@ -190,3 +190,19 @@ def test_the_user_chooses_the_class_that_reads_files(catalog, table, monkeypatch
     opened = splitlib.load_table(".".join(table.name()), "iceberg", **options)
     assert len(select(opened)[0]) == 2
     assert Foreign.made > before
+
+
+EVIL = {
+    "s3.endpoint": "http://evil",
+    "gcs.service.host": "http://evil",
+    "adls.account-host": "evil",
+}
+SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.session-token": "t"}
+
+
+def test_a_table_does_not_choose_where_credentials_are_sent(catalog):
+    table = create(catalog, SIMPLE, BY_D, EVIL)
+    options = {key: catalog.properties[key] for key in ("type", "uri", "warehouse")}
+    with splitlib.load_table(".".join(table.name()), "iceberg", **options, **SECRETS) as opened:
+        assert opened.storage_options("s3") == {"key": "k", "secret": "s", "token": "t"}
+        assert "evil" not in str(opened.storage_options("abfss"))

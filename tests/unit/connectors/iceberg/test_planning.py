@@ -38,6 +38,9 @@ import splitlib
 from splitlib.remote.parallel import in_parallel
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.manifests import read_entries
+from splitlib_iceberg.partition_specs import Spec
+from splitlib_iceberg.schema import filter_columns
+from splitlib_iceberg.unpacking import GuardedFileIO
 from tests.support.iceberg_tables import (
     append,
     create,
@@ -400,6 +403,28 @@ def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
     bucketed = create(catalog, schema, spec)
     append(bucketed, [data_file(bucketed, [{"u": u}], statistics=False) for u in (low, high)])
     assert len(select(open_table(catalog, bucketed), Keys.from_values({"u": [str(low)]}))[0]) == 1
+
+
+def test_a_uuid_whose_type_a_manifest_leaves_out():
+    """Without the logical type, PyIceberg returns its bytes."""
+    value = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+    schema = Schema(NestedField(1, "u", UUIDType(), required=False))
+    spec = Spec(
+        PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "u")),
+        {column.id: column for column in filter_columns(schema)},
+    )
+    for stored in (value, value.bytes, str(value)):
+        (column,) = spec.partitions([[stored]], (1000,))
+        assert column.to_pylist() == [str(value)]
+
+
+def test_one_client_serves_all_local_files(tmp_path):
+    files = GuardedFileIO({})
+    for name in ("a", "b:c", "d"):
+        (tmp_path / name).write_bytes(b"x")
+        with files.new_input(str(tmp_path / name)).open() as stream:
+            assert stream.read() == b"x"
+    assert len(files._by_scheme) == 1
 
 
 def test_threads_that_read_manifests_keep_no_process_alive():
