@@ -18,13 +18,19 @@ from splitlib.arrow.values import is_instant, try_cast
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce, without_padding
-from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
+from splitlib.hive.partition_values import (
+    TypedValues,
+    is_char,
+    may_equal_other_text,
+    parse,
+    table_fields,
+)
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField
 from splitlib.report import FilterUse
 
 _COLLATED: Final = (
-    "has a collation, which may treat different bytes as equal. Compare a column without a "
-    "collation."
+    "has a collation or the type TIME, so different text may be equal. Compare a column without a "
+    "collation, or of another type."
 )
 
 
@@ -274,7 +280,7 @@ class Predicate:
         for name in fields:
             key = self._schema[name.lower()]
             keys = _one_array(domain.rows[name])
-            if is_collated(key):
+            if may_equal_other_text(key):
                 reasons.append(f"{name} {_COLLATED}")
                 continue
             coerced = coerce(keys, key)
@@ -293,7 +299,7 @@ class Predicate:
 
     def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
         key = self._schema[domain.field.name.lower()]
-        if is_collated(key):
+        if may_equal_other_text(key):
             reasons.append(f"{key.name} {_COLLATED}")
             return None
         if (

@@ -76,10 +76,9 @@ def field_of(name: str, text: str) -> pa.Field:
     Raises:
         UnsupportedTable: for a type that Spark cannot read.
     """
-    kind = parse_type(text)
     declared = re.sub(r"\s*\(\s*", "(", text.strip().lower())
     metadata = {LOGICAL_TYPE: declared.encode()} if has_char_or_varchar(text) else None
-    return pa.field(name, kind, metadata=metadata)
+    return pa.field(name, parse_type(text), metadata=metadata)
 
 
 def parse_type(text: str) -> pa.DataType:
@@ -437,9 +436,10 @@ def is_char(key: pa.Field) -> bool:
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
 
 
-def is_collated(key: pa.Field) -> bool:
-    """Return whether ``key`` has a collation, under which different bytes may be equal."""
-    return bool(key.metadata) and b" collate " in key.metadata.get(LOGICAL_TYPE, b"").lower()
+def may_equal_other_text(key: pa.Field) -> bool:
+    """Return whether different text may be equal, by a collation or as values of type TIME."""
+    logical = (key.metadata or {}).get(LOGICAL_TYPE, b"").lower()
+    return b" collate " in logical or logical.startswith(b"time")
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError, LocationNotAllowed
-from splitlib.spark.determinism import explained
+from splitlib.spark.determinism import explained, has_subquery
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -42,6 +42,7 @@ _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it 
 # of a list of columns that Spark has shortened, because the missing text may name such operators.
 _OUT_OF_SIGHT: Final = re.compile(
     r"\bsubquery#\d+|\b(?:RelationV2|BatchScan|InMemoryRelation|InMemoryTableScan)\b"
+    r"|\bHiveTableRelation\b(?!.*Partition Cols: \[\])"
     r"|\.\.\. \d+ more fields"
 )
 _AT_ONCE: Final = 1000
@@ -133,6 +134,13 @@ def refuse_condition(
     if config.allowed_locations is not None:
         rows = spark.createDataFrame([], schema).where(condition)
         if internals_unavailable(spark) is not None:
+            # The optimizer removes the condition, because the DataFrame has no rows.
+            if has_subquery(rows):
+                raise LocationNotAllowed(
+                    "The files that a condition's subquery reads cannot be checked against "
+                    "allowed_locations in this session.",
+                    hint=_IN_SPARK,
+                )
             refuse_query(rows, config)
         else:
             # Check the analyzed plan. The DataFrame has no rows, so the optimizer would remove the

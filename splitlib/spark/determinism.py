@@ -209,6 +209,11 @@ def explained(df: DataFrame) -> str:
     return printed.getvalue()
 
 
+def has_subquery(df: DataFrame) -> bool:
+    """Return whether a plan may have a subquery: a scalar one, IN or EXISTS."""
+    return re.search(r"\b(?:subquery|list|exists)#\d", explained(df)) is not None
+
+
 @contextlib.contextmanager
 def _in_full(conf: RuntimeConfig) -> Iterator[None]:
     """Apply the settings :data:`_IN_FULL` in the ``with`` block, if the server allows it."""

@@ -200,7 +200,8 @@ class ConditionWriter:
 
     def _never(self, data: DynamicFilteringData) -> str:
         """Return a condition that is always false, but that Spark does not fold to a constant."""
-        name, (column, kind) = next(iter(self._operands.items()))
+        name = data.fields[0]
+        column, kind = self._operands[name]
         if isinstance(kind, NullType):
             return all_of((f"{column} IS NULL", f"{column} IS NOT NULL"))
         zero = pa.scalar(_ZEROS.get(type(kind), 0), data.schema.field(name).type)

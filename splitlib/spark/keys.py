@@ -306,7 +306,8 @@ def _not_shorter(
 
     Spark pads the column's values to n characters when it reads them. Files of other writers may
     have longer values, which Spark does not cut. Keys of type CHAR are kept, because Spark also
-    pads them for the comparison.
+    pads them for the comparison. So are keys that are not text: Spark converts the column to their
+    type, without the padding.
 
     Args:
         keys: The keys.
@@ -317,6 +318,7 @@ def _not_shorter(
         return keys
     for name, field in fact.items():
         length = char_length(field)
-        if length is not None and char_length(dimension[name]) is None:
+        is_text = isinstance(dimension[name].dataType, StringType)
+        if length is not None and is_text and char_length(dimension[name]) is None:
             keys = keys.where((F.char_length(F.col(name)) >= length) | F.isnull(name))
     return keys

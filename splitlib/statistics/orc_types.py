@@ -2,7 +2,7 @@
 
 Spark converts a condition for ORC's reader with the types of each file. If a column has another
 type in a file, such as INT in place of STRING, the query fails. So a condition may only use columns
-of the same type in all files.
+of the same type in all files. Conditions on timestamps could lose rows.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ FOOTER_LENGTH = 2**18
 MOST_FILES: Final = 1000
 """Maximum number of files whose types are compared."""
 _MOST_KNOWN: Final = 50_000
+# ORC stores the minimum and maximum of timestamps as local times of the writer's time zone. When
+# clocks are set back, the same local times occur twice. ORC's reader takes them for the later ones.
+_CLOCKS: Final = "are timestamps, which ORC's reader compares wrongly when clocks are set back"
 
 _Kinds = frozenset[tuple[str, str]]
 # Columns of each file: pairs of a name in lower case and a kind of type. Files with the same
@@ -107,8 +110,10 @@ def of_same_type(
         for column in columns
         if {kind for name, kind in stored if name == column.name.lower()} <= {_kind(column.type)}
     ]
-    others = "have other types in some files" if len(same) < len(columns) else None
-    return SameTypes(pa.schema(same), len(unread), others)
+    kept = [column for column in same if not pa.types.is_timestamp(column.type)]
+    reasons = ["have other types in some files"] * (len(same) < len(columns))
+    reasons += [_CLOCKS] * (len(kept) < len(same))
+    return SameTypes(pa.schema(kept), len(unread), " or ".join(reasons) or None)
 
 
 def _kinds_in(table: Table, file: StoredFile, config: SplitConfig) -> _Kinds:

@@ -30,6 +30,7 @@ _DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."
 _LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
 _LOCAL_SCAN: Final = "org.apache.spark.sql.connector.read.LocalScan"
 _PREPARED: Final = "PreparedDeltaFileIndex"
+_SESSION_CATALOG: Final = re.compile(r"^\s*(`?)spark_catalog\1\s*\.", re.IGNORECASE)
 _OBJECT: Final = "java.lang.Object"
 
 
@@ -205,7 +206,8 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
         return
     state = catalyst.execution.own_session.sessionState()
     try:
-        identifier = state.sqlParser().parseTableIdentifier(name)
+        # The parser accepts no catalog in the name. Only the session's catalog lists files.
+        identifier = state.sqlParser().parseTableIdentifier(_SESSION_CATALOG.sub("", name))
         if not state.catalog().tableExists(identifier):
             return
         location = state.catalog().getTableMetadata(identifier).storage().locationUri()

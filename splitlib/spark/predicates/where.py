@@ -22,7 +22,7 @@ from splitlib.redaction import get_logger
 from splitlib.report import FilterUse
 from splitlib.spark.compat import to_arrow, try_cast
 from splitlib.spark.conversion import is_char_or_varchar, local_rows
-from splitlib.spark.determinism import why_not_deterministic
+from splitlib.spark.determinism import has_subquery, why_not_deterministic
 from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -225,7 +225,10 @@ def _whole(
     keys = StructType(usable)
     text = str(condition)
     try:
-        reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
+        rows = spark.createDataFrame([], keys).where(condition)
+        reason = why_not_deterministic(rows)
+        if reason is None and has_subquery(rows):
+            reason = "it contains a subquery"
         if reason is not None:
             reason = f"The condition may change, because {reason}. {_AS_CONSTANT}"
     except PySparkException:

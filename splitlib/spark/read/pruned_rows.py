@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from splitlib.config import SplitConfig
@@ -27,6 +28,7 @@ from splitlib.report import Count, Report
 from splitlib.spark.conversion import (
     jvm_time_zone,
     partition_fields,
+    quoted,
     session_time_zone,
     spark_schema,
 )
@@ -202,7 +204,7 @@ def _scan(
             columns = hive_text_columns(df[_LINE], data, properties, time_zone=zone)
     except ValueError as error:
         raise UnsupportedTable(f"The text files cannot be read exactly: {error}") from error
-    return df.select(*columns, *(df[key] for key in keys.names))
+    return df.select(*columns, *(F.col(quoted(key)) for key in keys.names))
 
 
 def pruned_rows(

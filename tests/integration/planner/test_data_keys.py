@@ -322,6 +322,21 @@ def test_orc_files_get_keys(spark, tmp_path):
         spark.conf.unset("spark.sql.orc.filterPushdown")
 
 
+def test_orc_timestamps_of_the_hour_that_occurs_twice(spark, tmp_path):
+    """The reader would skip stripes with values of the first pass. The JVM is in New York."""
+    zone = spark._jvm.java.util.TimeZone.getDefault().getID()
+    assert zone == "America/New_York"
+    rows = spark.range(50).selectExpr("timestamp_seconds(1730610000 + 60 * id) AS t", "id AS a")
+    rows.coalesce(1).write.orc(str(tmp_path / "t"))  # from 05:00 to 05:49 UTC, 2024-11-03
+    fact = spark.read.orc(str(tmp_path / "t"))
+    keys = splitlib.freeze(rows.where("a IN (20, 30)").select("t"))
+    df = splitlib.optimize(fact.join(keys, "t"))
+    assert "are timestamps, which ORC's reader compares wrongly" in str(splitlib.explain(df))
+    loaded = splitlib.read(spark).table(str(tmp_path / "t"), connector="files", format="orc")
+    for found in (df, loaded.filtered_by(keys, "t").load().join(keys, "t", "left_semi")):
+        assert sorted(row.a for row in found.collect()) == [20, 30]
+
+
 def test_orc_files_of_other_types(spark, tmp_path):
     """Spark fails if its ORC reader gets a condition on a column that is INT in one file."""
     for number, value in enumerate(("'5'", "5", "'6'")):

@@ -183,7 +183,13 @@ ALLOWED_OVER_CONNECT = """
     else:
         raise AssertionError("it was read")
     hidden = "SELECT 1 WHERE 1 < (SELECT count(*) FROM parquet.`{}`)"
+    reader = splitlib.read(spark).table(inside, connector="files")
+    assert reader.where("a < 100").load().count() == 30
+    elsewhere = f"SELECT a FROM parquet.`{outside}`"
     for ask in (
+        lambda: reader.where(f"a IN ({elsewhere})").load(),
+        lambda: reader.where(f"EXISTS ({elsewhere})").load(),
+        lambda: reader.where(f"a = ({elsewhere})").load(),
         lambda: splitlib.sql(spark, hidden.format(outside)),
         lambda: splitlib.freeze(spark.read.parquet(outside)),
         lambda: splitlib.condition(spark.read.parquet(outside), on="a"),

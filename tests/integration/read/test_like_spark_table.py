@@ -235,6 +235,24 @@ def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
 
 
 @pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (c, d)"])
+def test_keys_of_a_char_column_that_are_no_text(spark, sales, how, by):
+    """Spark compares a CHAR value and a number as numbers, so the padding does not matter."""
+    spark.sql(f"CREATE TABLE like_table.zip (a INT, c CHAR(5), d INT) USING parquet {by}")
+    try:
+        spark.sql("INSERT INTO like_table.zip VALUES (1, '12', 1), (2, '12345', 2), (3, '7', 3)")
+        keys = splitlib.freeze(spark.sql("SELECT explode(array(12, 12345)) AS z"))
+        tuples = splitlib.freeze(spark.sql("SELECT 12 AS z, 1 AS d UNION ALL SELECT 12345, 2"))
+        plain = spark.table("like_table.zip").join(keys, F.expr("c = z"), "left_semi")
+        assert sorted(row.a for row in plain.collect()) == [1, 2]
+        for dimension, on in ((keys, {"c": "z"}), (tuples, {"c": "z", "d": "d"})):
+            loaded = reader_of(spark, "like_table.zip", how).filtered_by(dimension, on).load()
+            assert {1, 2} <= {row.a for row in loaded.collect()}
+    finally:
+        spark.sql("DROP TABLE like_table.zip")
+
+
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(
     "setting", ["", "spark.sql.legacy.charVarcharAsString", "spark.sql.readSideCharPadding"]
 )

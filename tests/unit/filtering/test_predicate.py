@@ -346,6 +346,18 @@ def test_values_of_a_collated_key_say_nothing():
     assert "s has a collation" in str(applied.unused_because)
 
 
+def test_text_keys_of_a_time_say_nothing():
+    """Spark compares them as times, and '9:00' is the time 09:00:00."""
+    key = pa.field("t", pa.string(), metadata={LOGICAL_TYPE: "time(6)"})
+    predicate = Predicate(pa.schema([key]), [from_values({"t": ["9:00"]})])
+    assert predicate.match(pa.record_batch({"t": ["09:00:00", "10:00:00"]})).to_pylist() == [
+        True,
+        True,
+    ]
+    (applied,) = predicate.filters
+    assert "t has a collation or the type TIME" in str(applied.unused_because)
+
+
 @pytest.mark.parametrize("big", [2**40, -(2**40)])
 def test_ranges_of_which_an_end_between_does_not_fit_are_one(big):
     """The ends of the whole are kept, because other ends cannot be compared."""

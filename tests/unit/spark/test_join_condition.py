@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -12,6 +13,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    IntegerType,
     LongType,
     StringType,
     TimestampNTZType,
@@ -161,6 +163,13 @@ def test_no_keys_of_a_command(kind: DataType, of_keys: pa.DataType, zero: str) -
     never = ConditionWriter(operand, 1000, for_command=True).of(none)
     assert (never.sql, never.is_exact) == (f"(`a` < {zero} AND `a` > {zero})", True)
     assert ConditionWriter(operand, 1000).of(none).sql == "false"
+
+
+def test_no_keys_of_a_command_with_a_column_without_literals() -> None:
+    none = DynamicFilteringData.from_arrow(pa.table({"k": pa.array([], pa.int32())}))
+    operands = {"a": Operand("`a`", ArrayType(IntegerType())), "k": Operand("`k`", IntegerType())}
+    never = ConditionWriter(operands, 1000, for_command=True).of(none)
+    assert never.sql == "(`k` < 0 AND `k` > 0)"
 
 
 def test_ranges_beyond_the_dates_of_python() -> None:
