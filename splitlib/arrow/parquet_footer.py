@@ -7,6 +7,7 @@ did not respond, the blocked Arrow thread would abort the process at exit.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES: Final = 8
-# Thrift encoding of ``ColumnOrder.TYPE_ORDER``: the column's bounds use the order of its type.
+# Thrift encoding of a ``ColumnOrder``. In 2026, Parquet got orders in addition to TYPE_ORDER.
+_ORDER: Final = re.compile(rb"[\x1c\x2c\x3c]\x00\x00")
 _TYPE_ORDER: Final = b"\x1c\x00\x00"
 # Number of bytes to read first. Arrow uses the same number. Most footers are smaller.
 _FIRST_BYTES: Final = 1 << 16
@@ -44,10 +46,10 @@ class Footer(NamedTuple):
     """The footer of a Parquet file."""
 
     metadata: FileMetaData
-    declares_order: bool
-    """Whether the file declares the sort order of its column bounds. Old writers do not declare it.
-    They compare unsigned integers, and the bytes of text and decimals, as signed numbers. So their
-    bounds may be wrong."""
+    ordered: tuple[bool, ...]
+    """For each column, whether the file declares that its bounds use the order of the column's
+    type. Old writers do not declare it. They compare unsigned integers, and the bytes of text and
+    decimals, as signed numbers. So their bounds may be wrong."""
 
 
 def read_footer(file: Any) -> Footer:
@@ -76,8 +78,17 @@ def parse_footer(end: bytes) -> Footer:
     if metadata.serialized_size != _length(end):
         raise pa.ArrowInvalid("Columns of the Parquet file may be encrypted.")
     # In a footer that is neither encrypted nor signed, the list of column orders comes last.
-    orders = _TYPE_ORDER * metadata.num_columns + b"\x00"
-    return Footer(metadata, end[:-_END_BYTES].endswith(orders))
+    return Footer(metadata, _ordered(end[:-_END_BYTES], metadata.num_columns))
+
+
+def _ordered(thrift: bytes, columns: int) -> tuple[bool, ...]:
+    """Return for each column whether the last field of a footer gives it the order of its type."""
+    size = len(_TYPE_ORDER)
+    end = len(thrift) - 1  # a zero byte ends the footer
+    orders = [thrift[at : at + size] for at in range(end - size * columns, end, size)]
+    if thrift[end:] != b"\x00" or not all(map(_ORDER.fullmatch, orders)):
+        return (False,) * columns
+    return tuple(order == _TYPE_ORDER for order in orders)
 
 
 def names_by_id(schema: pa.Schema) -> dict[int, str]:

@@ -40,7 +40,7 @@ from splitlib.redaction import get_logger
 from splitlib.remote.calls import BoundedCalls, Task
 from splitlib.statistics.footers import learnable
 from splitlib.statistics.known import KnownStatistics, valid_now
-from splitlib.statistics.row_groups import FileGroups, Flags, MatchedGroups, overlap
+from splitlib.statistics.row_groups import FileGroups, Flags, MatchedGroups, has_bounds, overlap
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -268,6 +268,9 @@ class FooterStage:
             if not matched.known.any():
                 why = "footers could not be read"
                 advice = "Check that the driver may read the files, and that they are Parquet."
+            elif not has_bounds(groups):
+                why = "the files have no statistics of it"
+                advice = "Write the files with statistics of this column."
             self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
     def _sample(self, calls: BoundedCalls) -> FileGroups:
@@ -386,8 +389,8 @@ class FooterStage:
         selected, groups = pending.selected, pending.groups
         pending.saved = 0.0
         if predicate.of_learned is None or not groups.columns:
-            not_compared = len(selected.files) if predicate.of_learned else 0
-            self._tally.count(files_not_compared=not_compared)
+            if predicate.of_learned is not None and predicate.of_learned.matchers:
+                self._tally.count(files_not_compared=len(selected.files))
             return _only(selected, ~excluded)
         with self._tally.timed("match"):
             matched = groups.match(predicate.of_learned)

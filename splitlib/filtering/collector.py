@@ -131,7 +131,9 @@ class DynamicFilteringDataCollector:
             if self._on_exceed == "range":
                 self._values = [unique(single.select([name])) for name in single.column_names]
         while self._passed_limit and self._too_large():
-            self._degrade(max(self._values, key=values_nbytes))
+            most = self._max_values
+            many = [rows for rows in self._values if most is not None and rows.num_rows > most]
+            self._degrade(max(many or self._values, key=values_nbytes))
 
     def _too_large(self, *, is_least: bool = True) -> str:
         """Return a clause that names the limit that the kept values exceed, or an empty string."""

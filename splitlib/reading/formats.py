@@ -24,7 +24,7 @@ from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
 from splitlib.reading.columns import NATIVE, Find, by_name, fit, found_columns, is_uuid
 from splitlib.remote.calls import cached_property
-from splitlib.statistics.footers import place_in_file, statistics_in
+from splitlib.statistics.footers import has_no_bounds, place_in_file, statistics_in
 
 Fit = Callable[[pa.Array, pa.Field], pa.Array]
 
@@ -131,8 +131,9 @@ def _statistics(
     # The path is ambiguous if a column is named "a.b" and a struct "a" has a field "b".
     if paths.count(stored.name) == 1:
         place = paths.index(stored.name)
-        bounds = partial(_bounds, footer, stored.type, field, fit)
-        rows = [statistics_in(metadata.row_group(each), place, bounds) for each in groups]
+        bounds = partial(_bounds, footer.ordered[place], stored.type, field, fit)
+        if not has_no_bounds(metadata.schema.column(place)):
+            rows = [statistics_in(metadata.row_group(each), place, bounds) for each in groups]
     lower, upper, has_null, has_value = zip(*rows, strict=True)
     return ColumnStatistics(
         pa.array(lower, field.type),
@@ -152,13 +153,13 @@ def _of_constant(value: pa.Scalar, rows: int) -> ColumnStatistics:
 
 
 def _bounds(
-    footer: Footer, stored: pa.DataType, field: pa.Field, fit: Fit, found: pq.Statistics
+    ordered: bool, stored: pa.DataType, field: pa.Field, fit: Fit, found: pq.Statistics
 ) -> tuple[Any, Any]:
     """Return a column's bounds as values of the table's type, or None if they are unknown."""
     # Old writers sorted the bytes of texts and decimals in an order of their own, so their bounds
     # are not used. Nor are bounds of UUIDs, which writers sort in different orders, and bounds in
     # nanoseconds, which Python's times cannot represent.
-    is_ordered = footer.declares_order or "BYTE_ARRAY" not in found.physical_type
+    is_ordered = ordered or "BYTE_ARRAY" not in found.physical_type
     if not is_ordered or is_uuid(field) or str(stored) == "time64[ns]":
         return None, None
     try:

@@ -317,7 +317,11 @@ class DatasetMaker:
         is_exact = self._converted_columns.isdisjoint(found) and file.deleted is None
         # Arrow skips row groups by bounds of decimals even if the file does not declare their sort
         # order. Such bounds may be wrong, so the file is converted.
-        is_exact = is_exact and (footer.declares_order or self._tested_decimals.isdisjoint(found))
+        tested = {found[name] for name in self._tested_decimals & found.keys()}
+        is_exact = is_exact and all(
+            ordered or metadata.schema.column(place).path not in tested
+            for place, ordered in enumerate(footer.ordered)
+        )
         is_exact = is_exact and all(
             have_same_names(stored.field(name), self._schema.field(column), find)
             for column, name in found.items()

@@ -113,11 +113,11 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
     found = []
     for column in columns:
         place = _place_of(metadata, column.name)
-        if place is None:
+        if place is None or has_no_bounds(metadata.schema.column(place)):
             rows = [GroupRow(None, None, None, None, False, *at) for at in places]
         else:
             stored = metadata.schema.column(place)
-            bounds = _bounds_of(stored, column.type, ordered=footer.declares_order)
+            bounds = _bounds_of(stored, column.type, ordered=footer.ordered[place])
             exact = stored.path == column.name
             rows = [
                 GroupRow(
@@ -129,6 +129,15 @@ def rows_of_groups(footer: Footer, columns: Sequence[pa.Field]) -> list[list[Gro
             ]
         found.append(rows)
     return found
+
+
+def has_no_bounds(stored: ColumnSchema) -> bool:
+    """Return whether the statistics of a column must not be read.
+
+    Some writers truncate the bounds of long values of a fixed length. Then Arrow ends the process.
+    """
+    is_decimal = stored.logical_type.type == "DECIMAL"
+    return stored.physical_type == "FIXED_LEN_BYTE_ARRAY" and not is_decimal
 
 
 def place_in_file(group: RowGroupMetaData) -> tuple[int, int]:

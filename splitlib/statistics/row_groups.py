@@ -211,6 +211,12 @@ def overlap(files: FileGroups) -> float:
     return min((overlap_of(one.field("lower"), one.field("upper")) for one in groups), default=1.0)
 
 
+def has_bounds(files: FileGroups) -> bool:
+    """Return whether a row group has bounds of one of the columns."""
+    of_columns = (lists.flatten().field("lower") for lists in files.columns.values())
+    return any(lower.null_count < len(lower) for lower in of_columns)
+
+
 def has_bloom_filters(files: FileGroups) -> bool:
     """Return whether a column has Bloom filters in all row groups. False without row groups."""
     of_columns = (lists.flatten() for lists in files.columns.values())

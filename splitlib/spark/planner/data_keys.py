@@ -55,7 +55,7 @@ from splitlib.spark.session_catalog.connector import table_of
 from splitlib.spark.session_catalog.relation import ListedTable
 from splitlib.statistics.known import KnownStatistics
 from splitlib.statistics.orc_types import MOST_FILES, of_same_type
-from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, overlap
+from splitlib.statistics.row_groups import FileGroups, has_bloom_filters, has_bounds, overlap
 
 _log = get_logger(__name__)
 # Maximum size of a dimension, as a share of the size of the scan that its keys filter.
@@ -384,8 +384,7 @@ class _DataKeys:
             return "statistics of columns of its type are not trusted"
         files = max(map(len, groups.columns.values()))
         sampled = f"({files} files were sampled)" if files > 1 else "(1 file was sampled)"
-        bounds = (lists.flatten().field("lower") for lists in groups.columns.values())
-        if all(lower.null_count == len(lower) for lower in bounds):
+        if not has_bounds(groups):
             return f"the files have no statistics of it {sampled}"
         return f"most row groups have nearly all of its values {sampled}"
 

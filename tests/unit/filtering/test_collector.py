@@ -15,7 +15,7 @@ from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataColl
 from splitlib.arrow.tables import values_nbytes
 from splitlib.filtering import collector as collector_module
 from splitlib.filtering.data import passed_limit
-from splitlib.filtering.domains import unique
+from splitlib.filtering.domains import RangeDomain, ValueDomain, unique
 
 INTS = pa.schema([("d", pa.int64())])
 
@@ -200,6 +200,20 @@ def test_fields_with_values_of_their_own_are_named():
     collector.add(pa.record_batch({"a": [1, 1, 2, 2], "b": [1, 2, 1, 2]}))
     limit = "there are 4 keys, more than filter_max_values (2)"
     assert f"values of each column because {limit}; raise" in collector.finish().describe()
+
+
+def test_a_field_with_few_values_keeps_them_even_if_they_are_long():
+    schema = pa.schema([("a", pa.int64()), ("day", pa.string()), ("u", pa.string())])
+    collector = DynamicFilteringDataCollector(schema, max_values=100)
+    days, texts = (
+        [f"2024-01-{n % 30 + 1:02}" for n in range(101)],
+        ["x" * (n % 60) for n in range(101)],
+    )
+    collector.add(pa.table({"a": list(range(101)), "day": days, "u": texts}))
+    found = collector.finish()
+    assert [type(domain) for domain in found.domains] == [ValueDomain, ValueDomain, RangeDomain]
+    assert not found.contains({"a": 5, "day": "2024-02-01", "u": "x"})
+    assert found.contains({"a": 5, "day": "2024-01-30", "u": "x"})
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,11 @@ def test_a_null_count_that_is_unknown_is_not_none(known):
     statistics = SimpleNamespace(null_count=0, has_null_count=known, has_min_max=True, min=5, max=7)
     statistics.physical_type = "INT64"
     column = SimpleNamespace(statistics=statistics, is_stats_set=True, path="k")
+    column.physical_type = "INT64"
+    column.logical_type = SimpleNamespace(type="NONE")
     group = SimpleNamespace(column=lambda _: column, num_rows=9)
     metadata = SimpleNamespace(row_group=lambda _: group, schema=group, num_columns=1)
-    footer: Any = SimpleNamespace(metadata=metadata, declares_order=True)
+    footer: Any = SimpleNamespace(metadata=metadata, ordered=(True,))
     null = DynamicFilteringData.from_arrow(pa.table({"k": pa.nulls(1, pa.int64())}))
     kept = RowGroupFilter(schema, [null]).keeps(footer, schema, [0], lambda values, _: values)
     assert kept == ([] if known else [0])
@@ -64,7 +66,7 @@ def test_bounds_of_bytes_in_an_unknown_order_skip_nothing(kind, is_declared):
     file = pa.BufferOutputStream()
     values = pa.array(["1", "3"]).cast(kind)
     pq.write_table(pa.table({"k": values}), file)
-    footer = parse_footer(file.getvalue().to_pybytes())._replace(declares_order=is_declared)
+    footer = parse_footer(file.getvalue().to_pybytes())._replace(ordered=(is_declared,))
     schema = pa.schema([("k", kind)])
     keys = pa.table({"k": pa.array(["5"]).cast(kind)})
     kept = RowGroupFilter(schema, [DynamicFilteringData.from_arrow(keys)])
