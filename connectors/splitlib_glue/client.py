@@ -18,7 +18,7 @@ import botocore.exceptions as boto_errors
 import urllib3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.httpsession import get_cert_path
+from botocore.httpsession import ProxyConfiguration, get_cert_path
 from botocore.loaders import create_loader
 from botocore.session import get_session
 from botocore.utils import get_environ_proxies
@@ -217,10 +217,12 @@ class GlueClient:
             "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         }
         parts = urlsplit(self._url)
-        proxy = get_environ_proxies(self._url).get(parts.scheme)
+        proxies = ProxyConfiguration(get_environ_proxies(self._url))
+        proxy = proxies.proxy_url_for(self._url)
         manager = urllib3.PoolManager(**settings)
         if proxy:
-            manager = urllib3.ProxyManager(proxy, **settings)
+            login = proxies.proxy_headers_for(proxy)
+            manager = urllib3.ProxyManager(proxy, proxy_headers=login, **settings)
         self._pool = manager.connection_from_url(self._url)
         self._target = self._url if proxy and parts.scheme == "http" else parts.path or "/"
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from splitlib.errors import CorruptMetadata, SourceUnavailable, SplitlibError, UnsupportedTable
-from splitlib.hive.entries import StorageEntry, TableEntry, metadata_of, readable_metadata
+from splitlib.hive.entries import (
+    StorageEntry,
+    TableEntry,
+    hadoop_location,
+    metadata_of,
+    readable_metadata,
+)
 from splitlib.model import TableMetadata
 from splitlib_glue.client import CATALOG, GlueClient
 
@@ -102,7 +108,7 @@ def storage_entry(found: Mapping[str, Any]) -> StorageEntry:
     stored = found.get("StorageDescriptor") or {}
     serde = stored.get("SerdeInfo") or {}
     return StorageEntry(
-        location=stored.get("Location"),
+        location=hadoop_location(stored.get("Location")),
         serde=serde.get("SerializationLibrary"),
         input_format=stored.get("InputFormat"),
         serde_properties=serde.get("Parameters") or {},

@@ -17,6 +17,7 @@ from splitlib.hive.entries import (
     StorageEntry,
     TableEntry,
     files_each,
+    hadoop_location,
     metadata_of,
     readable_metadata,
 )
@@ -86,7 +87,7 @@ def table_entry(table: Any) -> TableEntry:
 def _storage_entry(entry: Any) -> StorageEntry:
     serde = entry.sd.serdeInfo
     return StorageEntry(
-        location=entry.sd.location,
+        location=hadoop_location(entry.sd.location),
         serde=serde.serializationLib,
         input_format=entry.sd.inputFormat,
         serde_properties=serde.parameters or {},
@@ -265,11 +266,11 @@ class HiveConnector(Connector):
             if partition is not None:
                 rows.append(row)
                 with readable_metadata(f"the partition {names[row]}"):
-                    if not partition.sd.location:
+                    if not (location := hadoop_location(partition.sd.location)):
                         name = names[row]
                         raise CorruptMetadata("A partition has no location.", partition=name)
                     form = read_format(self._entry, partition)
-                refs.append(self._files.ref(partition.sd.location, form))
+                refs.append(self._files.ref(location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
         each = files_each(partition.parameters or {} for partition in found)
         return PartitionBatch(kept, pa.array(refs, REF), Requests(catalog=1), files_each=each)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import getpass
 import io
+import os
 import re
 import ssl
 import struct
@@ -180,7 +181,7 @@ class HttpTransport(TTransportBase):  # type: ignore[misc]  # thrift is not type
         self._response: HTTPResponse | None = None
         self._headers = {"Content-Type": "application/x-thrift", "Accept": "application/x-thrift"}
         if token is None:
-            self._headers["x-actor-username"] = getpass.getuser()
+            self._headers["x-actor-username"] = _user()
         else:
             self._headers["Authorization"] = f"Bearer {token}"
 
@@ -377,3 +378,11 @@ def _gssapi() -> Any:
             hint="run: pip install 'splitlib[kerberos]'",
         ) from None
     return gssapi
+
+
+def _user() -> str:
+    """Return the name of the user, or the user's number if it has no name, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

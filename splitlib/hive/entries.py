@@ -121,7 +121,12 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
             f"Options of the table select only some of its files: {', '.join(selecting)}.",
             hint="read the table with Spark.",
         )
-    return ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
+    form = ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
+    if is_partitioned and is_recursive(form):
+        raise UnsupportedTable(
+            "The table sets recursiveFileLookup, so Spark does not read it by partitions."
+        )
+    return form
 
 
 def serde_format(
@@ -197,12 +202,20 @@ _CONVERTED = ("parquet", "orc")
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
+def hadoop_location(location: str | None) -> str | None:
+    """Return a location without empty directory names, such as in ``s3://bucket/a//b``.
+
+    Hadoop removes them, so Spark reads ``s3://bucket/a/b``. Glue stores locations as given.
+    """
+    return location and re.sub(r"([^:/])/{2,}", r"\1/", location)
+
+
 @dataclass(frozen=True, slots=True)
 class StorageEntry:
     """Location and format of the files of a table, or of one of its partitions.
 
     Attributes:
-        location: Directory that contains the files.
+        location: Directory that contains the files, from :func:`hadoop_location`.
         serde: Class name of the SerDe.
         input_format: Class name of Hive's input format.
         serde_properties: SerDe properties.
@@ -317,7 +330,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
                 hint="run MSCK REPAIR TABLE on it in Spark, or use connector='files'.",
             )
         schema, keys = from_spark_json(spark_json), tuple(_partition_columns(parameters))
-        location = storage.serde_properties.get("path") or storage.location
+        location = hadoop_location(storage.serde_properties.get("path")) or storage.location
     else:
         schema = pa.schema([field_of(*column) for column in (*table.columns, *table.keys)])
         keys = tuple(name for name, _ in table.keys)
@@ -329,6 +342,11 @@ def metadata_of(table: TableEntry) -> TableMetadata:
             # Hive altered the table after Spark wrote the schema. Spark, too, then uses Hive's.
             spark_json = None
     form = read_format(table)
+    if not keys and not is_read_by_hive(form) and re.search(r"[][{}*?\\]", location or ""):
+        raise UnsupportedTable(
+            f"The location {location!r} is a pattern, which Spark expands.",
+            hint="read the table with Spark, or use connector='files' for each directory.",
+        )
     if spark_json and not _is_source(parameters) and form.name not in _CONVERTED:
         # Spark reads files of other formats with Hive's reader, which ignores NOT NULL.
         spark_json["fields"] = [{**field, "nullable": True} for field in spark_json["fields"]]

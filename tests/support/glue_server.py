@@ -50,6 +50,7 @@ class GlueServer:
         keys: Access key of each request.
         clients: Port of the client's connection, for each request.
         targets: Path of each request, or its address if the client uses this server as a proxy.
+        proxy_logins: The headers ``Proxy-Authorization`` of all requests.
         faults: The fault of each of the next requests; None answers right.
         tables: Tables by catalog id, database and name, as in answers of ``GetTable``.
         filters: For tables of Lake Formation, the answers of ``GetUnfilteredTableMetadata``.
@@ -68,6 +69,7 @@ class GlueServer:
         self.keys: list[str] = []
         self.clients: list[int] = []
         self.targets: list[str] = []
+        self.proxy_logins: set[str | None] = set()
         self.faults: list[Fault | None] = []
         self.tables: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.filters: dict[str, dict[str, Any]] = {}
@@ -275,6 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
         signed = re.search("Credential=([^/]+)", self.headers.get("Authorization", ""))
         key, (_, port) = signed[1] if signed else "", self.client_address
         self.server_of_glue.targets.append(self.path)
+        self.server_of_glue.proxy_logins.add(self.headers.get("Proxy-Authorization"))
         fault = self.server_of_glue.received(operation, given, key, port)
         try:
             status, found = 200, self.server_of_glue.answer(operation, given)

@@ -226,6 +226,9 @@ _QUERY_OF_VIEW: Final = (
 class SessionConnector(Connector):
     """Connector for tables of the session's catalogs.
 
+    The connector keeps the partitions and files that it has listed, as a DataFrame of Spark does.
+    Open the table again to see changes.
+
     Options:
         spark (SparkSession): The session; by default the active session.
         listing_threads (int): Number of directories listed concurrently; by default the setting of

@@ -295,10 +295,6 @@ def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
                 f"Spark does not use the catalog's partitions while {_MANAGED} is false.",
                 hint=f"set {_MANAGED} to true, or use connector='files'.",
             )
-        if is_recursive(_read_format(described)):
-            raise UnsupportedTable(
-                "The table sets recursiveFileLookup, so Spark does not read it by partitions."
-            )
 
 
 def refuse_guarded(plan: str) -> None:

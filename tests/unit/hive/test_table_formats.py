@@ -7,7 +7,10 @@ import pytest
 from splitlib import UnsupportedTable
 from splitlib.hive.entries import (
     StorageEntry,
+    TableEntry,
+    hadoop_location,
     is_recursive,
+    metadata_of,
     refuse_unreadable,
     serde_format,
     source_format,
@@ -144,3 +147,52 @@ def test_directories_below():
     assert is_recursive(ReadFormat("csv", (("recursiveFileLookup", "True"),)))
     assert not is_recursive(ReadFormat("csv", (("recursiveFileLookup", "false"),)))
     assert not is_recursive(ReadFormat("csv"))
+
+
+def test_partitions_that_are_read_recursively_are_refused():
+    """Spark 4.3 fails, and older versions ignore the option."""
+    options = {"RecursiveFileLookup": "TRUE"}
+    assert is_recursive(source_format("parquet", options, is_partitioned=False))
+    with pytest.raises(UnsupportedTable, match="sets recursiveFileLookup"):
+        source_format("parquet", options, is_partitioned=True)
+    off = {"recursiveFileLookup": "false"}
+    assert source_format("parquet", off, is_partitioned=True).name == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ("s3://b//t/k=1", "s3://b/t/k=1"),
+        ("s3a://b/t//k=1///m=2", "s3a://b/t/k=1/m=2"),
+        ("s3://b/t/", "s3://b/t/"),
+        ("s3://b/t//", "s3://b/t/"),
+        ("file:///t//a", "file:///t/a"),
+        ("file:/t//a", "file:/t/a"),
+        ("/t//a", "/t/a"),
+        ("hdfs:///t/a", "hdfs:///t/a"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_locations_are_read_as_hadoop_reads_them(stored, read):
+    assert hadoop_location(stored) == read
+
+
+@pytest.mark.parametrize("place", ["s3://b/t/*", "s3://b/{x,y}", "/t/[ab]", "/t/a?", "/t/a\\b"])
+@pytest.mark.parametrize("provider", ["csv", None])
+def test_a_location_that_is_a_pattern_is_refused(place, provider):
+    """Spark reads all directories that match it. It does not do this for partitioned tables."""
+    source = {"spark.sql.sources.provider": provider}
+    schema = '{"type": "struct", "fields": [{"name": "a", "type": "integer"}]}'
+    parameters = {**source, "spark.sql.sources.schema": schema} if provider else {}
+    serde = f"{HIVE}ql.io.orc.OrcSerde"
+    for location, keys in ((place, ()), (place, [("k", "int")]), ("/t/a", ())):
+        if keys and provider:
+            continue
+        own = StorageEntry(location, serde, TEXT, {}, parameters)
+        table = TableEntry("EXTERNAL_TABLE", [("a", "int")], keys, own, is_list_bucketed=False)
+        if location == place and not keys:
+            with pytest.raises(UnsupportedTable, match="is a pattern, which Spark expands"):
+                metadata_of(table)
+        else:
+            assert metadata_of(table).location == location

@@ -335,6 +335,16 @@ def test_requests_through_a_proxy_have_the_whole_address(server, monkeypatch):
     assert server.targets == ["http://glue.example/of?x", "/"]
 
 
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_proxy_gets_its_login(server, monkeypatch, scheme):
+    add_table(server, {})
+    address = server.options["endpoint_url"].removeprefix("http://")
+    monkeypatch.setenv("http_proxy", f"{scheme}user:secret@{address}" if scheme else address)
+    monkeypatch.setenv("no_proxy", "")
+    load(server, endpoint_url="http://glue.example").close()
+    assert server.proxy_logins == {"Basic dXNlcjpzZWNyZXQ=" if scheme else None}
+
+
 def test_a_table_that_cannot_be_opened_leaves_no_connection(server, monkeypatch):
     closed = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import struct
 import threading
@@ -223,6 +224,18 @@ def test_an_answer_by_http_that_ends_early(is_sized):
         server.is_sized, server.closes, server.missing = is_sized, True, 1
         with pytest.raises(SourceUnavailable, match="the response is too short"):
             databases(f"{server.uri}/metastore/")
+
+
+def test_http_by_a_user_without_a_name(monkeypatch):
+    """Containers may run with any number of a user."""
+
+    def nameless():
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    with served_by_http() as server:
+        assert databases(f"{server.uri}/metastore/") == ["d"]
+    assert server.headers[0]["x-actor-username"] == str(os.getuid())
 
 
 def test_http_without_a_token():
