@@ -18,13 +18,7 @@ from splitlib.arrow.values import is_instant, try_cast
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher, coerce, without_padding
-from splitlib.hive.partition_values import (
-    TypedValues,
-    is_char,
-    may_equal_other_text,
-    parse,
-    table_fields,
-)
+from splitlib.hive.partition_values import TypedValues, is_ambiguous, is_char, parse, table_fields
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField
 from splitlib.report import FilterUse
 
@@ -280,7 +274,7 @@ class Predicate:
         for name in fields:
             key = self._schema[name.lower()]
             keys = _one_array(domain.rows[name])
-            if may_equal_other_text(key):
+            if is_ambiguous(key):
                 reasons.append(f"{name} {_COLLATED}")
                 continue
             coerced = coerce(keys, key)
@@ -299,7 +293,7 @@ class Predicate:
 
     def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
         key = self._schema[domain.field.name.lower()]
-        if may_equal_other_text(key):
+        if is_ambiguous(key):
             reasons.append(f"{key.name} {_COLLATED}")
             return None
         if (

@@ -436,7 +436,7 @@ def is_char(key: pa.Field) -> bool:
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
 
 
-def may_equal_other_text(key: pa.Field) -> bool:
+def is_ambiguous(key: pa.Field) -> bool:
     """Return whether different text may be equal, by a collation or as values of type TIME."""
     logical = (key.metadata or {}).get(LOGICAL_TYPE, b"").lower()
     return b" collate " in logical or logical.startswith(b"time")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -104,7 +105,11 @@ def of_same_type(
         # change of such a file could not be noticed.
         if 0 < file.modified < newest
     )
-    stored = set().union(*set(found.values()))
+    return _same_types(columns, set(found.values()), len(unread))
+
+
+def _same_types(columns: pa.Schema, files: Iterable[_Kinds], files_read: int) -> SameTypes:
+    stored = set().union(*files)
     same = [
         column
         for column in columns
@@ -113,7 +118,7 @@ def of_same_type(
     kept = [column for column in same if not pa.types.is_timestamp(column.type)]
     reasons = ["have other types in some files"] * (len(same) < len(columns))
     reasons += [_CLOCKS] * (len(kept) < len(same))
-    return SameTypes(pa.schema(kept), len(unread), " or ".join(reasons) or None)
+    return SameTypes(pa.schema(kept), files_read, " or ".join(reasons) or None)
 
 
 def _kinds_in(table: Table, file: StoredFile, config: SplitConfig) -> _Kinds:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
-from splitlib.hive.partition_values import is_char, may_equal_other_text, parse
+from splitlib.hive.partition_values import is_ambiguous, is_char, parse
 from splitlib.redaction import get_logger
 from splitlib.report import FilterUse, Report
 from splitlib.spark.conversion import quoted
@@ -274,7 +274,7 @@ class _Search:
             # values of the column are unknown.
             return None
         key = keys.field(self.column)
-        if not has_range(key.type) or is_char(key) or may_equal_other_text(key):
+        if not has_range(key.type) or is_char(key) or is_ambiguous(key):
             return None  # Spark sorts these values in a different order
         kept = self.scan.kept_values(self.site.needed, [self.column])
         typed = None if kept is None else parse(kept[self.column], key)

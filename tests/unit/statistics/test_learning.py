@@ -19,12 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import splitlib
-from splitlib import (
-    DynamicFileEnumerator,
-    DynamicFilteringData,
-    DynamicFilteringDataCollector,
-    SplitConfig,
-)
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.enumeration import footer_reads, learning
 from splitlib.model import ColumnStatistics, FileBatch, FileSplit, ReadFormat, TableMetadata
 from splitlib.reading.reader import read_split
@@ -144,26 +139,6 @@ def test_wide_bounds_cost_a_sample_only(tmp_path: Path) -> None:
     why = "item: most row groups have nearly all of its values (16 files were sampled)"
     assert f"not used: {why}" in str(report)
     assert (report.filters[0].used_fields, report.files.total) == ((), None)
-
-
-def test_files_without_statistics_of_the_column(tmp_path: Path) -> None:
-    for number in range(20):
-        table = rows(range(10))
-        pq.write_table(table, tmp_path / f"{number}.parquet", write_statistics=False)
-    found, enumerator = selected(opened(tmp_path, SCHEMA), items(5))
-    assert len(found) == 20
-    why = "item: the files have no statistics of it (16 files were sampled). Write the files with"
-    assert why in str(enumerator.explain())
-
-
-def test_a_filter_without_values_compares_no_files(tmp_path: Path) -> None:
-    write(tmp_path / "0.parquet", rows(range(10)))
-    collector = DynamicFilteringDataCollector(
-        pa.schema([("item", pa.int64())]), max_values=1, on_exceed="all"
-    )
-    collector.add(pa.table({"item": [1, 2, 3]}))
-    _, enumerator = selected(opened(tmp_path, SCHEMA), collector.finish())
-    assert enumerator.metrics.files_not_compared == 0
 
 
 @pytest.mark.parametrize(

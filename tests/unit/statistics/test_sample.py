@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import splitlib
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from splitlib import (
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    DynamicFilteringDataCollector,
+    SplitConfig,
+)
 from splitlib.enumeration.footer_reads import SAMPLED_FILES
 from splitlib.remote.calls import BoundedCalls, Task
 from splitlib.statistics import known
@@ -126,3 +132,25 @@ def test_the_first_files_do_not_wait_for_the_sample(tmp_path: Path, calls_at_onc
     next(splits)
     assert enumerator.metrics.files_listed <= 3
     assert len(list(splits)) == FILES - 1
+
+
+def test_files_without_statistics_of_the_column(tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / f"day={number}/f.parquet"
+        path.parent.mkdir()
+        pq.write_table(pa.table({"item": range(10)}), path, write_statistics=False)
+    found, enumerator = enumerated(tmp_path, 5)
+    assert len(found) == 20
+    why = "item: the files have no statistics of it (16 files were sampled). Write the files with"
+    assert why in str(enumerator.explain())
+
+
+def test_a_filter_without_values_compares_no_files(tmp_path: Path) -> None:
+    write_items(tmp_path / "day=1/f.parquet", *range(10))
+    item = pa.schema([("item", pa.int64())])
+    collector = DynamicFilteringDataCollector(item, max_values=1, on_exceed="all")
+    collector.add(pa.table({"item": [1, 2, 3]}))
+    filters = [collector.finish()]
+    enumerator = DynamicFileEnumerator(opened(tmp_path), SplitConfig(), filters=filters)
+    assert len(list(enumerator.enumerate_splits())) == 1
+    assert enumerator.metrics.files_not_compared == 0

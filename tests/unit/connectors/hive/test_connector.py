@@ -211,15 +211,13 @@ SPARK = {
 }
 
 
-def test_empty_names_of_directories_are_left_out(metastore, server, tmp_path):
+def test_empty_names_of_directories_are_left_out(metastore, server, tmp_path, by_two):
     """On an object store, a listing with them would find nothing."""
-    (tmp_path / "k=1").mkdir()
-    (tmp_path / "k=1" / "f").write_bytes(b"12345")
-    add_table(metastore, f"{tmp_path}/", "k", names=["k=1"])
+    add_table(metastore, f"{tmp_path}/", "y", "m", names=by_two[:1])
     with opened(server) as connector:
         (batch,) = connector.list_partitions(ALL)
         (files,) = connector.list_files(connector.load_details(batch), ALL)
-    assert files.files["path"].to_pylist() == [f"{tmp_path}/k=1/f"]
+    assert files.files["path"].to_pylist() == [f"{tmp_path}/y=1/m=a/f"]
 
 
 def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
