@@ -43,6 +43,10 @@ _DENIED = r"status code: 40[13]\b|<Code>PublicAccessNotPermitted<"
 _OTHER_REGION = (
     r"Received redirect|status code: 30\d\b|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
 )
+# An XML error document, and its fields that messages may quote. Others may contain credentials: S3
+# returns an expired session token, and all stores return the request that they expected as signed.
+_ERROR: Final = re.compile(r"(?:<\?xml[^>]*>\s*)?<Error\b.*", re.DOTALL)
+_SHOWN: Final = re.compile(r"<(Code|Message|Region|Endpoint)>([^<]*)")
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
 
@@ -308,10 +312,11 @@ class PagedListing:
             raise NotFollowed(str(error)) from error
         except NotFoundError as error:
             raise SourceError(f"There is no bucket {at.name!r}.") from error
+        # obstore's error is not the cause, because its text contains the whole response.
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise AccessDenied(f"{where}: {message_of(error)}") from error
+            raise AccessDenied(f"{where}: {without_echo(message_of(error))}") from None
         except BaseError as error:
-            raise error_of(message_of(error), at.name, where) from error
+            raise error_of(message_of(error), at.name, where) from None
 
 
 def error_of(text: str, bucket: str, where: str) -> Exception:
@@ -322,17 +327,28 @@ def error_of(text: str, bucket: str, where: str) -> Exception:
         bucket: Bucket name.
         where: The listed directory, for the message.
     """
+    shown = without_echo(text)
     if re.search(_NO_BUCKET, text):
         return SourceError(f"There is no bucket {bucket!r}.")
     if re.search(_DENIED, text):
-        return AccessDenied(f"{where}: {text}")
+        return AccessDenied(f"{where}: {shown}")
     if re.search(_OTHER_REGION, text):
-        return OtherRegion(text)
+        return OtherRegion(shown)
     if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
-        return SourceError(f"{where}: {text}")
-    unavailable = SourceUnavailable(f"{where}: {text}")
+        return SourceError(f"{where}: {shown}")
+    unavailable = SourceUnavailable(f"{where}: {shown}")
     unavailable.is_throttled = re.search(_THROTTLED, text) is not None
     return unavailable
+
+
+def without_echo(text: str) -> str:
+    """Return an error response without the fields that may repeat the request's credentials."""
+    return _ERROR.sub(
+        lambda document: ", ".join(
+            f"{name}: {value}" for name, value in _SHOWN.findall(document[0])
+        ),
+        text,
+    )
 
 
 _NONE = pa.RecordBatch.from_pydict(

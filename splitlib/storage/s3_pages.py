@@ -19,7 +19,7 @@ from xml.parsers import expat
 import pyarrow as pa
 
 from splitlib.errors import SourceError, SourceUnavailable, SplitlibError
-from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, error_of
+from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, error_of, without_echo
 from splitlib.storage.received import no_listing, no_next_page, too_large
 
 _MOST_BYTES: Final = 16 << 20
@@ -296,7 +296,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
     except SourceUnavailable:
         text = beginning[:1000].decode(errors="replace")
         if "<Error>" in text:  # S3 may return an error with status 200
-            raise SourceUnavailable(f"{where}: {text}") from None
+            raise SourceUnavailable(f"{where}: {without_echo(text)}") from None
         raise
     page.finish()
     return page
