@@ -283,11 +283,17 @@ class PagedListing:
             self._confirm.end(at, after)
 
     def _store(self, bucket: str, *, retries: bool = False) -> Any:
+        from obstore.exceptions import BaseError
+
         with self._lock:
             if (bucket, retries) not in self._stores:
                 native_threads_start()
                 retry_config: Any = _LONG_RETRIES if retries else _RETRIES
-                self._stores[bucket, retries] = self._store_of(bucket, retry_config=retry_config)
+                try:
+                    store = self._store_of(bucket, retry_config=retry_config)
+                except BaseError as error:  # such as an account file that obstore cannot parse
+                    raise NotFollowed(str(error)) from error
+                self._stores[bucket, retries] = store
             return self._stores[bucket, retries]
 
     @contextmanager

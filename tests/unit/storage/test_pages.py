@@ -356,6 +356,15 @@ def test_an_option_that_obstore_cannot_follow_is_left_to_s3fs(options):
     assert Storage(options).files_per_page("s3://lake/t") == 0
 
 
+def test_a_store_that_obstore_cannot_create_is_left_to_fsspec(monkeypatch, tmp_path):
+    (tmp_path / "account.json").write_text('{"type": "external_account"}')
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+    fsspec.filesystem("memory").pipe("/t/k=1/a", b"x")
+    monkeypatch.setattr(Storage, "filesystem", lambda *_: (fsspec.filesystem("memory"), "/t/k=1"))
+    level = Storage({"token": "anon"}).level("gs://lake/t/k=1")
+    assert [file.path for file in level.files] == ["gs://lake/t/k=1/a"]
+
+
 def test_where_there_are_no_pages():
     storage = Storage()
     assert storage.files_per_page("s3://lake--use1-az4--x-s3/t") == 0  # directory buckets: unsorted
