@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+from splitlib.errors import ConfigError
 from splitlib.storage.clients import listing_options
 from splitlib.storage.pages import FLAT, NotFollowed, StoreKind, StoreOf
 
@@ -31,6 +32,8 @@ _NAMES: Final = (*_AMBIENT, "account_host")
 _SCOPE: Final = "https://storage.azure.com/.default"
 _LOGIN: Final = "https://login.microsoftonline.com"
 _PUBLIC: Final = re.compile(r"([\w-]+)\.(?:dfs|blob)\.core\.windows\.net")
+# A host that starts with an account's name, also outside of the public cloud.
+_WITH_ACCOUNT: Final = re.compile(r"[^.:]+\.(?:dfs|blob)\.", re.IGNORECASE)
 _ABFS: Final = "fs.azure."
 _CLASSES: Final = "org.apache.hadoop.fs.azurebfs"
 _CLIENT_CLASS: Final = "ClientCredsTokenProvider"
@@ -171,6 +174,38 @@ class AzureSettings:
             "account.oauth2.client.secret": self.client_secret,
         }
 
+    def check_account(self, authority: str) -> None:
+        """Check that the options do not name another account than a location.
+
+        adlfs would list the account in the options. A missing directory is no error there, so that
+        rows would be lost silently.
+
+        Args:
+            authority: ``container@host`` or ``container``, as in the file paths.
+
+        Raises:
+            ConfigError: if the accounts differ, or if only the environment names the account for a
+                host outside of the public cloud.
+        """
+        host = authority.partition("@")[2].lower()
+        text = self.connection_string or _ambient("connection_string")
+        whole = replace(self, connection_string=text)._connected()
+        # With an address in the options, the location may have any host, such as an emulator's.
+        if not host or (whole.account_host and not _WITH_ACCOUNT.match(host)):
+            return
+        name = whole.account_name
+        is_ambient = not (name or text or _PUBLIC.fullmatch(host))
+        if is_ambient:
+            name = _ambient("account_name")
+        differs = name and name.lower() != host.partition(".")[0]
+        if differs or (name and is_ambient and not whole.account_host):
+            raise ConfigError(
+                f"The files are in the Azure account {host!r}, but the "
+                f"{'environment names' if is_ambient else 'storage options name'} {name!r}.",
+                hint="pass account_name and credentials of the files' account as storage_options, "
+                "and account_host for an account outside of the public cloud.",
+            )
+
     def _connected(self) -> AzureSettings:
         """Convert the connection string to settings, or return ``self`` if there is none."""
         if not self.connection_string:
@@ -215,6 +250,7 @@ class AzureSettings:
             container, _, authority = bucket.partition("@")
             named = _PUBLIC.fullmatch(authority)
             name = account or (named[1] if named else whole.account_name)
+            self.check_account(bucket)
             if not name or "." in container or ":" in bucket:
                 raise NotFollowed(bucket)
             return AzureStore(

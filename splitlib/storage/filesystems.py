@@ -23,6 +23,7 @@ from splitlib.errors import (
     SourceUnavailable,
 )
 from splitlib.storage.clients import in_forks_of_this
+from splitlib.storage.clouds import AzureSettings
 from splitlib.storage.files import Level, StoredFile, is_data, is_searched
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.received import (
@@ -36,6 +37,7 @@ from splitlib.storage.received import (
 # Maximum number of symbolic links to one directory in a listing. The directory is listed once for
 # each link.
 _MOST_LINKS = 100
+_AZURE = ("abfss", "az")
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
@@ -94,17 +96,20 @@ class Filesystems:
         """Return the filesystem for a location, and the location's path in this filesystem.
 
         Raises:
-            ConfigError: if an option of the filesystem is missing or unknown.
+            ConfigError: if an option of the filesystem is missing or unknown, or names another
+                Azure account than the location.
             ConnectorNotInstalled: if the package for the protocol is missing.
             CorruptMetadata: for an empty path, which fsspec would read as the working directory.
         """
         place = located(location)
         if (given := self._given(place)) is not None:
             return given, place.path
+        # The URL may contain some of the options, such as the account or the host.
+        own_options = self.options_of(self.group_of(place))
+        if place.protocol in _AZURE:
+            AzureSettings.from_fsspec(own_options).check_account(place.path.split("/")[2])
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
-            # The URL may contain some of the options, such as the account or the host.
-            own_options = self.options_of(self.group_of(place))
             options = {**kind._get_kwargs_from_urls(place.path), **own_options}
             if not kind.__module__.startswith("obstore."):
                 # fsspec shares filesystem objects within the process. Without this option, it might

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from azure.core.credentials import AccessToken
 
-from splitlib import AccessDenied, SourceError, SourceUnavailable
+from splitlib import AccessDenied, ConfigError, SourceError, SourceUnavailable
 from splitlib.storage import AzureSettings, Storage
 from splitlib.storage.pages import Bucket, NotFollowed
 
@@ -50,8 +50,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
         ({}, AT, "acc", ENDPOINT),
         ({}, "lake@acc.blob.core.windows.net", "acc", ENDPOINT),
         ({"account_name": "acc"}, "lake", "acc", ENDPOINT),
-        # The option has precedence over the account in the location, as in adlfs.
-        ({"account_name": "b"}, AT, "b", "https://b.blob.core.windows.net"),
+        ({"account_name": "Acc"}, AT, "Acc", "https://Acc.blob.core.windows.net"),
         ({"account_name": "acc", "account_host": "h:1"}, "lake", "acc", "https://h:1"),
         ({"account_name": "acc", "account_host": "h"}, "lake@x.example", "acc", "https://h"),
     ],
@@ -67,6 +66,48 @@ def test_the_environment_names_an_account_last(made, monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
     assert made({})[1]["account_name"] == "acc"
     assert made({}, "lake")[1]["account_name"] == "other"
+
+
+OTHER = f"AccountName=other;AccountKey={KEY}"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "host"),
+    [
+        ({"account_name": "other"}, {}, HOST),
+        # Only adlfs supports this option, so with it the directory is not listed with obstore.
+        ({"account_name": "other", "version_aware": True}, {}, HOST),
+        ({"account_name": "other"}, {}, "acc.dfs.core.chinacloudapi.cn"),
+        ({"account_name": "other"}, {}, "onelake.dfs.fabric.microsoft.com"),
+        ({"account_name": "other", "account_host": "h"}, {}, HOST),
+        ({"connection_string": OTHER}, {}, HOST),
+        ({}, {"CONNECTION_STRING": OTHER}, HOST),
+        ({}, {"ACCOUNT_NAME": "other"}, "acc.dfs.core.chinacloudapi.cn"),
+        ({}, {"ACCOUNT_NAME": "acc"}, "acc.dfs.core.chinacloudapi.cn"),
+    ],
+)
+def test_options_name_another_account(monkeypatch, options, environment, host):
+    for name, value in environment.items():
+        monkeypatch.setenv(f"AZURE_STORAGE_{name}", value)
+    storage = Storage({"account_key": KEY, **options})
+    account = environment.get("ACCOUNT_NAME", "other")
+    for use in (storage.level, storage.filesystem):
+        with pytest.raises(ConfigError, match=f"'{host}', but the .* names? '{account}'"):
+            use(f"abfss://lake@{host}/t")
+
+
+@pytest.mark.parametrize(
+    ("options", "host"),
+    [
+        ({"account_name": "ACC"}, HOST),
+        ({"account_name": "acc"}, "acc.dfs.core.chinacloudapi.cn"),
+        ({"connection_string": "BlobEndpoint=h;SharedAccessSignature=sv=1"}, HOST),
+        ({"account_name": "other", "account_host": "h"}, "files.example.com"),
+        ({}, HOST),
+    ],
+)
+def test_options_name_the_same_account(options, host):
+    AzureSettings.from_fsspec(options).check_account(f"lake@{host}")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +157,7 @@ def test_a_connection_string_says_all(made, monkeypatch, text, endpoint, credent
     expected = {"access_key": KEY, "sas_token": "sv=1&sig=a="}[credentials]
     for options in ({"connection_string": text, "account_name": "x", "account_key": "y"}, {}):
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
-        container, told = made(options)
+        container, told = made(options, "lake@cs.dfs.core.windows.net")
         assert (container, told["account_name"], told["endpoint"]) == ("lake", "cs", endpoint)
         assert told["credential_provider"]() == {credentials: expected, "expires_at": None}
 
