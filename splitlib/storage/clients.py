@@ -29,6 +29,21 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 
 
+# Options that only obstore reads from environment variables, such as AWS_ENDPOINT.
+_OF_OBSTORE: Final = (
+    "ALLOW_INVALID_CERTIFICATES",
+    "BASE_URL",
+    "DISABLE_SYSTEM_CERTIFICATES",
+    "ENDPOINT",
+    "ENDPOINT_URL",
+    "ENDPOINT_URL_S3",
+    "PROXY_CA_CERTIFICATE",
+    "PROXY_EXCLUDES",
+    "PROXY_URL",
+    "S3_EXPRESS",
+    "SKIP_SIGNATURE",
+)
+
 # Connector options that are mappings. In text, an entry is an option such as storage_options.key.
 _MAPPINGS = ("storage_options", "read_options")
 
@@ -113,6 +128,16 @@ def listing_options(options: Mapping[str, Any], without_meaning: Set[str]) -> di
     """
     ignored = _WITHOUT_EFFECT | without_meaning
     return {k: value for k, value in options.items() if value is not None and k not in ignored}
+
+
+def variables_of_obstore(prefix: str) -> list[str]:
+    """Return the names of environment variables that change the requests of obstore only.
+
+    Args:
+        prefix: First part of the names, such as ``AWS``.
+    """
+    names = (f"{prefix}_{option}" for option in _OF_OBSTORE)
+    return [name for name in names if name in os.environ]
 
 
 T = TypeVar("T")

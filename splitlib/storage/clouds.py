@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from splitlib.errors import ConfigError
-from splitlib.storage.clients import listing_options
+from splitlib.storage.clients import listing_options, variables_of_obstore
 from splitlib.storage.pages import FLAT, NotFollowed, StoreKind, StoreOf
 
 # adlfs options that do not affect listings. The timeouts apply to reads and writes only.
@@ -230,8 +230,8 @@ class AzureSettings:
         """
         from obstore.store import AzureStore
 
-        if self.others:
-            raise NotFollowed(", ".join(self.others))
+        if refused := [*self.others, *variables_of_obstore("AZURE")]:
+            raise NotFollowed(", ".join(refused))
         ambient: dict[str, Any] = {n: getattr(self, n) or _ambient(n) for n in _AMBIENT}
         whole = replace(self, **ambient)
         account = self.account_name
@@ -357,8 +357,9 @@ class GcsSettings:
         """
         from obstore.store import GCSStore
 
-        if self.others or os.environ.get(_EMULATOR):
-            raise NotFollowed(", ".join(self.others) or _EMULATOR)
+        variables = [_EMULATOR] if os.environ.get(_EMULATOR) else []
+        if refused := [*self.others, *variables, *variables_of_obstore("GOOGLE")]:
+            raise NotFollowed(", ".join(refused))
         if self.token == "anon":
             return partial(GCSStore, skip_signature=True)
         return partial(GCSStore, credential_provider=_credentials(self.token))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote, urlsplit
 
-from splitlib.storage.clients import listing_options, nested_options
+from splitlib.storage.clients import listing_options, nested_options, variables_of_obstore
 from splitlib.storage.pages import FLAT, NotFollowed, StoreOf
 from splitlib.storage.s3_pages import S3Pages
 
@@ -32,7 +32,12 @@ _OPTIONS: Final = {
 # s3fs options that do not affect listings. The number of connections is one of them, because
 # obstore does not limit it.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
+_DIRECTORY_BUCKET: Final = "--x-s3"
+# Partitions of AWS whose hosts end with ``amazonaws.com``, as obstore expects.
+_PARTITIONS: Final = ("aws", "aws-us-gov")
 _DEFAULT_REGION: Final = "us-east-1"
+# botocore's settings that obstore does not have.
+_OF_BOTOCORE: Final = ("ca_bundle", "use_dualstack_endpoint", "use_fips_endpoint")
 _S3A: Final = "fs.s3a."
 _S3A_NAMES: Final = (
     "access.key",
@@ -207,15 +212,27 @@ class S3Settings:
             return whole._shown_pages(session)
         if not self.use_ssl:
             raise NotFollowed("use_ssl")
-        return partial(S3Store, **whole._to_obstore(session))
+        _refuse_environment(session, region)
+        create = partial(S3Store, **whole._to_obstore(session))
+
+        def store(bucket: str, *, retry_config: Any) -> Any:
+            if bucket.endswith(_DIRECTORY_BUCKET):
+                raise NotFollowed("Directory buckets have other hosts and another login.")
+            # The certificate of AWS is not valid for a host name with more than one label.
+            auto = self.addressing_style == "auto" and "." not in bucket
+            is_virtual = auto or self.addressing_style == "virtual"
+            return create(
+                bucket, virtual_hosted_style_request=is_virtual, retry_config=retry_config
+            )
+
+        return store
 
     def _to_obstore(self, session: Any) -> dict[str, Any]:
-        """Return the arguments for obstore's ``S3Store`` on AWS."""
+        """Return the arguments for obstore's ``S3Store`` on AWS, except for those of a bucket."""
         seconds = {"connect_timeout": self.connect_timeout, "timeout": self.read_timeout}
         timeouts = {name: timedelta(seconds=float(value)) for name, value in seconds.items()}
         settings = {
             "region": self.region,
-            "virtual_hosted_style_request": True,
             "request_payer": self.requester_pays,
             "client_options": {"allow_http": True, **timeouts},
         }
@@ -305,4 +322,26 @@ def _endpoint(session: Any) -> str | None:
     """Return the endpoint URL that botocore reads from the environment, or None for AWS."""
     if {"endpoint_url", "services", "s3"} & set(session.get_scoped_config()):
         raise NotFollowed("the profile sets endpoint_url, services or s3")
+    if session.get_config_variable("ignore_configured_endpoint_urls"):
+        return None
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _refuse_environment(session: Any, region: str) -> None:
+    """Check that obstore sends its requests to the same host, and as securely, as botocore.
+
+    Raises:
+        NotFollowed: if the environment or the region requires another host or certificate.
+    """
+    from botocore.exceptions import UnknownRegionError
+
+    names = [name for name in _OF_BOTOCORE if session.get_config_variable(name)]
+    names += ["REQUESTS_CA_BUNDLE"] if os.environ.get("REQUESTS_CA_BUNDLE") else []
+    if names := names + variables_of_obstore("AWS"):
+        raise NotFollowed(", ".join(names))
+    try:
+        partition = session.get_partition_for_region(region)
+    except UnknownRegionError:
+        return
+    if partition not in _PARTITIONS:
+        raise NotFollowed(f"Region {region} is in partition {partition}.")
