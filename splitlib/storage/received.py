@@ -74,8 +74,10 @@ def no_listing(location: str) -> SourceUnavailable:
 
 def _answer(fs: Any, bucket: str, **parameters: Any) -> Mapping[str, Any]:
     """Send a list request and return the response. Raise an error if it is not a listing."""
+    # Older versions of s3fs do not add the setting for requester pays to such a request.
+    parameters = {**getattr(fs, "req_kw", {}), "Bucket": bucket, **parameters}
     try:
-        answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **parameters)
+        answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", **parameters)
     except FileNotFoundError as error:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
     if "IsTruncated" not in answer:  # S3 always sends this field

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import ClassVar
 
 import aiohttp
 import pytest
 
 from splitlib import SourceError, SourceUnavailable
 from splitlib.storage import received
-from splitlib.storage.received import within_limits
+from splitlib.storage.received import confirm_end, within_limits
 from tests.support.hostile_s3 import ERROR, HTML, HostileS3, always, endless
 
 LISTING = {"kind": "storage#objects", "items": [{"name": "t/a"}]}
@@ -68,6 +69,28 @@ def test_endless_response(server, monkeypatch):
     server.answer = endless(b"{", b" " * 65536)
     with pytest.raises(SourceUnavailable, match="more than 4194304 bytes"):
         read(server)
+
+
+def test_the_end_of_a_listing_is_requested_by_a_requester_who_pays():
+    requests = []
+
+    class Filesystem:
+        req_kw: ClassVar = {"RequestPayer": "requester"}
+
+        def call_s3(self, method, **parameters):
+            requests.append(parameters)
+            return {"IsTruncated": False}
+
+    confirm_end(Filesystem(), "lake", "t")
+    assert requests == [
+        {
+            "Bucket": "lake",
+            "Prefix": "t/",
+            "StartAfter": "t/",
+            "MaxKeys": 1,
+            "RequestPayer": "requester",
+        }
+    ]
 
 
 def test_options_of_the_user_take_precedence():
