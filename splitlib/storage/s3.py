@@ -50,6 +50,10 @@ _S3A_NAMES: Final = (
     "secret.key",
     "session.token",
 )
+# Matches a host such as s3.eu-west-1.amazonaws.com. Like S3A, splitlib takes the region from it.
+_REGION_IN_HOST: Final = re.compile(
+    r"\bs3[.-](?:(?:fips|dualstack|accesspoint)\.)*([a-z]+(?:-[a-z]+)+-\d+)\.(?:vpce\.)?amazonaws\."
+)
 _OF_A_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({'|'.join(map(re.escape, _S3A_NAMES))})")
 _PROVIDER: Final = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 # Credential providers that use access.key and secret.key.
@@ -118,9 +122,14 @@ class S3Settings:
     def _from_s3a(cls, given: Mapping[str, str]) -> Self:
         provider, endpoint = given["aws.credentials.provider"], given["endpoint"]
         key, secret, token = map(given.get, ("access.key", "secret.key", "session.token"))
-        found: dict[str, Any] = {"anon": "Anonymous" in provider}
-        if key and secret and (not provider or any(kind in provider for kind in _WITH_KEYS)):
-            found = {"key": key, "secret": secret, "token": token}
+        # S3A tries the providers in this order. The simple one does not use the session token, which
+        # Spark copies from the environment.
+        found: dict[str, Any] = {"anon": "Anonymous" in provider.partition(",")[0]}
+        with_keys = [kind for kind in _WITH_KEYS if kind in provider]
+        if key and secret and (with_keys or not provider):
+            is_simple = min(with_keys, key=provider.index, default="").startswith("Simple")
+            found = {"key": key, "secret": secret, "token": None if is_simple else token}
+        in_host = _REGION_IN_HOST.search(endpoint)
         # Drop the global endpoint, which is the default, because s3fs would treat any explicit
         # endpoint as a server other than AWS.
         if endpoint.rpartition("/")[2] == "s3.amazonaws.com":
@@ -131,7 +140,7 @@ class S3Settings:
         return cls._of(
             **found,
             endpoint_url=endpoint,
-            region=given["endpoint.region"],
+            region=given["endpoint.region"] or (in_host[1] if in_host else None),
             addressing_style="path" if given["path.style.access"].lower() == "true" else None,
             requester_pays=given["requester.pays.enabled"].lower() == "true",
         )

@@ -11,6 +11,7 @@ S3A = "org.apache.hadoop.fs.s3a"
 ABFS = "org.apache.hadoop.fs.azurebfs"
 HOST = "acc.dfs.core.windows.net"
 AT = f"lake@{HOST}"
+S, TEMPORARY = f"{S3A}.SimpleAWSCredentialsProvider", f"{S3A}.TemporaryAWSCredentialsProvider"
 SIMPLE = {
     "access.key": "k",
     "secret.key": "s",
@@ -73,7 +74,32 @@ def test_options_without_a_counterpart_are_named():
             {"access.key": "k", "secret.key": "s", "session.token": "t"},
             {"key": "k", "secret": "s", "token": "t"},
         ),
+        # Only the provider for temporary credentials uses the token.
+        ({**SIMPLE, "session.token": "t"}, {"key": "k", "secret": "s"}),
+        (
+            {**SIMPLE, "session.token": "t", "aws.credentials.provider": f"{TEMPORARY},{S}"},
+            {"key": "k", "secret": "s", "token": "t"},
+        ),
+        (
+            {**SIMPLE, "session.token": "t", "aws.credentials.provider": f"{S},{TEMPORARY}"},
+            {"key": "k", "secret": "s"},
+        ),
+        ({"aws.credentials.provider": f"some.Chain, {S3A}.AnonymousAWSCredentialsProvider"}, {}),
         ({"endpoint": "minio:9000"}, {"endpoint_url": "https://minio:9000"}),
+        (
+            {"endpoint": "s3.eu-west-1.amazonaws.com"},
+            {
+                "endpoint_url": "https://s3.eu-west-1.amazonaws.com",
+                "client_kwargs": {"region_name": "eu-west-1"},
+            },
+        ),
+        (
+            {"endpoint": "https://s3-us-gov-west-1.amazonaws.com", "endpoint.region": "other"},
+            {
+                "endpoint_url": "https://s3-us-gov-west-1.amazonaws.com",
+                "client_kwargs": {"region_name": "other"},
+            },
+        ),
         (
             {"endpoint": "minio:9000", "connection.ssl.enabled": "false"},
             {"endpoint_url": "http://minio:9000"},
