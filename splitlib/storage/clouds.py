@@ -82,27 +82,35 @@ class AzureSettings:
         """
         general: dict[str, str] = {}
         accounts: dict[str, dict[str, str]] = {}
+        hosts: dict[str, str] = {}
         for name, value in settings.items():
             if name.startswith(_ABFS):
                 own = _ACCOUNT.search(name)
                 into = accounts.setdefault(own[1], {}) if own else general
                 into[name[len(_ABFS) : own.start() if own else None]] = value.strip()
-        return {"abfss": cls._from_abfs(general)} | {
-            f"abfss://{account}": cls._from_abfs(general | given)
-            for account, given in accounts.items()
-        }
+                if own and not _PUBLIC.fullmatch(own[0][1:]):
+                    hosts[own[1]] = own[0][1:].replace(".dfs.", ".blob.")
+        stores = {"abfss": cls._from_abfs(general)}
+        for account, given in accounts.items():
+            own_settings = cls._from_abfs(general | given)
+            if host := hosts.get(account):  # adlfs expects accounts in the public cloud
+                own_settings = replace(own_settings, account_name=account, account_host=host)
+            stores[f"abfss://{account}"] = own_settings
+        return stores
 
     @classmethod
     def _from_abfs(cls, given: Mapping[str, str]) -> Self:
         """Create settings with the account key, the SAS token or the client secret.
 
-        If several of them are set, the first one is used.
+        If several of them are set, the type of authentication decides. Without a type, the first one
+        is used.
         """
-        if key := given.get("account.key"):
+        kind = given.get("account.auth.type", "")
+        if kind in ("", "SharedKey") and (key := given.get("account.key")):
             return cls(account_key=key)
-        if signature := given.get("sas.fixed.token"):
+        if kind in ("", "SAS") and (signature := given.get("sas.fixed.token")):
             return cls(sas_token=signature)
-        is_client = given.get("account.oauth.provider.type", "").endswith(_CLIENT_CLASS)
+        is_client = kind in ("", "OAuth") and given.get("account.oauth.provider.type", "").endswith(_CLIENT_CLASS)
         tenant = _TENANT.match(given.get("account.oauth2.client.endpoint", ""))
         client, secret = (given.get(f"account.oauth2.client.{name}") for name in ("id", "secret"))
         if is_client and tenant and client and secret:

@@ -122,8 +122,8 @@ class S3Settings:
     def _from_s3a(cls, given: Mapping[str, str]) -> Self:
         provider, endpoint = given["aws.credentials.provider"], given["endpoint"]
         key, secret, token = map(given.get, ("access.key", "secret.key", "session.token"))
-        # S3A tries the providers in this order. The simple one does not use the session token, which
-        # Spark copies from the environment.
+        # S3A tries the providers in this order. The simple one does not use the session token, even
+        # if Spark has copied a token from the environment.
         found: dict[str, Any] = {"anon": "Anonymous" in provider.partition(",")[0]}
         with_keys = [kind for kind in _WITH_KEYS if kind in provider]
         if key and secret and (with_keys or not provider):

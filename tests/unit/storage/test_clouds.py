@@ -143,6 +143,20 @@ OAUTH = {
         ({}, {}),
         ({"account.key": " k "}, {"account_key": "k"}),
         ({"sas.fixed.token": "sv=1"}, {"sas_token": "sv=1"}),
+        ({"account.key": "k", "account.auth.type": "SharedKey"}, {"account_key": "k"}),
+        (
+            {"account.key": "k", "sas.fixed.token": "sv=1", "account.auth.type": "SAS"},
+            {"sas_token": "sv=1"},
+        ),
+        (
+            {**OAUTH, "account.key": "k", "sas.fixed.token": "sv=1"},
+            {
+                "tenant_id": "some-tenant",
+                "client_id": "some-client",
+                "client_secret": "some-secret",
+            },
+        ),
+        ({**OAUTH, "account.auth.type": "Custom"}, {}),
         (
             OAUTH,
             {
@@ -158,6 +172,18 @@ OAUTH = {
 def test_settings_of_azure_as_options(settings, options):
     given = {f"fs.azure.{name}": value for name, value in settings.items()}
     assert AzureSettings.from_hadoop(given)["abfss"].to_fsspec() == options
+
+
+def test_accounts_outside_of_the_public_cloud():
+    name = "fs.azure.account.key.{}.dfs.core.{}"
+    given = {name.format("cn", "chinacloudapi.cn"): "k", name.format("acc", "windows.net"): "k"}
+    stores = AzureSettings.from_hadoop(given)
+    assert stores["abfss://acc"].to_fsspec() == {"account_key": "k"}
+    assert stores["abfss://cn"].to_fsspec() == {
+        "account_name": "cn",
+        "account_host": "cn.blob.core.chinacloudapi.cn",
+        "account_key": "k",
+    }
 
 
 @pytest.mark.parametrize(
