@@ -110,7 +110,9 @@ class AzureSettings:
             return cls(account_key=key)
         if kind in ("", "SAS") and (signature := given.get("sas.fixed.token")):
             return cls(sas_token=signature)
-        is_client = kind in ("", "OAuth") and given.get("account.oauth.provider.type", "").endswith(_CLIENT_CLASS)
+        is_client = kind in ("", "OAuth") and given.get("account.oauth.provider.type", "").endswith(
+            _CLIENT_CLASS
+        )
         tenant = _TENANT.match(given.get("account.oauth2.client.endpoint", ""))
         client, secret = (given.get(f"account.oauth2.client.{name}") for name in ("id", "secret"))
         if is_client and tenant and client and secret:

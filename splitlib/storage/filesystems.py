@@ -38,6 +38,8 @@ from splitlib.storage.received import (
 # each link.
 _MOST_LINKS = 100
 _AZURE = ("abfss", "az")
+# Schemes that fsspec lists even if there is a Spark session, besides those of the object stores.
+_WITHOUT_HADOOP = frozenset({"file", "local", "memory", "http", "https"})
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
@@ -47,8 +49,8 @@ class OptionsByProtocol(dict[str, Mapping[str, Any]]):
     Args:
         options: Options by protocol, such as ``s3``. A bucket or account with its own options has
             an entry under its :attr:`splitlib.storage.locations.Location.store`.
-        filesystem: An fsspec filesystem for Hadoop's schemes, and for other schemes that fsspec
-            does not support. Its paths are complete URIs.
+        filesystem: An fsspec filesystem for all schemes except local paths, HTTP, and the object
+            stores of S3, Google and Azure. Its paths are complete URIs.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Filesystems:
         own_options = self.options_of(self.group_of(place))
         if place.protocol in _AZURE:
             AzureSettings.from_fsspec(own_options).check_account(place.path.split("/")[2])
+        kind: Any = None
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
             options = {**kind._get_kwargs_from_urls(place.path), **own_options}
@@ -122,12 +125,13 @@ class Filesystems:
                     self._made[key] = fsspec.filesystem(place.protocol, **options)
                     limit_adlfs(self._made[key])
                 return self._made[key], place.path
-        except TypeError as error:  # from the arguments of the filesystem's class
-            raise ConfigError(
-                f"The options of the filesystem for {place.protocol}:// are wrong: {error}",
-                hint="pass the arguments of fsspec's class as storage_options.",
-            ) from error
-        except (ImportError, ValueError, OSError) as error:
+        except (TypeError, ImportError, ValueError, OSError) as error:
+            # The class of the filesystem rejects its arguments with one of these two errors.
+            if kind is not None and isinstance(error, TypeError | ValueError):
+                raise ConfigError(
+                    f"The options of the filesystem for {place.protocol}:// are wrong: {error}",
+                    hint="pass the arguments of fsspec's class as storage_options.",
+                ) from error
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise
             scheme = local_path(location).partition(":")[0]
@@ -137,8 +141,12 @@ class Filesystems:
             ) from error
 
     def _given(self, place: Location) -> Any | None:
-        known = place.protocol in known_implementations or place.protocol in fsspec.registry
-        if known and not place.is_of_hadoop:
+        # Of the schemes that fsspec knows by name only, the session may have a client. A class that
+        # the user has registered takes precedence.
+        is_own = place.protocol in fsspec.registry and place.protocol not in known_implementations
+        if is_own and not place.is_of_hadoop:
+            return None
+        if place.protocol in _WITHOUT_HADOOP or place.is_on_object_store:
             return None
         return self._options.filesystem if isinstance(self._options, OptionsByProtocol) else None
 

@@ -8,13 +8,14 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from splitlib import (
+    ConfigError,
     ConnectorNotInstalled,
     CorruptMetadata,
     MissingPartition,
     SourceError,
     SourceUnavailable,
 )
-from splitlib.storage import Storage, file_batch, local_path
+from splitlib.storage import OptionsByProtocol, Storage, file_batch, local_path
 from splitlib.storage.filesystems import level_of
 
 
@@ -120,6 +121,27 @@ def test_what_stands_before_a_path_may_differ(monkeypatch):
 def test_an_unknown_protocol():
     with pytest.raises(ConnectorNotInstalled, match="nosuch"):
         Storage().level("nosuch://bucket/a")
+
+
+def test_wrong_options_are_no_missing_package(monkeypatch):
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(ConfigError, match=r"options .* are wrong: .*Must provide"):
+        Storage({"account_key": "k"}).filesystem("abfss://lake/t")
+
+
+@pytest.mark.parametrize("scheme", ["oss", "oci", "lakefs", "tos", "dbfs", "hdfs", "ofs", "adl"])
+def test_other_schemes_are_listed_by_the_session(scheme):
+    session = fsspec.filesystem("memory")
+    storage = Storage(OptionsByProtocol({}, filesystem=session))
+    assert storage.filesystem(f"{scheme}://b/t") == (session, f"{scheme}://b/t")
+
+
+@pytest.mark.parametrize("location", ["/t", "file:/t", "memory://t", "mixed://t", "s3://b/t"])
+def test_some_schemes_are_never_listed_by_the_session(location):
+    fsspec.register_implementation("mixed", Mixed, clobber=True)
+    session = object()
+    storage = Storage(OptionsByProtocol({"s3": {"anon": True}}, filesystem=session))
+    assert storage.filesystem(location)[0] is not session
 
 
 @pytest.mark.parametrize(
