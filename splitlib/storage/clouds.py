@@ -102,8 +102,8 @@ class AzureSettings:
     def _from_abfs(cls, given: Mapping[str, str]) -> Self:
         """Create settings with the account key, the SAS token or the client secret.
 
-        If several of them are set, the type of authentication decides. Without a type, the first one
-        is used.
+        If several of them are set, the type of authentication decides. Without a type, the first
+        one is used.
         """
         kind = given.get("account.auth.type", "")
         if kind in ("", "SharedKey") and (key := given.get("account.key")):
