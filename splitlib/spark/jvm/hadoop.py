@@ -185,8 +185,9 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             for name in ("getPath", "getLen", "getModificationTime", "isDirectory")
         ]
         rows = zip(*texts(scala, *columns), strict=True)
-        # Listed paths include the host, even if ``directory`` does not.
-        above = re.sub(f"^{STORE}", "", directory).rstrip("/")
+        # Listed paths include the host, even if ``directory`` does not. Hadoop removes repeated
+        # slashes.
+        above = re.sub("/+", "/", re.sub(f"^{STORE}", "", directory)).rstrip("/")
         listed = re.compile(f"^{STORE}{re.escape(above)}/")
         return [
             {

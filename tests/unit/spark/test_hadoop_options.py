@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from splitlib.spark.jvm.hadoop import scan_options
+from unittest.mock import MagicMock
+
+import pytest
+
+from splitlib.spark.jvm.hadoop import HadoopFileSystem, scan_options
 
 S3A = "org.apache.hadoop.fs.s3a"
 ABFS = "org.apache.hadoop.fs.azurebfs"
@@ -60,3 +64,13 @@ def test_a_container_of_another_account_has_what_the_session_has():
     assert options[f"fs.{inner}.impl"] == f"{ABFS}.SecureAzureBlobFileSystem"
     assert inner not in options[f"fs.viewfs.mounttable.{AT}.linkFallback"]
     assert not any(name.endswith("other.dfs.core.windows.net") for name in options)
+
+
+@pytest.mark.parametrize("directory", ["hdfs://nn/a/b", "hdfs://nn/a//b/", "hdfs:///a//b", "/a/b"])
+def test_names_of_listed_files_start_with_the_requested_directory(monkeypatch, directory):
+    files = HadoopFileSystem.__new__(HadoopFileSystem)
+    files._scala = MagicMock()
+    columns = (["hdfs://nn/a/b/f"], ["1"], ["2000"], ["false"])
+    monkeypatch.setattr("splitlib.spark.jvm.hadoop.texts", lambda *_: columns)
+    (found,) = files._entries(directory, MagicMock())
+    assert found == {"name": f"{directory.rstrip('/')}/f", "size": 1, "type": "file", "mtime": 2.0}
