@@ -367,7 +367,9 @@ class Storage:
         # Do not check allowed_locations here, because it may not include the whole bucket.
         fs, path = self._filesystems.of(bucket)
         try:
-            fs.ls(path)
+            # s3fs has already confirmed the end of the listing, which fails without the bucket.
+            if not hasattr(fs, "call_s3"):
+                fs.ls(path)
         except FileNotFoundError as error:
             raise SourceError(f"There is no bucket {bucket!r}.") from error
         except PermissionError:

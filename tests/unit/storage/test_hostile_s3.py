@@ -118,6 +118,12 @@ def test_a_directory_without_anything_is_empty(server, more):
 
 
 @LISTERS
+def test_the_root_of_the_bucket_is_not_listed(server, more):
+    Storage(server.options | more).list_files(["s3://b/t/k=99"])
+    assert "" not in {asked["prefix"] for asked in server.asked}
+
+
+@LISTERS
 @pytest.mark.parametrize("body", [HTML, EMPTY_RESULT], ids=["html", "empty"])
 def test_a_later_page_of_many_directories(more, body):
     with HostileS3({f"t/k={k:04}/a": 1 for k in range(1500)}).running() as server:
