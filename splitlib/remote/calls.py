@@ -148,7 +148,12 @@ class Workers:
             if self._idle >= len(self._queue):
                 self._changed.notify()
             else:
-                self._start_thread()
+                try:
+                    self._start_thread()
+                except RuntimeError:
+                    self._queue.pop()
+                    self._unfinished.discard(task)
+                    raise
         return task
 
     def abandon(self, task: Task[Any]) -> None:
@@ -164,8 +169,14 @@ class Workers:
 
     def _start_thread(self) -> None:
         if self._threads - len(self._hanging) < self._most:
+            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             self._threads += 1
-            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            try:
+                thread.start()
+            except RuntimeError:  # The system allows no further thread.
+                self._threads -= 1
+                if self._threads <= len(self._hanging):  # No other thread runs the queued tasks.
+                    raise
 
     def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
         """Submit a task for every argument, and return an iterator of the results in order."""

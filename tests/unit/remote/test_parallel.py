@@ -108,3 +108,24 @@ def test_a_slow_property_does_not_block_other_objects():
     may_end.set()
     thread.join()
     assert slow.value is True
+
+
+def test_fewer_threads_than_allowed(monkeypatch):
+    start, most, started, done = threading.Thread.start, [0], [], threading.Event()
+
+    def limited(thread):
+        if len(started) >= most[0]:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with Workers(8, "pool") as pool:
+        with pytest.raises(RuntimeError, match="new thread"):
+            pool.submit(done.wait)
+        assert (pool._threads, len(pool._queue), len(pool._unfinished)) == (0, 0, 0)
+        most[0] = 2
+        tasks = [pool.submit(done.wait) for _ in range(6)]
+        assert pool._threads == 2
+        done.set()
+        assert all(task.outcome.result(60) for task in tasks)
