@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Self, TextIO
 
@@ -180,29 +180,42 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._show is not None and _showing.acquire(blocking=False):
-            self._thread = threading.Thread(target=self._run, args=(self._show,), daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # The system allows no further thread, so show nothing.
+                _showing.release()
+            else:
+                self._thread = thread
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         if self._thread is not None:
-            self._thread.join()
-            self._erase()
-            _showing.release()
+            try:
+                self._thread.join()
+                self._erase()
+            finally:
+                _showing.release()
 
-    def _run(self, show: Callable[[str], object]) -> None:
+    def _run(self) -> None:
         pause = WAIT_SECONDS
         while not self._wait(pause):
             with self._lock:
-                show(self._describe())
+                self._replace(self._describe())
                 self._shown = True
             pause = _EVERY_SECONDS
 
     def _erase(self) -> None:
-        if self._shown and self._show is not None:
-            self._show("")
+        if self._shown:
+            self._replace("")
             self._shown = False
+
+    def _replace(self, text: str) -> None:
+        # The call must not fail if the terminal is gone or its stream is closed.
+        if self._show is not None:
+            with suppress(OSError, ValueError):
+                self._show(text)
 
 
 def progress_of(describe: Callable[[], str], *, enabled: bool) -> Progress:

@@ -11,7 +11,7 @@ import pytest
 from splitlib.cli import main
 from splitlib.cli.arguments import for_command
 from splitlib.config import SplitConfig
-from splitlib.telemetry import Progress, on_terminal, progress_of
+from splitlib.telemetry import Progress, _showing, on_terminal, progress_of
 
 
 class Clock:
@@ -71,6 +71,34 @@ def test_progress_that_is_off_is_silent() -> None:
     ):
         pass
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("error", [OSError("Input/output error"), ValueError("I/O on closed")])
+def test_a_terminal_that_is_gone(error: Exception) -> None:
+    clock, shown = Clock(), list[str]()
+
+    def show(text: str) -> None:
+        shown.append(text)
+        raise error
+
+    with Progress(lambda: "3 of 4", show, wait=clock.wait):
+        clock.until_it_waits()
+        clock.pass_by()
+        clock.end()
+    assert shown == ["3 of 4", ""]
+    assert not _showing.locked()
+
+
+def test_progress_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    terminal = io.StringIO()
+    with Progress(lambda: "3 of 4", on_terminal(terminal)):
+        pass
+    assert terminal.getvalue() == ""
+    assert not _showing.locked()
 
 
 class Kernel:
