@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from splitlib._version import __version__
 from splitlib.cli.arguments import settings_typed
-from splitlib.cli.plan import add_explain, add_export, add_partitions, add_plan
+from splitlib.cli.export import add_export
+from splitlib.cli.plan import add_explain, add_partitions, add_plan
 from splitlib.cli.setup import add_config, add_demo, add_doctor, add_new_connector
 from splitlib.cli.tables import add_analyze, add_audit, add_tables
 from splitlib.errors import SplitlibError
