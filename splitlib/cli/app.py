@@ -129,15 +129,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SplitlibError as error:
         if error.hint:
             error.hint = as_typed(error.hint)
-        print(f"error: {error}", file=sys.stderr)
+        _print_error(str(error))
         return _FAILED
     except UnicodeEncodeError as error:  # For example, Windows writes redirected text in cp1252.
         _drop_output()
         wrong = error.object[error.start : error.end]
-        print(
-            f"error: The output cannot show {wrong!r} in {sys.stdout.encoding}. "
-            "Hint: set the environment variable PYTHONIOENCODING=utf-8.",
-            file=sys.stderr,
+        _print_error(
+            f"The output cannot show {wrong!r} in {sys.stdout.encoding}. "
+            "Hint: set the environment variable PYTHONIOENCODING=utf-8."
         )
         return _FAILED
     except BrokenPipeError:
@@ -145,16 +144,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _READER_GONE
     except OSError as error:  # For example, the output goes to a file and the disk is full.
         _drop_output()
-        print(f"error: {redact(str(error))}", file=sys.stderr)
+        _print_error(redact(str(error)))
         return _FAILED
     except KeyboardInterrupt:
         _drop_output()
         return _INTERRUPTED
     except Exception as error:
-        if not type(error).__module__.startswith("pyspark."):
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise  # a bug
         first = next(filter(None, str(error).splitlines()), type(error).__name__)
-        print(f"error: {redact(first)}", file=sys.stderr)
+        _print_error(redact(first))
         return _FAILED
     return code
 
@@ -186,6 +185,15 @@ def command_line() -> argparse.ArgumentParser:
     ):
         add(commands)
     return parser
+
+
+def _print_error(message: str) -> None:
+    """Print an error, unless the program that reads standard error has ended."""
+    try:
+        print(f"error: {message}", file=sys.stderr, flush=True)
+    except OSError:
+        # Python flushes the stream again at exit, and would then fail with an exit code of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _drop_output() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from splitlib.cli import main
+from tests.unit.cli.command_line import start
 
 
 @pytest.mark.parametrize(
@@ -107,3 +110,22 @@ def test_errors_of_spark(
     monkeypatch.setattr("splitlib.cli.arguments.spark_session", spark_session)
     assert main(["analyze", str(table), "--where", "day ="]) == 2
     assert capsys.readouterr().err == "error: [PARSE_SYNTAX_ERROR] Syntax error.\n"
+
+
+def test_standard_error_without_a_reader(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = start("plan", tmp_path / "none", "-c", "files", stderr=write)
+    os.close(write)
+    assert process.wait(timeout=120) == 2
+
+
+def test_an_error_of_the_connection_to_java(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise Py4JNetworkError("The connection is lost.")
+
+    monkeypatch.setattr("splitlib.cli.plan.enumerator_of", fail)
+    assert main(["plan", str(table), "-c", "files"]) == 2
+    assert capsys.readouterr().err == "error: The connection is lost.\n"
