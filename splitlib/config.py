@@ -28,6 +28,9 @@ ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Kubernetes sets such variables in each container, here for a service whose name starts with
+# "splitlib".
+_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)$")
 _SIZE = re.compile(r"(-?\d{1,30})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHOWN = 100
 # Hints on how to write a setting as text, by the setting's type.
@@ -326,6 +329,8 @@ def _refuse_unknown(
     for given, prefix, known, of_catalog in sources:
         for key in given:
             if key in known or not key.startswith(prefix) or _is_of_catalog(key, of_catalog):
+                continue
+            if given is environ and _OF_KUBERNETES.search(key):
                 continue
             hint = did_you_mean(key, known, otherwise="available:")
             if of_catalog is not None and "catalog" in key.lower():

@@ -133,6 +133,21 @@ def test_misspelled_options_of_catalogs(source, key, form):
         SplitConfig.resolve(**given)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SPLITLIB_SERVICE_HOST",
+        "SPLITLIB_UI_SERVICE_PORT",
+        "SPLITLIB_UI_SERVICE_PORT_HTTP",
+        "SPLITLIB_PORT",
+        "SPLITLIB_UI_PORT_80_TCP",
+        "SPLITLIB_UI_PORT_80_TCP_ADDR",
+    ],
+)
+def test_variables_of_a_kubernetes_service_are_no_settings(name):
+    SplitConfig.resolve(environ={name: "10.0.0.1"})
+
+
 def test_named_catalogs_are_no_settings():
     SplitConfig.resolve(
         environ={"SPLITLIB_CATALOG__LAKE__URI": "x", "OTHER": "y"},
