@@ -69,7 +69,8 @@ def doctor(
     Args:
         spark: The session; None to check the machine only.
         locations: Directories to list, as paths or URIs.
-        storage_options: fsspec options for all ``locations``.
+        storage_options: fsspec options for all ``locations``. By default, the session's storage
+            settings apply.
 
     Returns:
         The findings: each good, a note, or a problem with what to do.
@@ -129,17 +130,18 @@ def findings(
     machine = Machine()
     yield from machine_findings(machine, is_running=is_running)
     yield from package_findings(own_requirements())
-    spark, settings = None, None
+    spark, settings, storage = None, None, None
     if start is not None and machine.pysparks:
-        from splitlib.spark.session import settings_of
+        from splitlib.spark.session import settings_of, storage_options_of
 
         try:
             spark = start()
             settings = settings_of(spark)
+            storage = storage_options_of(spark) if locations else None
         except SplitlibError as error:
             advice = "fix the problems above, and look at Spark's output."
             yield Finding("session", PROBLEM, error.message, advice)
-    yield from source_findings(arguments, locations, spark_conf=settings)
+    yield from source_findings(arguments, locations, spark_conf=settings, session_storage=storage)
     if start is None:
         yield from path_findings(machine)
     elif spark is not None:

@@ -22,7 +22,7 @@ from splitlib.redaction import remember
 from splitlib.registry import connector_class, connector_names, named_catalogs
 from splitlib.remote.calls import run_bounded
 from splitlib.spi import SupportsTableNames
-from splitlib.storage import Storage, only_within
+from splitlib.storage import OptionsByProtocol, Storage, only_within
 
 DEADLINE_SECONDS: Final = 20.0
 """Maximum time of one check, in seconds."""
@@ -70,6 +70,7 @@ def source_findings(
     environ: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     spark_conf: Mapping[str, str] | None = None,
+    session_storage: OptionsByProtocol | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings about settings, named catalogs, locations and the clock.
 
@@ -79,6 +80,7 @@ def source_findings(
         environ: Environment variables.
         clock: Functions that return local time and server time.
         spark_conf: Settings ``spark.splitlib.*`` of a Spark session; None without a session.
+        session_storage: The session's storage options, for locations without options of their own.
     """
     environ = os.environ if environ is None else environ
     conf = spark_conf or {}
@@ -101,13 +103,21 @@ def source_findings(
             "to name one, set SPLITLIB_CATALOG__LAKE__CONNECTOR and SPLITLIB_CATALOG__LAKE__URI."
         )
         yield Finding("catalogs", NOTE, f"No catalog is named {places}.", f"{advice}{more}")
+    statuses, used = set(), dict(locations)
     for name, options in catalogs.items():
         remember(name, options)
-        yield catalog_finding(name, options, quick)
+        found = catalog_finding(name, options, quick)
+        statuses.add(found.status)
+        yield found
     for location, storage in locations.items():
-        remember(location, {"storage_options": storage})
-        yield _location(location, storage, quick, environ)
-    yield from _clocks(_endpoints(catalogs, locations, environ), clock or Clock())
+        if not storage and session_storage is not None:
+            used[location] = session_storage.get(_scheme(location), {})
+        remember(location, {"storage_options": used[location]})
+        found = _location(location, storage, quick, environ, session_storage)
+        statuses.add(found.status)
+        yield found
+    urls = _endpoints(catalogs, used, environ)
+    yield from _clocks(urls, clock or Clock(), NOTE if statuses == {GOOD} else PROBLEM)
 
 
 def catalog_finding(name: str, options: Mapping[str, Any], config: SplitConfig) -> Finding:
@@ -139,14 +149,25 @@ def catalog_finding(name: str, options: Mapping[str, Any], config: SplitConfig) 
     return Finding(check, GOOD, f"The {connector} catalog {name} answers, and {shown}.")
 
 
-def _location(
-    location: str, options: Mapping[str, Any], config: SplitConfig, environ: Mapping[str, str]
-) -> Finding:
+def _scheme(location: str) -> str:
+    """Return a location's scheme, as fsspec's protocol name; '' for a local path."""
     scheme = location.partition("://")[0].lower() if "://" in location else ""
-    scheme = _SAME.get(scheme, scheme)
+    return _SAME.get(scheme, scheme)
+
+
+def _location(
+    location: str,
+    options: Mapping[str, Any],
+    config: SplitConfig,
+    environ: Mapping[str, str],
+    session: OptionsByProtocol | None,
+) -> Finding:
+    scheme = _scheme(location)
     given = [name for name in _CREDENTIALS.get(scheme, ()) if environ.get(name)]
     if options:
         by = "the given storage options"
+    elif any(name.partition("://")[0] == scheme for name in session or ()):
+        by = "the storage settings of the session"
     elif given:
         by = f"{', '.join(given)} of the environment"
     else:
@@ -155,7 +176,7 @@ def _location(
 
     def level() -> tuple[int, int]:
         with only_within(config.allowed_locations), error_context(connector="files"):
-            found = Storage(options or None).level(location)
+            found = Storage(options or session).level(location)
             return len(found.directories), len(found.files)
 
     try:
@@ -213,7 +234,11 @@ def _parts(url: str) -> SplitResult:
         return urlsplit("")
 
 
-def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
+def _clocks(urls: list[str], clock: Clock, no_answer: str) -> Iterator[Finding]:
+    """Compare the clock with servers. ``no_answer`` is the status if a server does not answer.
+
+    A proxy may refuse this request even if all catalogs and locations answer.
+    """
     if not urls:
         text = "The clock was not checked: no store or catalog with an HTTP address is configured."
         yield Finding("clock", NOTE, text, "to compare it, name a location: splitlib doctor s3://…")
@@ -224,7 +249,7 @@ def _clocks(urls: list[str], clock: Clock) -> Iterator[Finding]:
             of_server = clock.of_server(url)
         except (OSError, ValueError, http.client.HTTPException) as error:
             text = f"{host} does not answer: {error or type(error).__name__}."
-            yield Finding("clock", PROBLEM, text, "check the address and the network.")
+            yield Finding("clock", no_answer, text, "check the address and the network.")
             continue
         if of_server is None:
             yield Finding("clock", NOTE, f"{host} does not report its time.", "compare it by hand.")

@@ -15,6 +15,7 @@ import splitlib
 from splitlib.diagnosis.doctor import Diagnosis
 from splitlib.diagnosis.machine import Finding
 from splitlib.errors import ConfigError
+from splitlib.storage import OptionsByProtocol
 
 
 class Session:
@@ -122,3 +123,19 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ConfigError, match="storage_options is a str") as raised:
         splitlib.doctor(None, "s3://b", storage_options=options)
     assert "flamingo9" not in str(raised.value)
+
+
+def test_locations_with_the_settings_of_a_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+
+    def options_of(session: Any) -> OptionsByProtocol:
+        seen.append(session)
+        return OptionsByProtocol()
+
+    monkeypatch.setattr("splitlib.spark.session.storage_options_of", options_of)
+    session: Any = Session({}, {"spark_catalog": 2})
+    found = {finding.check: finding for finding in splitlib.doctor(session, tmp_path).findings}
+    assert found["storage"].status == "good"
+    assert seen == [session]

@@ -15,7 +15,9 @@ import pytest
 
 from splitlib.diagnosis.machine import Finding, Requirement, package_findings
 from splitlib.diagnosis.sources import Clock, source_findings, time_of_server
+from splitlib.storage import OptionsByProtocol
 from tests.documents.examples import ROOT
+from tests.support.hostile_s3 import HostileS3
 
 CORE = Requirement("pyarrow", ">=18,<28", "")
 
@@ -201,6 +203,37 @@ def test_servers_whose_clock_is_compared(tmp_path: Path) -> None:
     found = findings(environ, locations, Clock(lambda: 0.0, of_server))
     assert seen == ["https://rest.example.com/v1", "http://minio:9000"]
     assert found["clock"].status == "problem"
+
+
+def test_a_server_that_only_the_clock_cannot_reach(tmp_path: Path) -> None:
+    def of_server(url: str) -> float:
+        raise OSError("unreachable")
+
+    locations: dict[str, Mapping[str, Any]] = {
+        str(tmp_path): {"client_kwargs": {"endpoint_url": "http://minio:9000"}}
+    }
+    found = findings({}, locations, Clock(lambda: 0.0, of_server))
+    assert (found["storage"].status, found["clock"].status) == ("good", "note")
+
+
+def test_locations_are_listed_with_the_settings_of_the_session() -> None:
+    seen: list[str] = []
+    with HostileS3({"t/a": 1}).running() as server:
+        session = OptionsByProtocol({"s3": server.options})
+        found = {
+            finding.check: finding
+            for finding in source_findings(
+                {},
+                {"s3a://b/t": {}},
+                {},
+                Clock(lambda: 0.0, seen.append),
+                session_storage=session,
+            )
+        }
+    assert found["storage"].text == (
+        "s3a://b/t has 0 directories and 1 files, with the storage settings of the session."
+    )
+    assert seen == [server.options["endpoint_url"]]
 
 
 @pytest.fixture
