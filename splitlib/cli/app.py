@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return _INTERRUPTED
     except Exception as error:
-        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        if not _is_of_spark(error):
             raise  # a bug
         first = next(filter(None, str(error).splitlines()), type(error).__name__)
         _print_error(redact(first))
@@ -185,6 +185,13 @@ def command_line() -> argparse.ArgumentParser:
     ):
         add(commands)
     return parser
+
+
+def _is_of_spark(error: Exception) -> bool:
+    """Return whether PySpark or its connection to the JVM raised the error."""
+    # Looked up in sys.modules, because most commands do not import PySpark.
+    jvm_errors = getattr(sys.modules.get("splitlib.spark.jvm.gateway"), "JVM_ERRORS", ())
+    return type(error).__module__.startswith("pyspark.") or isinstance(error, jvm_errors)
 
 
 def _print_error(message: str) -> None:

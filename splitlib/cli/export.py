@@ -61,7 +61,7 @@ def _run_export(args: argparse.Namespace) -> int:
             # Write an empty table, to reject types that the format lacks before rows are read.
             with _writer(pa.BufferOutputStream(), args.format, found.schema) as writer:
                 writer.write_table(found.schema.empty_table())
-            _write(counted(_read(found)), found.schema, place, args.format)
+            write_file(counted(_read(found)), found.schema, place, args.format)
         files = 1 if rows else 0
         shown = redact_path(args.to)
         result = {"directory": shown, "format": args.format, "files": files, "rows": rows}
@@ -121,7 +121,7 @@ def _read(found: ds.Dataset) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _write(
+def write_file(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, place: tuple[Any, str], form: str
 ) -> None:
     """Write a file into a directory, unless there are no batches.
@@ -139,7 +139,7 @@ def _write(
     if isinstance(filesystem, fs.LocalFileSystem):
         written = f"{directory}/.{name}.{uuid4().hex}.tmp"
         try:
-            _write_rows(rows, schema, written, form)
+            _write_all(rows, schema, written, form)
             with open(f"{directory}/{name}", "xb"):  # Fails if another export has written it.
                 pass
             filesystem.move(written, f"{directory}/{name}")
@@ -152,7 +152,7 @@ def _write(
     # it may not be allowed. So only a complete file is uploaded.
     with tempfile.TemporaryDirectory() as temporary:
         written = f"{temporary}/{name}"
-        _write_rows(rows, schema, written, form)
+        _write_all(rows, schema, written, form)
         fs.copy_files(
             written,
             f"{directory}/{name}",
@@ -161,7 +161,7 @@ def _write(
         )
 
 
-def _write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: str, form: str) -> None:
+def _write_all(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: str, form: str) -> None:
     with pa.OSFile(path, "wb") as file, _writer(file, form, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -103,7 +103,7 @@ def source_findings(
             "to name one, set SPLITLIB_CATALOG__LAKE__CONNECTOR and SPLITLIB_CATALOG__LAKE__URI."
         )
         yield Finding("catalogs", NOTE, f"No catalog is named {places}.", f"{advice}{more}")
-    statuses, used = set(), dict(locations)
+    statuses, used = set[str](), dict(locations)
     for name, options in catalogs.items():
         remember(name, options)
         found = catalog_finding(name, options, quick)

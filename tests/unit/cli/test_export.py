@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from splitlib.cli.export import _write
+from splitlib.cli.export import write_file
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> fs.FileSystem:
 
 
 def test_a_file_is_uploaded(store: fs.FileSystem, tmp_path: Path) -> None:
-    _write(batches(None), SCHEMA, (store, "out"), "parquet")
+    write_file(batches(None), SCHEMA, (store, "out"), "parquet")
     assert pq.read_table(tmp_path / "out" / "part-0.parquet")["x"].to_pylist() == [1, 2, 3]
 
 
@@ -38,12 +38,12 @@ def test_an_incomplete_file_is_not_uploaded(
     store: fs.FileSystem, tmp_path: Path, error: BaseException
 ) -> None:
     with pytest.raises(type(error)):
-        _write(batches(error), SCHEMA, (store, "out"), "parquet")
+        write_file(batches(error), SCHEMA, (store, "out"), "parquet")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_an_incomplete_local_file_is_removed(tmp_path: Path) -> None:
     place = fs.LocalFileSystem(), str(tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
-        _write(batches(KeyboardInterrupt()), SCHEMA, place, "parquet")
+        write_file(batches(KeyboardInterrupt()), SCHEMA, place, "parquet")
     assert list((tmp_path / "out").iterdir()) == []

@@ -68,9 +68,9 @@ def test_a_container_of_another_account_has_what_the_session_has():
 
 @pytest.mark.parametrize("directory", ["hdfs://nn/a/b", "hdfs://nn/a//b/", "hdfs:///a//b", "/a/b"])
 def test_names_of_listed_files_start_with_the_requested_directory(monkeypatch, directory):
-    files = HadoopFileSystem.__new__(HadoopFileSystem)
-    files._scala = MagicMock()
     columns = (["hdfs://nn/a/b/f"], ["1"], ["2000"], ["false"])
+    for name in ("scala_of", "session_of", "hadoop_path"):
+        monkeypatch.setattr(f"splitlib.spark.jvm.hadoop.{name}", MagicMock())
     monkeypatch.setattr("splitlib.spark.jvm.hadoop.texts", lambda *_: columns)
-    (found,) = files._entries(directory, MagicMock())
+    (found,) = HadoopFileSystem(MagicMock()).ls(directory)
     assert found == {"name": f"{directory.rstrip('/')}/f", "size": 1, "type": "file", "mtime": 2.0}
