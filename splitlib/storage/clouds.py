@@ -201,9 +201,11 @@ class AzureSettings:
         text = self.connection_string or _ambient("connection_string")
         whole = replace(self, connection_string=text)._connected()
         # With an address in the options, the location may have any host, such as an emulator's.
-        if not host or (whole.account_host and not _WITH_ACCOUNT.match(host)):
+        has_address = self.account_host or self.connection_string
+        if not host or (has_address and not _WITH_ACCOUNT.match(host)):
             return
         name = whole.account_name
+        is_given = self.connection_string or (name and not text)
         is_ambient = not (name or text or _PUBLIC.fullmatch(host))
         if is_ambient:
             name = _ambient("account_name")
@@ -211,7 +213,7 @@ class AzureSettings:
         if differs or (name and is_ambient and not whole.account_host):
             raise ConfigError(
                 f"The files are in the Azure account {host!r}, but the "
-                f"{'environment names' if is_ambient else 'storage options name'} {name!r}.",
+                f"{'storage options name' if is_given else 'environment names'} {name!r}.",
                 hint="pass account_name and credentials of the files' account as storage_options, "
                 "and account_host for an account outside of the public cloud.",
             )

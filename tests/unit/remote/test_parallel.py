@@ -111,7 +111,8 @@ def test_a_slow_property_does_not_block_other_objects():
 
 
 def test_fewer_threads_than_allowed(monkeypatch):
-    start, most, started, done = threading.Thread.start, [0], [], threading.Event()
+    start, most, done = threading.Thread.start, [0], threading.Event()
+    started: list[threading.Thread] = []
 
     def limited(thread):
         if len(started) >= most[0]:

@@ -82,6 +82,7 @@ OTHER = f"AccountName=other;AccountKey={KEY}"
         ({"account_name": "other", "account_host": "h"}, {}, HOST),
         ({"connection_string": OTHER}, {}, HOST),
         ({}, {"CONNECTION_STRING": OTHER}, HOST),
+        ({}, {"CONNECTION_STRING": OTHER}, "files.example.com"),
         ({}, {"ACCOUNT_NAME": "other"}, "acc.dfs.core.chinacloudapi.cn"),
         ({}, {"ACCOUNT_NAME": "acc"}, "acc.dfs.core.chinacloudapi.cn"),
     ],
@@ -91,8 +92,9 @@ def test_options_name_another_account(monkeypatch, options, environment, host):
         monkeypatch.setenv(f"AZURE_STORAGE_{name}", value)
     storage = Storage({"account_key": KEY, **options})
     account = environment.get("ACCOUNT_NAME", "other")
+    by = "environment names" if environment else "storage options name"
     for use in (storage.level, storage.filesystem):
-        with pytest.raises(ConfigError, match=f"'{host}', but the .* names? '{account}'"):
+        with pytest.raises(ConfigError, match=f"'{host}', but the {by} '{account}'"):
             use(f"abfss://lake@{host}/t")
 
 

@@ -45,6 +45,7 @@ def test_fields_of_an_error_response(status, code, field, error):
 
 def test_throttling_is_found_in_the_whole_response():
     found = error_of(f"status code: 500 {document('SlowDown')}", "b", "s3://b/t")
+    assert isinstance(found, SourceUnavailable)
     assert found.is_throttled
 
 
