@@ -200,9 +200,7 @@ class AzureSettings:
         host = authority.partition("@")[2].lower()
         text = self.connection_string or _ambient("connection_string")
         whole = replace(self, connection_string=text)._connected()
-        # With an address in the options, the location may have any host, such as an emulator's.
-        has_address = self.account_host or self.connection_string
-        if not host or (has_address and not _WITH_ACCOUNT.match(host)):
+        if not _WITH_ACCOUNT.match(host):  # an emulator's host, for example, names no account
             return
         name = whole.account_name
         is_given = self.connection_string or (name and not text)

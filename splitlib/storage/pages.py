@@ -46,7 +46,7 @@ _OTHER_REGION = (
 # An XML error document, and its fields that messages may quote. Others may contain credentials: S3
 # returns an expired session token, and all stores return the request that they expected as signed.
 _ERROR: Final = re.compile(r"(?:<\?xml[^>]*>\s*)?<Error\b.*", re.DOTALL)
-_SHOWN: Final = re.compile(r"<(Code|Message|Region|Endpoint)>([^<]*)")
+_SHOWN: Final = re.compile(r"<(Code|Message|Details|Region|Endpoint)>([^<]*)")
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
 

@@ -37,7 +37,7 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 _PARTITIONS: Final = ("aws", "aws-us-gov")
 _DEFAULT_REGION: Final = "us-east-1"
 # botocore's settings that obstore does not have.
-_OF_BOTOCORE: Final = ("ca_bundle", "use_dualstack_endpoint", "use_fips_endpoint")
+_OF_BOTOCORE: Final = ("use_dualstack_endpoint", "use_fips_endpoint")
 _S3A: Final = "fs.s3a."
 _S3A_NAMES: Final = (
     "access.key",
@@ -345,7 +345,10 @@ def _refuse_environment(session: Any, region: str) -> None:
     from botocore.exceptions import UnknownRegionError
 
     names = [name for name in _OF_BOTOCORE if session.get_config_variable(name)]
-    names += ["REQUESTS_CA_BUNDLE"] if os.environ.get("REQUESTS_CA_BUNDLE") else []
+    # obstore reads the certificates of SSL_CERT_FILE, which is usually set together with these.
+    if not os.environ.get("SSL_CERT_FILE"):
+        names += ["ca_bundle"] * bool(session.get_config_variable("ca_bundle"))
+        names += ["REQUESTS_CA_BUNDLE"] * bool(os.environ.get("REQUESTS_CA_BUNDLE"))
     if names := names + variables_of_obstore("AWS"):
         raise NotFollowed(", ".join(names))
     try:

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
+    for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
         monkeypatch.delenv(name, raising=False)

@@ -68,6 +68,12 @@ def test_an_environment_that_only_one_client_follows(made, monkeypatch, name, va
     assert isinstance(made({"endpoint_url": "http://h"}), S3Pages)
 
 
+def test_certificates_that_both_clients_use(made, monkeypatch):
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", "/ca.pem")
+    made({})
+
+
 def test_variables_of_other_clouds_that_only_obstore_follows(monkeypatch):
     GcsSettings("anon").stores()
     monkeypatch.setenv("GOOGLE_BASE_URL", "http://h")

@@ -82,7 +82,6 @@ OTHER = f"AccountName=other;AccountKey={KEY}"
         ({"account_name": "other", "account_host": "h"}, {}, HOST),
         ({"connection_string": OTHER}, {}, HOST),
         ({}, {"CONNECTION_STRING": OTHER}, HOST),
-        ({}, {"CONNECTION_STRING": OTHER}, "files.example.com"),
         ({}, {"ACCOUNT_NAME": "other"}, "acc.dfs.core.chinacloudapi.cn"),
         ({}, {"ACCOUNT_NAME": "acc"}, "acc.dfs.core.chinacloudapi.cn"),
     ],
@@ -105,6 +104,7 @@ def test_options_name_another_account(monkeypatch, options, environment, host):
         ({"account_name": "acc"}, "acc.dfs.core.chinacloudapi.cn"),
         ({"connection_string": "BlobEndpoint=h;SharedAccessSignature=sv=1"}, HOST),
         ({"account_name": "other", "account_host": "h"}, "files.example.com"),
+        ({"account_name": "other"}, "files.example.com"),
         ({}, HOST),
     ],
 )
