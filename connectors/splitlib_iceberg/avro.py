@@ -114,8 +114,8 @@ def reader_of(
         wanted: Fields to read.
         types: Classes of the records, by field id.
     """
-    resolver = ReadSchemaResolver(dict(types), {})
-    found: Reader = visit_with_partner(stored, wanted, resolver, _Partners())
+    visit: Any = visit_with_partner  # its types do not fit PyIceberg's own arguments
+    found: Reader = visit(stored, wanted, ReadSchemaResolver(dict(types), {}), _Partners())
     return found
 
 

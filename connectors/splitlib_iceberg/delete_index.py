@@ -165,10 +165,11 @@ def key_values(column: pa.Array) -> list[Any]:
     Dates and timestamps become numbers, because Python has no year after 9999.
     """
     if pa.types.is_date32(column.type):
-        return pc.cast(column, pa.int32()).to_pylist()
-    if pa.types.is_timestamp(column.type):
-        return pc.cast(column, pa.int64()).to_pylist()
-    return column.to_pylist()
+        column = pc.cast(column, pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = pc.cast(column, pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:

@@ -200,6 +200,11 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
 
 
+def is_orc_table(leaf: LogicalPlan) -> bool:
+    """Return whether the leaf of a DataSource V2 table reads ORC files with Spark's reader."""
+    return leaf.table().getClass().getName().endswith(".v2.orc.OrcTable")
+
+
 def _refuse_location(catalyst: Catalyst, name: str) -> None:
     """Raise an error if the table's location is not allowed, before Spark lists the location."""
     if not is_restricted():

@@ -31,6 +31,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import analyzed_plan
 from splitlib.spark.jvm.relations import Source
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan
+from splitlib.spark.jvm.table_plans import is_orc_table
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.eligibility import Ids, Reason, ScanSite, parts_of
 from splitlib.spark.planner.join_graph import Comparison, JoinFilter
@@ -257,7 +258,7 @@ class FilteredScan(PlannedScan["FilteredSite"]):
             return None  # Spark would substitute a variable in the column name
         if char_length(of_table) is not None:
             return None  # settings decide whether CHAR is compared with padding
-        if is_instant(kind) and self._fails_on_instants(column):
+        if is_instant(kind) and self._misreads_instants(column):
             return None
         if self._is_delta_data(column) and _is_rounded(of_table.dataType):
             return None
@@ -270,12 +271,15 @@ class FilteredScan(PlannedScan["FilteredSite"]):
         # The join condition has the same cast. For integers, Spark's optimizer removes the cast.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
-    def _fails_on_instants(self, column: str) -> bool:
-        """Return whether the data source raises an error for a lower bound on a TIMESTAMP column.
+    def _misreads_instants(self, column: str) -> bool:
+        """Return whether the data source fails, or loses rows, by a condition on a TIMESTAMP.
 
         To skip files, Delta converts the largest possible TIMESTAMP to a local time. In time zones
-        east of Greenwich, the conversion overflows.
+        east of Greenwich, the conversion overflows. ORC's reader loses values of the hour in which
+        clocks are set back.
         """
+        if self.source == "table" and is_orc_table(self.leaf):
+            return True
         if not self._is_delta_data(column):
             return False
         zone = session_time_zone(self.catalyst.spark)
