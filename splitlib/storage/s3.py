@@ -222,7 +222,7 @@ class S3Settings:
         if not self.use_ssl:
             raise NotFollowed("use_ssl")
         _refuse_environment(session, region)
-        create = partial(S3Store, **whole._to_obstore(session))
+        create: Any = partial(S3Store, **whole._to_obstore(session))
 
         def store(bucket: str, *, retry_config: Any) -> Any:
             if bucket.endswith(_DIRECTORY_BUCKET):

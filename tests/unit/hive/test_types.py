@@ -9,8 +9,8 @@ from splitlib import UnsupportedTable
 from splitlib.hive.partition_values import (
     field_of,
     from_spark_json,
+    is_ambiguous,
     is_char,
-    is_collated,
     parse_schema,
     parse_type,
 )
@@ -93,7 +93,7 @@ def test_char_is_remembered():
     (field,) = from_spark_json({"type": "struct", "fields": [kept]})
     assert is_char(field)
     (field,) = from_spark_json({"fields": [{**kept, "type": "char(5) collate UTF8_LCASE"}]})
-    assert is_collated(field)
+    assert is_ambiguous(field)
 
 
 def test_schemas():

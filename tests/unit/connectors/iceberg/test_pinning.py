@@ -197,7 +197,11 @@ EVIL = {
     "gcs.service.host": "http://evil",
     "adls.account-host": "evil",
 }
-SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.session-token": "t"}
+SECRETS: dict[str, Any] = {
+    "s3.access-key-id": "k",
+    "s3.secret-access-key": "s",
+    "s3.session-token": "t",
+}
 
 
 def test_a_table_does_not_choose_where_credentials_are_sent(catalog):
