@@ -43,6 +43,8 @@ _AT_ONCE: Final = 4096
 _BYTES_PER_RECORD: Final = 2
 _FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
+# Types of an Avro schema that are written as objects.
+_KEYWORDS: Final = frozenset({"array", "enum", "error", "fixed", "map", "record"})
 
 
 class AvroContainer:
@@ -102,7 +104,7 @@ class AvroContainer:
 
 
 def reader_of(
-    stored: Schema, wanted: Schema | StructType, types: Mapping[int, Callable[..., StructProtocol]]
+    stored: Schema, wanted: Schema, types: Mapping[int, Callable[..., StructProtocol]]
 ) -> Reader:
     """Return a reader that skips all fields of a file that are not wanted.
 
@@ -228,7 +230,7 @@ def _may_be_empty(kind: IcebergType) -> bool:
     return isinstance(kind, UnknownType) or (isinstance(kind, FixedType) and len(kind) == 0)
 
 
-def _without_names(schema: Any, known: dict[str, Any]) -> Any:
+def _without_names(schema: Any, known: dict[str, Any], namespace: str = "") -> Any:
     """Replace each reference to a named type in an Avro schema by the type's definition.
 
     Avro's Java library writes a named type, such as ``decimal_9_2``, in full only once. PyIceberg
@@ -236,21 +238,28 @@ def _without_names(schema: Any, known: dict[str, Any]) -> Any:
 
     Args:
         schema: A schema, or a part of it, as JSON.
-        known: Receives the definitions by name.
+        known: Receives the definitions by full name.
+        namespace: Namespace of the names in ``schema``.
     """
-    if isinstance(schema, str):
-        return known.get(schema, schema)
+    if isinstance(schema, str):  # some writers name a type "fixed"
+        return schema if schema in _KEYWORDS else known.get(_full_name(schema, namespace), schema)
     if isinstance(schema, list):
-        return [_without_names(each, known) for each in schema]
+        return [_without_names(each, known, namespace) for each in schema]
     found = dict(schema)
-    for name in ("type", "items", "values"):
-        if name in found:
-            found[name] = _without_names(found[name], known)
+    name = _full_name(found.get("name", ""), found.get("namespace", namespace))
+    inner = name.rpartition(".")[0] if found.get("type") in ("record", "error") else namespace
+    for part in ("type", "items", "values"):
+        if part in found:
+            found[part] = _without_names(found[part], known, inner)
     if "fields" in found:
-        found["fields"] = [_without_names(each, known) for each in found["fields"]]
+        found["fields"] = [_without_names(each, known, inner) for each in found["fields"]]
     if found.get("type") in ("fixed", "enum"):
-        known[found["name"]] = found
+        known[name] = found
     return found
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return f"{namespace}.{name}" if namespace and "." not in name else name
 
 
 def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:

@@ -162,7 +162,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 def key_values(column: pa.Array) -> list[Any]:
     """Return a column of partition values for :func:`partition_key`.
 
-    Dates and timestamps become numbers, because Python has no year after 9999.
+    Dates and timestamps become numbers, because Python has only the years 1 to 9999.
     """
     if pa.types.is_date32(column.type):
         column = pc.cast(column, pa.int32())

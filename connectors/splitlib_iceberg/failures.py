@@ -98,9 +98,9 @@ def reading(what: str, path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        # The path, which errors repeat with or without its bucket, may contain such words.
-        in_bucket = path.rpartition("://")[2].partition("/")[2]
-        about = text.replace(path, "").replace(in_bucket or path, "")
+        # Errors repeat the path, or its bucket and key. These may contain such words.
+        bucket, _, key = path.rpartition("://")[2].partition("/")
+        about = text.replace(path, "").replace(key or path, "").replace(bucket or path, "")
         if isinstance(error, FileNotFoundError) or _GONE.search(about):
             raise MissingFile(
                 f"The {what} {path} no longer exists.",

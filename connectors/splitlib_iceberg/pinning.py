@@ -49,7 +49,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
     known = config.get_catalog_config(name_or_default)
     merged: dict[str, Any] = guarded(merge_config(known or {}, dict(properties)))
     remember(name_or_default, merged)
-    if "py-catalog-impl" not in properties and _is_rest(name_or_default, merged):
+    if "py-catalog-impl" not in merged and _is_rest(name_or_default, merged):
         catalog: Catalog = LimitedRestCatalog(name_or_default, **merged)
     else:
         catalog = load_catalog(name, **merged)
@@ -67,9 +67,9 @@ def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
 
 
 class LimitedRestCatalog(RestCatalog):
-    """A REST catalog that limits the size of responses, and ignores where tables say to read.
+    """A REST catalog that limits responses, and ignores storage settings in a table's properties.
 
-    The storage's properties come from the user and the server, and not from a table's properties.
+    Storage settings come from the user and from the server.
     """
 
     def _config_headers(self, session: Session) -> None:

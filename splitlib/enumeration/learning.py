@@ -270,7 +270,7 @@ class FooterStage:
                 advice = "Check that the driver may read the files, and that they are Parquet."
             elif not has_bounds(groups):
                 why = "the files have no statistics of it"
-                advice = "Write the files with statistics of this column."
+                advice = "Write the files with statistics of this column, and timestamps as INT64."
             self._use.reason = self._use.reason or f"{why} ({sampled}). {advice}"
 
     def _sample(self, calls: BoundedCalls) -> FileGroups:

@@ -109,7 +109,8 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
             ignores options that select files.
 
     Raises:
-        UnsupportedTable: for other data sources, and for options that select files.
+        UnsupportedTable: for other data sources, for options that select files, and for partitions
+            that are read recursively.
     """
     name = provider.lower()
     if name not in _SOURCES:
@@ -124,7 +125,9 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
     form = ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
     if is_partitioned and is_recursive(form):
         raise UnsupportedTable(
-            "The table sets recursiveFileLookup, so Spark does not read it by partitions."
+            "The table sets recursiveFileLookup. Spark 4.3 does not read its partitions, and older "
+            "versions ignore the option.",
+            hint="remove the option from the table.",
         )
     return form
 
@@ -342,17 +345,23 @@ def metadata_of(table: TableEntry) -> TableMetadata:
             # Hive altered the table after Spark wrote the schema. Spark, too, then uses Hive's.
             spark_json = None
     form = read_format(table)
-    if not keys and not is_read_by_hive(form) and re.search(r"[][{}*?\\]", location or ""):
-        raise UnsupportedTable(
-            f"The location {location!r} is a pattern, which Spark expands.",
-            hint="read the table with Spark, or use connector='files' for each directory.",
-        )
+    if not keys:
+        refuse_pattern(location, form)
     if spark_json and not _is_source(parameters) and form.name not in _CONVERTED:
         # Spark reads files of other formats with Hive's reader, which ignores NOT NULL.
         spark_json["fields"] = [{**field, "nullable": True} for field in spark_json["fields"]]
     return TableMetadata(
         schema, keys, form, location, spark_schema=json.dumps(spark_json) if spark_json else None
     )
+
+
+def refuse_pattern(location: str | None, form: ReadFormat) -> None:
+    """Reject an unpartitioned table whose location is a pattern such as ``s3://b/*``."""
+    if not is_read_by_hive(form) and re.search(r"[][{}*?\\]", location or ""):
+        raise UnsupportedTable(
+            f"The location {location!r} is a pattern, which Spark expands.",
+            hint="read the table with Spark, or use connector='files' for each directory.",
+        )
 
 
 def _refuse_unreadable(table: TableEntry) -> None:

@@ -42,7 +42,7 @@ _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it 
 # of a list of columns that Spark has shortened, because the missing text may name such operators.
 _OUT_OF_SIGHT: Final = re.compile(
     r"\bsubquery#\d+|\b(?:RelationV2|BatchScan|InMemoryRelation|InMemoryTableScan)\b"
-    r"|\bHiveTableRelation\b(?!.*Partition Cols: \[\])"
+    r"|\bHiveTableRelation\b.*Partition Cols: \[[^\]]"
     r"|\.\.\. \d+ more fields"
 )
 _AT_ONCE: Final = 1000

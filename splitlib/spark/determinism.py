@@ -210,8 +210,13 @@ def explained(df: DataFrame) -> str:
 
 
 def has_subquery(df: DataFrame) -> bool:
-    """Return whether a plan may have a subquery: a scalar one, IN or EXISTS."""
-    return re.search(r"\b(?:subquery|list|exists)#\d", explained(df)) is not None
+    """Return whether a DataFrame's plan has a subquery: a scalar one, IN or EXISTS."""
+    return shows_subquery(explained(df))
+
+
+def shows_subquery(plan: str) -> bool:
+    """Return whether the text of a plan has a subquery. ``list#1`` alone is a column's name."""
+    return re.search(r"\bsubquery#\d|\b(?:list|exists)#\d+ \[", plan) is not None
 
 
 @contextlib.contextmanager

@@ -212,9 +212,10 @@ def overlap(files: FileGroups) -> float:
 
 
 def has_bounds(files: FileGroups) -> bool:
-    """Return whether a row group has bounds of one of the columns."""
-    of_columns = (lists.flatten().field("lower") for lists in files.columns.values())
-    return any(lower.null_count < len(lower) for lower in of_columns)
+    """Return whether a row group has a bound of one of the columns."""
+    groups = [lists.flatten() for lists in files.columns.values()]
+    bounds = [one.field(end) for one in groups for end in ("lower", "upper")]
+    return any(bound.null_count < len(bound) for bound in bounds)
 
 
 def has_bloom_filters(files: FileGroups) -> bool:

@@ -19,6 +19,7 @@ from splitlib.hive.entries import (
     StorageEntry,
     is_read_by_hive,
     is_recursive,
+    refuse_pattern,
     refuse_unreadable,
     serde_format,
     source_format,
@@ -87,6 +88,8 @@ class PublicTable:
         self._lock = threading.Lock()
         _refuse_unlisted(self._described, str(spark.conf.get(_MANAGED, "true")).lower())
         form = _read_format(self._described)
+        if not self._described.get("partition_columns"):
+            refuse_pattern(location, form)
         converted = _CONVERTED.get(form.name)
         self._is_converted = (
             converted is not None and str(spark.conf.get(converted, "true")).lower() == "true"

@@ -43,10 +43,15 @@ def test_reading(error, kind, says):
 
 
 @pytest.mark.parametrize(
-    "says", ["timeout of s3://b/Forbidden/Not Found/m", "timeout: b, Forbidden/Not Found/m"]
+    "says",
+    [
+        "timeout of s3://forbidden-fruit/Forbidden/Not Found/m",
+        "timeout of key 'Forbidden/Not Found/m' in bucket 'forbidden-fruit'",
+    ],
 )
 def test_words_in_a_path_are_not_the_error(says):
-    found = raised_in(reading("manifest", "s3://b/Forbidden/Not Found/m"), OSError(says))
+    path = "s3://forbidden-fruit/Forbidden/Not Found/m"
+    found = raised_in(reading("manifest", path), OSError(says))
     assert type(found) is splitlib.SourceUnavailable
 
 

@@ -184,6 +184,33 @@ def test_a_named_type_is_defined_once() -> None:
     assert kinds == ["decimal(9, 2)", "decimal(9, 2)", "list<decimal(9, 2)>"]
 
 
+@pytest.mark.parametrize("other", [{"size": 8}, {"size": 16, "logicalType": "uuid"}])
+def test_types_with_the_name_of_a_keyword(other: Any) -> None:
+    """Writers in Go name all types of a fixed size alike."""
+    decimal = {"type": "fixed", "name": "fixed", "size": 4}
+    decimal |= {"logicalType": "decimal", "precision": 9, "scale": 2}
+    fields = [
+        {"name": "a", "field-id": 1, "type": ["null", decimal]},
+        {"name": "b", "field-id": 2, "type": {"type": "fixed", "name": "fixed", **other}},
+    ]
+    data = header_with({"type": "record", "name": "r", "fields": fields})
+    kinds = [str(field.field_type) for field in AvroContainer(data).schema.fields]
+    assert kinds == ["decimal(9, 2)", "uuid" if len(other) > 1 else "fixed[8]"]
+
+
+@pytest.mark.parametrize("name", ["f", "n.f"])
+def test_names_of_types_have_the_namespace_of_the_record(name: str) -> None:
+    fixed = {"type": "fixed", "name": name, "size": 4}
+    fields = [
+        {"name": "a", "field-id": 1, "type": ["null", fixed]},
+        {"name": "b", "field-id": 2, "type": "f"},
+        {"name": "c", "field-id": 3, "type": "n.f"},
+    ]
+    record = {"type": "record", "name": "r", "namespace": "n", "fields": fields}
+    schema = AvroContainer(header_with(record)).schema
+    assert [str(field.field_type) for field in schema.fields] == ["fixed[4]"] * 3
+
+
 def test_a_list_of_nulls_is_refused() -> None:
     """Its elements take no bytes, so it could claim any length."""
     nulls = {"type": "array", "element-id": 4, "items": "null"}
