@@ -33,8 +33,9 @@ FOOTER_LENGTH = 2**18
 MOST_FILES: Final = 1000
 """Maximum number of files whose types are compared."""
 _MOST_KNOWN: Final = 50_000
-# ORC stores the minimum and maximum of timestamps as local times of the writer's time zone. When
-# clocks are set back, the same local times occur twice. ORC's reader takes them for the later ones.
+# ORC stores the minimum and maximum of timestamps as local times of the writer's time zone, and its
+# reader converts them with its own time zone. When clocks are set back, the same local times occur
+# twice. The reader takes them for the later ones.
 _CLOCKS: Final = "are timestamps, which ORC's reader compares wrongly when clocks are set back"
 
 _Kinds = frozenset[tuple[str, str]]

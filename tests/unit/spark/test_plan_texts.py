@@ -1,4 +1,4 @@
-"""What the text of a plan says about a query."""
+"""Properties of a query that splitlib reads from the text of its plan."""
 
 from __future__ import annotations
 

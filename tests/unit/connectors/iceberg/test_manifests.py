@@ -186,7 +186,7 @@ def test_a_named_type_is_defined_once() -> None:
 
 @pytest.mark.parametrize("other", [{"size": 8}, {"size": 16, "logicalType": "uuid"}])
 def test_types_with_the_name_of_a_keyword(other: Any) -> None:
-    """Writers in Go name all types of a fixed size alike."""
+    """Writers in Go give all types of a fixed size the same name."""
     decimal = {"type": "fixed", "name": "fixed", "size": 4}
     decimal |= {"logicalType": "decimal", "precision": 9, "scale": 2}
     fields = [
