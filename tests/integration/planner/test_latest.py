@@ -178,7 +178,11 @@ def looked_at(way: Way, query: str) -> list[int]:
 @pytest.mark.parametrize("name", ASKED)
 def test_rows_and_partitions(spark: SparkSession, way: Way, name: str) -> None:
     query, expected = ASKED[name]
-    assert rows_of(way.sql(query)) == rows_of(spark.sql(query))
+    # Plain Spark sends conditions such as "day < -90" to the metastore. Derby may evaluate them for
+    # partitions of other tables, too, and then fails if their values are not numbers.
+    with changed(spark, {"spark.sql.hive.metastorePartitionPruningFallbackOnException": "true"}):
+        plain = rows_of(spark.sql(query))
+    assert rows_of(way.sql(query)) == plain
     if expected is not None:
         assert looked_at(way, query) == expected
 
