@@ -28,7 +28,7 @@ ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# Kubernetes sets such variables in each container, here for a service whose name starts with
+# Kubernetes sets variables with such names for each service. The name of a service may start with
 # "splitlib".
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)$")
 _SIZE = re.compile(r"(-?\d{1,30})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)

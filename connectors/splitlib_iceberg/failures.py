@@ -98,9 +98,7 @@ def reading(what: str, path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        # Errors repeat the path, or its bucket and key. These may contain such words.
-        bucket, _, key = path.rpartition("://")[2].partition("/")
-        about = text.replace(path, "").replace(key or path, "").replace(bucket or path, "")
+        about = _without_path(text, path)
         if isinstance(error, FileNotFoundError) or _GONE.search(about):
             raise MissingFile(
                 f"The {what} {path} no longer exists.",
@@ -111,6 +109,14 @@ def reading(what: str, path: str) -> Iterator[None]:
         if isinstance(error, OSError) or _is_transport(error):
             raise SourceUnavailable(f"The {what} {path} cannot be read: {text}") from error
         raise SourceError(f"The {what} {path} cannot be read: {text}") from error
+
+
+def _without_path(text: str, path: str) -> str:
+    """Remove a path from an error's text, and its bucket and key, which may contain any words."""
+    bucket, _, key = path.rpartition("://")[2].partition("/")
+    for part in filter(None, (path, key, bucket)):
+        text = re.sub(rf"(?<![\w-]){re.escape(part)}(?![\w-])", "", text)
+    return text
 
 
 class _Censor:

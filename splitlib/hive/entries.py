@@ -356,7 +356,7 @@ def metadata_of(table: TableEntry) -> TableMetadata:
 
 
 def refuse_pattern(location: str | None, form: ReadFormat) -> None:
-    """Reject an unpartitioned table whose location is a pattern such as ``s3://b/*``."""
+    """Reject the location of an unpartitioned table if it is a pattern, such as ``s3://b/*``."""
     if not is_read_by_hive(form) and re.search(r"[][{}*?\\]", location or ""):
         raise UnsupportedTable(
             f"The location {location!r} is a pattern, which Spark expands.",

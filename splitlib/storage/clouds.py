@@ -187,8 +187,8 @@ class AzureSettings:
     def check_account(self, authority: str) -> None:
         """Check that the options do not name another account than a location.
 
-        adlfs would list the account in the options. A missing directory is no error there, so that
-        rows would be lost silently.
+        adlfs would list the account in the options. If the directory does not exist there, adlfs
+        raises no error, and rows would be lost silently.
 
         Args:
             authority: ``container@host`` or ``container``, as in the file paths.

@@ -33,7 +33,7 @@ _OPTIONS: Final = {
 # obstore does not limit it.
 _WITHOUT_MEANING: Final = {"cache_regions", "config_kwargs.max_pool_connections"}
 _DIRECTORY_BUCKET: Final = "--x-s3"
-# Partitions of AWS whose hosts end with ``amazonaws.com``, as obstore expects.
+# Partitions of AWS in which hosts end with ``amazonaws.com``, as obstore expects.
 _PARTITIONS: Final = ("aws", "aws-us-gov")
 _DEFAULT_REGION: Final = "us-east-1"
 # botocore's settings that obstore does not have.

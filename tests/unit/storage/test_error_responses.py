@@ -1,4 +1,4 @@
-"""Errors quote the code and the message of a store's response, and none of its other fields."""
+"""Errors quote only some fields of a store's response, such as its code and its message."""
 
 from __future__ import annotations
 

@@ -55,6 +55,13 @@ def test_words_in_a_path_are_not_the_error(says):
     assert type(found) is splitlib.SourceUnavailable
 
 
+@pytest.mark.parametrize("path", ["s3://b/m", "s3://access/denied/m", "/d", "s3://forbid/m"])
+@pytest.mark.parametrize("says", ["Access Denied", "Forbidden", "AWS Error ACCESS_DENIED"])
+def test_a_short_path_does_not_hide_the_error(path, says):
+    found = raised_in(reading("manifest", path), OSError(f"{says}: {path}"))
+    assert type(found) is splitlib.AccessDenied
+
+
 def test_decoding():
     found = raised_in(decoding("The manifest /m"), KeyError("x"))
     assert type(found) is splitlib.CorruptMetadata
