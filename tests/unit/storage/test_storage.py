@@ -123,10 +123,19 @@ def test_an_unknown_protocol():
         Storage().level("nosuch://bucket/a")
 
 
-def test_wrong_options_are_no_missing_package(monkeypatch):
-    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+class Strict(MemoryFileSystem):  # type: ignore[misc]  # fsspec is not typed
+    """Rejects its options like adlfs, with a ValueError."""
+
+    protocol = "strict"
+
+    def __init__(self, **options: object) -> None:
+        raise ValueError("Must provide account_name")
+
+
+def test_wrong_options_are_no_missing_package():
+    fsspec.register_implementation("strict", Strict, clobber=True)
     with pytest.raises(ConfigError, match=r"options .* are wrong: .*Must provide"):
-        Storage({"account_key": "k"}).filesystem("abfss://lake/t")
+        Storage({"account_key": "k"}).filesystem("strict://lake/t")
 
 
 @pytest.mark.parametrize("scheme", ["oss", "oci", "lakefs", "tos", "dbfs", "hdfs", "ofs", "adl"])
