@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,26 +40,26 @@ def test_a_storage_that_hangs_ends_the_reading(
     assert "the storage is too slow" in str(enumerator.explain())
 
 
-@pytest.fixture
-def first_footer_hangs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the first footer read hang until its deadline of 10 ms."""
-    release, submit, hanging = threading.Event(), BoundedCalls.submit, [0.01]
+def test_a_footer_of_the_sample_that_hangs_ends_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one hangs. With an earlier one, it depends on the threads which others are read."""
+    table, release, submit = clustered(tmp_path, 40), threading.Event(), BoundedCalls.submit
+    submitted: list[Callable[[], Any]] = []
 
-    def submitted(self: BoundedCalls, work: Callable[[], Any], most_seconds: float = 0) -> Any:
-        if most_seconds and hanging:
-            return submit(self, release.wait, hanging.pop())
+    def submit_footer(self: BoundedCalls, work: Callable[[], Any], most_seconds: float = 0) -> Any:
+        if most_seconds:
+            submitted.append(work)
+            if len(submitted) == footer_reads.SAMPLED_FILES:
+                return submit(self, release.wait, 0.01)
         return submit(self, work, most_seconds)
 
-    monkeypatch.setattr(BoundedCalls, "submit", submitted)
-    yield
-    release.set()
-
-
-def test_a_footer_of_the_sample_that_hangs_ends_the_reading(
-    tmp_path: Path, first_footer_hangs: None
-) -> None:
-    found, enumerator = selected(clustered(tmp_path, 40), items(5))
-    assert enumerator.metrics.footers_read == footer_reads.SAMPLED_FILES
+    monkeypatch.setattr(BoundedCalls, "submit", submit_footer)
+    try:
+        found, enumerator = selected(table, items(395))
+    finally:
+        release.set()
+    assert enumerator.metrics.footers_read == len(submitted) == footer_reads.SAMPLED_FILES
     # Files of the sample are dropped, except for the one whose footer was not read.
     assert len(found) == 40 - footer_reads.SAMPLED_FILES + 1
     assert "the storage is too slow" in str(enumerator.explain())
