@@ -25,7 +25,7 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.spi import Connector, Predicate, check_options, integer, milliseconds
 from splitlib.storage import Storage, local_path, located
 from splitlib_delta.actions import decoding
@@ -66,7 +66,6 @@ class DeltaConnector(Connector):
         self._storage = storage
         self._root = root
         self._snapshot = snapshot
-        self._columns = columns
         self._with_statistics = {c.field.name.lower(): c for c in columns.with_statistics}
         keys = pa.schema([columns.schema.field(key) for key in columns.keys])
         filterable = [*keys, *(column.field for column in columns.with_statistics)]

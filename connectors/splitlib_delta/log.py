@@ -21,7 +21,7 @@ from splitlib.errors import (
     SourceUnavailable,
     UnsupportedTable,
 )
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.storage import Storage
 from splitlib_delta.actions import (
     Actions,

@@ -13,7 +13,7 @@ from splitlib.errors import (
     MissingPartition,
     UnsupportedTable,
 )
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.spi import Predicate
 from splitlib.storage import STREAM_LOG, Level, Links, Storage
 from splitlib_files.key_types import LENIENT_DATE, NULL, STRING, common_type, type_of

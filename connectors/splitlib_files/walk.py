@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, MissingPartition, SourceError
 from splitlib.model import PartitionBatch, Requests
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.spi import Predicate
 from splitlib.storage import Level, Storage
 from splitlib_files.names import DirectoryNames

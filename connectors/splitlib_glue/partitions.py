@@ -19,7 +19,7 @@ from splitlib.hive.entries import files_each, readable_metadata
 from splitlib.hive.partition_files import REF, PartitionFiles
 from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 from splitlib.model import PartitionBatch, Requests
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.remote.retry import retrying
 from splitlib.spi import Predicate
 from splitlib_glue.client import CATALOG, SEGMENTS, GlueClient, InvalidRequest

@@ -17,7 +17,7 @@ from splitlib.errors import TooManyPartitions, UnsupportedTable
 from splitlib.filtering.matchers import RangeMatcher
 from splitlib.filtering.partition_names import bound_values
 from splitlib.hive.partition_values import NULL_PARTITION
-from splitlib.hive.projection import InjectedProjected, Projected, Projection, injected
+from splitlib.hive.projection import InjectedProjected, Projected, Projection
 from splitlib.spi import Predicate
 
 MOST_TEXTS: Final = 100_000
@@ -119,7 +119,7 @@ def _candidates(
                 "injected.",
                 hint=f"filter by values of {key.name!r}.",
             )
-        values = injected(bound.drop_null().to_pylist())
+        values = InjectedProjected(tuple(sorted(set(bound.drop_null().to_pylist()))))
     elif bound is not None and values.position is not None:
         numbers = map(values.position, _representable(bound))
         return values, sorted({number for number in numbers if number is not None})

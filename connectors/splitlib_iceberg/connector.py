@@ -20,7 +20,7 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.spi import Connector, Predicate
 from splitlib.storage import AzureSettings, S3Settings
 from splitlib_iceberg.batches import (

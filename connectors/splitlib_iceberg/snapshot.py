@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata, SplitlibError, decoding
 from splitlib.model import Manifests
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of

@@ -353,16 +353,33 @@ class Ranges:
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
         """Return a mask of the values that lie in one of the ranges. The mask is true for nulls."""
-        return self._overlap(values, values)
+        return self.meet(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
         """Return a mask of the intervals that overlap one of the ranges.
+
+        It is enough to check the last range that begins before the upper bound, because earlier
+        ranges end earlier.
 
         Args:
             lower: Lower bounds of the intervals; null means no bound.
             upper: Upper bounds of the intervals; null means no bound.
         """
-        return self._overlap(lower, upper)
+        if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
+            return self.at_most(1).meet(lower, upper)
+        begins: Any = self.lower[0]
+        ends: Any = self.upper[0]
+        if len(self) > 1:
+            starts = ordinals(self.lower[1:])
+            side: Literal["left", "right"] = "right" if self.brackets[0] == "[" else "left"
+            at = np.searchsorted(starts, ordinals(upper), side)
+            at[pc.is_null(upper).to_numpy(zero_copy_only=False)] = len(self) - 1
+            begins, ends = self.lower.take(pa.array(at)), self.upper.take(pa.array(at))
+        begun = pc.less_equal if self.brackets[0] == "[" else pc.less
+        not_ended = pc.greater_equal if self.brackets[1] == "]" else pc.greater
+        return pc.and_(
+            pc.fill_null(begun(begins, upper), True), pc.fill_null(not_ended(ends, lower), True)
+        )
 
     def at_most(self, number: int) -> Self:
         """Return a copy with at most ``number`` ranges. Ranges with small gaps are merged.
@@ -388,28 +405,6 @@ class Ranges:
         """Return a short description for reports."""
         ends = f"{shown(self.lower[0])}, {shown(self.upper[-1])}".join(self.brackets)
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
-
-    def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return a mask of the intervals from ``lower`` to ``upper`` that overlap a range.
-
-        It is enough to check the last range that begins before the upper bound, because earlier
-        ranges end earlier.
-        """
-        if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
-            return self.at_most(1)._overlap(lower, upper)
-        begins: Any = self.lower[0]
-        ends: Any = self.upper[0]
-        if len(self) > 1:
-            starts = ordinals(self.lower[1:])
-            side: Literal["left", "right"] = "right" if self.brackets[0] == "[" else "left"
-            at = np.searchsorted(starts, ordinals(upper), side)
-            at[pc.is_null(upper).to_numpy(zero_copy_only=False)] = len(self) - 1
-            begins, ends = self.lower.take(pa.array(at)), self.upper.take(pa.array(at))
-        begun = pc.less_equal if self.brackets[0] == "[" else pc.less
-        not_ended = pc.greater_equal if self.brackets[1] == "]" else pc.greater
-        return pc.and_(
-            pc.fill_null(begun(begins, upper), True), pc.fill_null(not_ended(ends, lower), True)
-        )
 
     def _cut(self, at: list[int]) -> Self:
         """Merge adjacent ranges. A merged range starts at index 0 and at each index in ``at``."""

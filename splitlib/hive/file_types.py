@@ -272,11 +272,9 @@ def _readable(kind: pa.DataType) -> pa.DataType:
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:
-    if pa.types.is_struct(kind):
-        return [kind.field(i) for i in range(kind.num_fields)]
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
-    if pa.types.is_union(kind):
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     return [kind.value_field]
 

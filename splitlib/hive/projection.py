@@ -198,23 +198,13 @@ class DateProjected(Projected):
 
 
 @dataclass(frozen=True)
-class InjectedProjected(Projected):
+class InjectedProjected(EnumProjected):
     """A projection of type ``injected``: the table does not define its values.
 
-    They are the keys of a filter on the column.
+    They are the keys of a filter on the column, sorted.
     """
 
     texts: tuple[str, ...] = ()
-    """The filter's keys, sorted."""
-
-    @property
-    def count(self) -> int:
-        """Number of projected values."""
-        return len(self.texts)
-
-    def text(self, number: int) -> str:
-        """Return the partition value at index ``number``, as text."""
-        return self.texts[number]
 
 
 def projected(key: pa.Field, properties: dict[str, str], now: datetime) -> Projected:
@@ -345,11 +335,6 @@ def _invalid(name: str, what: str) -> UnsupportedTable:
         hint="correct the table's properties, or pass partition_projection=False to read the "
         "registered partitions.",
     )
-
-
-def injected(values: Sequence[str]) -> InjectedProjected:
-    """Return the projection of an injected key, with the keys of a filter as its values."""
-    return InjectedProjected(tuple(sorted(set(values))))
 
 
 _PREFIX: Final = "projection."

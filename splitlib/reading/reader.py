@@ -246,33 +246,26 @@ def open_with_time(
     up would take another request.
     """
     with naming(split):
-        file, now = _open(split, storage, verify, wrapped)
+        fs, path = storage.filesystem(split.path)
+        verify = verify and bool(split.modified)  # a time of 0 in the listing means unknown
+        if path == local_path(split.path) and path.startswith("/"):
+            now = modified(fs.info(path))
+            file = pa.OSFile(path)
+        else:
+            # No cache, because it would read more than the bytes that pyarrow requires.
+            opened = fs.open(path, "rb", cache_type="none")
+            details = getattr(opened, "details", None)  # fsspec requests them when it opens a file
+            now = modified(details) if isinstance(details, Mapping) else 0
+            now = modified(fs.info(path)) if verify and not now else now
+            file = pa.PythonFile(opened if wrapped is None else wrapped(opened), mode="r")
+        size = file.size()
+        if size != split.file_size:
+            file.close()
+            raise _changed("size", f"{split.file_size} bytes", f"{size} bytes")
+        if verify and not _is_same_time(split.modified, now):
+            file.close()
+            raise _changed("modification time", _time(split.modified), _time(now))
         return file, replace(split, modified=now)
-
-
-def _open(
-    split: FileSplit, storage: Storage, verify: bool, wrapped: Callable[[Any], Any] | None
-) -> tuple[pa.NativeFile, int]:
-    fs, path = storage.filesystem(split.path)
-    verify = verify and bool(split.modified)  # a time of 0 in the listing means unknown
-    if path == local_path(split.path) and path.startswith("/"):
-        now = modified(fs.info(path))
-        file = pa.OSFile(path)
-    else:
-        # No cache, because pyarrow reads exactly the required bytes and a cache would read more.
-        opened = fs.open(path, "rb", cache_type="none")
-        details = getattr(opened, "details", None)  # fsspec requests them when it opens a file
-        now = modified(details) if isinstance(details, Mapping) else 0
-        now = modified(fs.info(path)) if verify and not now else now
-        file = pa.PythonFile(opened if wrapped is None else wrapped(opened), mode="r")
-    size = file.size()
-    if size != split.file_size:
-        file.close()
-        raise _changed("size", f"{split.file_size} bytes", f"{size} bytes")
-    if verify and not _is_same_time(split.modified, now):
-        file.close()
-        raise _changed("modification time", _time(split.modified), _time(now))
-    return file, now
 
 
 def _changed(what: str, listed: str, found: str) -> FileChanged:

@@ -1,6 +1,5 @@
 """Calls to catalogs and storage, which may fail, hang or need a retry.
 
 ``calls`` runs calls in worker threads with deadlines. ``pace`` limits the number of parallel calls
-while a source throttles. ``parallel`` calls a function for several arguments at once. ``retry``
-repeats a call while its source is unavailable.
+while a source throttles. ``retry`` repeats a call while its source is unavailable.
 """

@@ -8,8 +8,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
@@ -27,6 +27,7 @@ TIDY_SECONDS = 0.2
 # Timeout that means "no deadline". It must be below the longest timeout that the threading module
 # accepts.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
+_POLL_SECONDS = 0.1
 _current = threading.local()
 
 
@@ -412,3 +413,28 @@ def working_on(call: Call) -> Iterator[None]:
         yield
     finally:
         _current.call = outer
+
+
+def in_parallel(call: Callable[[T], R], arguments: Sequence[T], threads: int = 16) -> list[R]:
+    """Call a function for each argument in threads, and return the results in argument order.
+
+    If this thread itself runs a call, the new calls have the same deadline, and are abandoned
+    together with it.
+
+    Raises:
+        SourceUnavailable: if the deadline has passed, or the current call was abandoned.
+    """
+    if len(arguments) < 2:
+        return [call(argument) for argument in arguments]
+    outer = current_call()
+    seconds = 0.0 if outer is None else outer.remaining_seconds()
+    with Workers(threads, "splitlib-parallel") as workers:
+        tasks = [workers.submit(partial(call, argument), seconds) for argument in arguments]
+        pending = {task.outcome for task in tasks}
+        while pending:
+            done, pending = wait(pending, _POLL_SECONDS, FIRST_EXCEPTION)
+            for outcome in done:
+                outcome.result()  # raises the error of a call
+            if outer and (outer.abandoned.is_set() or not outer.remaining_seconds()):
+                raise SourceUnavailable("Parallel calls did not end in time.")
+        return [task.outcome.result() for task in tasks]

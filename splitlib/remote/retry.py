@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from splitlib.config import SplitConfig
-from splitlib.errors import SourceUnavailable, SplitlibError, in_context
+from splitlib.errors import SourceUnavailable, error_context
 from splitlib.remote.calls import Call, current_call, working_on
 
 T = TypeVar("T")
@@ -94,18 +94,10 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
     """
 
     def attempt() -> T:
-        try:
+        # `retrying` repeats the call only for SourceUnavailable.
+        with error_context(connector=connector, table=table):
             return call()
-        except BaseException as error:
-            # Every error gets the names of the connector and table. `retrying` then repeats the
-            # call only for SourceUnavailable.
-            found = in_context(error, connector, table)
-            if found is error:
-                raise
-            raise found from found.__cause__
 
-    try:
+    # The retry loop raises its own error after the deadline.
+    with error_context(connector=connector, table=table):
         return retrying(attempt, config)
-    except SplitlibError as error:  # the retry loop raises its own error after the deadline
-        in_context(error, connector, table)
-        raise

@@ -42,16 +42,11 @@ class KeyColumn(NamedTuple):
     field: StructField
 
     @property
-    def collation(self) -> str | None:
-        """The column's collation, or None if it is not a string or is compared byte by byte."""
-        return collation_of(self.field.dataType)
-
-    @property
     def why_no_keys(self) -> str | None:
         """Why the column cannot be a join key, as a phrase that follows its name, or None."""
-        if self.collation is not None:
+        if (collation := collation_of(self.field.dataType)) is not None:
             # Spark may join by this collation, even if the fact column has a different one.
-            return f"is compared by its collation {self.collation}."
+            return f"is compared by its collation {collation}."
         return None
 
     @property

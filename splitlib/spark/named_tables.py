@@ -35,7 +35,7 @@ from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sql_parser import ParsedCommand, can_be_parsed, parsed_statement
+from splitlib.spark.jvm.sql_parser import ParsedCommand, parsed_plan, parsed_statement
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.session import settings_of
 from splitlib.table import Table
@@ -349,6 +349,6 @@ def _with_views(
             # query itself has an alias for the table, the text with both aliases cannot be parsed,
             # so the added alias is removed.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
-            if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
+            if internals_unavailable(spark) is None and parsed_plan(spark, "".join(texts)) is None:
                 texts[i] = without
     return "".join(texts)

@@ -123,7 +123,6 @@ class SavedColumn:
         name = blake2b("\0".join([table, key.name, str(key.kind)]).encode(), digest_size=16)
         place = f"{location.rstrip('/')}/{_FORMAT}/{name.hexdigest()}"
         self._fs, self._directory = Storage().filesystem(place)
-        self._kind = key.kind
         self._schema = pa.schema([*_IDENTITY, ("groups", group_type(key.kind))])
 
     def load(self, known: Collection[str] = ()) -> Iterator[tuple[str, pa.Table | None]]:

@@ -12,7 +12,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from os.path import commonpath
@@ -125,17 +125,6 @@ class ShownPages(ABC):
         """
 
 
-class Confirmation(Protocol):
-    """Checks with another storage client that obstore's listings are complete."""
-
-    def end(self, at: Bucket, after: str) -> None:
-        """Check that a directory has no object after a key.
-
-        Raises:
-            SourceUnavailable: if there is such an object.
-        """
-
-
 class PagedListing:
     """Lists buckets that are accessed with the same options. Thread-safe.
 
@@ -147,7 +136,8 @@ class PagedListing:
         protocol: fsspec's protocol name, for error messages.
         store_of: Function that creates the store for a bucket.
         kind: Listing behaviour of the stores.
-        confirm: Checks that listings are complete; None means no check.
+        confirm: Function that raises :class:`SourceUnavailable` if a directory has an object after
+            a key; None means no check.
 
     Raises:
         NotFollowed: if obstore is too old.
@@ -159,7 +149,7 @@ class PagedListing:
         protocol: str,
         store_of: StoreOf,
         kind: StoreKind = FLAT,
-        confirm: Confirmation | None = None,
+        confirm: Callable[[Bucket, str], None] | None = None,
     ) -> None:
         import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
         import obstore
@@ -280,7 +270,7 @@ class PagedListing:
 
     def _confirm_end(self, store: Any, at: Bucket, after: str) -> None:
         if self._confirm is not None and not isinstance(store, ShownPages):
-            self._confirm.end(at, after)
+            self._confirm(at, after)
 
     def _store(self, bucket: str, *, retries: bool = False) -> Any:
         from obstore.exceptions import BaseError

@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -280,8 +281,9 @@ class Storage:
         if native_threads_are_lost():
             raise NotFollowed("This process was forked from one that had used obstore.")
         settings = CLOUDS[protocol].from_fsspec(self._filesystems.options_of(group))
-        confirmed = _Confirmed(self._filesystems, protocol)
-        return PagedListing(protocol, settings.stores(), settings.kind, confirmed)
+        # A bound method of this object would be a reference cycle.
+        confirm = partial(_confirm, self._filesystems) if protocol == "s3" else None
+        return PagedListing(protocol, settings.stores(), settings.kind, confirm)
 
     def _listed_first(
         self, locations: Sequence[str], below: bool
@@ -377,17 +379,10 @@ class Storage:
         self._buckets.add(bucket)
 
 
-class _Confirmed:
-    """Checks with s3fs that obstore's listings on S3 are complete."""
-
-    def __init__(self, filesystems: Filesystems, protocol: str) -> None:
-        self._filesystems = filesystems
-        self._protocol = protocol
-
-    def end(self, at: Bucket, after: str) -> None:
-        if self._protocol == "s3":
-            fs, _ = self._filesystems.of(f"{self._protocol}://{at.name}/{at.directory}")
-            confirm_end(fs, at.name, at.directory, after)
+def _confirm(filesystems: Filesystems, at: Bucket, after: str) -> None:
+    """Check with s3fs that obstore's listing of a directory on S3 is complete."""
+    fs, _ = filesystems.of(f"s3://{at.name}/{at.directory}")
+    confirm_end(fs, at.name, at.directory, after)
 
 
 def _bucket(place: Location) -> str:

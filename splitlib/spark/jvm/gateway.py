@@ -32,7 +32,6 @@ from splitlib.spark.jvm.java_handles import (
 )
 from splitlib.spark.jvm.spark_handles import (
     BaseRelation,
-    Dataset,
     InternalRow,
     JvmSession,
     LogicalPlan,
@@ -284,16 +283,12 @@ def dataframe_of_plan(
     """
     jvm = jvm_of(spark)
     datasets = jvm.class_(f"{jvm.sql}.Dataset")
-    return _dataframe(spark, datasets.ofRows(clone or session_of(spark), plan))
+    return of_jvm(datasets.ofRows(clone or session_of(spark), plan), spark)
 
 
 def dataframe_of_relation(spark: SparkSession, relation: BaseRelation) -> DataFrame:
     """Return a DataFrame that reads a ``BaseRelation``."""
-    return _dataframe(spark, session_of(spark).baseRelationToDataFrame(relation))
-
-
-def _dataframe(spark: SparkSession, dataset: Dataset) -> DataFrame:
-    return of_jvm(dataset, spark)
+    return of_jvm(session_of(spark).baseRelationToDataFrame(relation), spark)
 
 
 def zone_rules(jvm: Jvm, zone: str) -> Callable[[int], tuple[int, int | None]]:

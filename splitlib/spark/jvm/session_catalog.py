@@ -301,18 +301,15 @@ class CatalogPartitions:
             columns.append(_lines(self._scala.text(named, "\n")))
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
-    def together(self, parts: Iterable[tuple[Seq[T], Sequence[int] | None]]) -> Seq[T]:
+    def together(self, parts: Iterable[tuple[Seq[T], Sequence[int]]]) -> Seq[T]:
         """Concatenate selected items of several Scala ``Seq`` objects into one ``Seq``.
 
         Args:
-            parts: Pairs of a ``Seq`` and the positions of its items to take. Positions are None to
-                take all items.
+            parts: Pairs of a ``Seq`` and the positions of its items to take.
         """
         found: Seq[T] = self._scala.nil
         for whole, positions in parts:
-            some = whole
-            if positions is not None:
-                some = self._scala.mapped(self._scala.positions(pa.array(positions)), whole)
+            some = self._scala.mapped(self._scala.positions(pa.array(positions)), whole)
             found = self._scala.joined(found, some)
         return found
 

@@ -241,11 +241,6 @@ class ParsedCommand:
         return type(self)(self.kind, self.catalyst, node, self.around)
 
 
-def can_be_parsed(spark: SparkSession, text: str) -> bool:
-    """Return whether Spark can parse a text as SQL."""
-    return parsed_plan(spark, text) is not None
-
-
 def is_query_plan(spark: SparkSession, parsed: LogicalPlan | None) -> bool:
     """Return whether a parsed plan is a query that contains no command.
 
@@ -281,14 +276,11 @@ def only_reads_settings(parsed: LogicalPlan) -> bool:
 def parsed_plan(spark: SparkSession, text: str) -> ParsedPlan | None:
     """Return the unresolved plan of an SQL text, or None if the text cannot be parsed."""
     try:
-        return session_of(spark).sessionState().sqlParser().parsePlan(text)
+        return parsed_statement(spark, text)
     except JVM_ERRORS:
         return None
 
 
 def parsed_statement(spark: SparkSession, text: str) -> ParsedPlan:
     """Return the unresolved plan of an SQL text, or raise Spark's error if it is not valid SQL."""
-    parsed = parsed_plan(spark, text)
-    if parsed is None:
-        parsed = session_of(spark).sessionState().sqlParser().parsePlan(text)
-    return parsed
+    return session_of(spark).sessionState().sqlParser().parsePlan(text)

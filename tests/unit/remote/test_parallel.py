@@ -7,8 +7,14 @@ import pytest
 
 import splitlib
 from splitlib import SplitConfig
-from splitlib.remote.calls import BoundedCalls, Workers, cached_property, current_call, in_pool
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import (
+    BoundedCalls,
+    Workers,
+    cached_property,
+    current_call,
+    in_parallel,
+    in_pool,
+)
 
 
 def test_results_are_in_the_order_of_the_arguments():

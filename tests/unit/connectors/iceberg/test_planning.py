@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 
 import splitlib
-from splitlib.remote.parallel import in_parallel
+from splitlib.remote.calls import in_parallel
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.manifests import read_entries
 from splitlib_iceberg.partition_specs import Spec
