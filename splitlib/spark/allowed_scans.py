@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Final
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -30,7 +31,7 @@ from splitlib.spark.jvm.sql_parser import (
     parsed_plan,
     parsed_statement,
 )
-from splitlib.spark.jvm.table_plans import leaves_that_read, named_files
+from splitlib.spark.jvm.table_plans import leaves_that_read, named_files, runs_program
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.storage import AllowedLocations
@@ -42,6 +43,7 @@ _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it 
 # of a list of columns that Spark has shortened, because the missing text may name such operators.
 _OUT_OF_SIGHT: Final = re.compile(
     r"\bsubquery#\d+|\b(?:RelationV2|BatchScan|InMemoryRelation|InMemoryTableScan)\b"
+    r"|\bScriptTransformation"
     r"|\bHiveTableRelation\b.*Partition Cols: \[[^\]]"
     r"|\.\.\. \d+ more fields"
 )
@@ -166,6 +168,12 @@ def refuse_scans(
     """
     if config.allowed_locations is None:
         return
+    if runs_program(catalyst, plan):
+        raise LocationNotAllowed(
+            "The files that the program of TRANSFORM reads cannot be checked against "
+            "allowed_locations.",
+            hint=_IN_SPARK,
+        )
     allowed = AllowedLocations(config.allowed_locations)
     for leaf in catalyst.plans.distinct(list(leaves_that_read(catalyst, plan))):
         source = catalyst.relations.kind_of_source(leaf)
@@ -268,8 +276,17 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
         return
     catalyst = Catalyst(spark)
     command = ParsedCommand.of(catalyst, text)
-    if command is not None and command.kind == "query":
-        refuse_scans(catalyst, analyzed_plan(catalyst.execution.dataframe(command.query)), config)
+    if command is None or command.kind != "query":
+        return
+    try:
+        query = analyzed_plan(catalyst.execution.dataframe(command.query))
+    except AnalysisException:
+        # For example, DEFAULT has a meaning only within INSERT. If the whole statement cannot be
+        # resolved, Spark raises an error and reads nothing.
+        query = catalyst.execution.analyzed_statement(command.plan)
+        if not query.resolved():
+            return
+    refuse_scans(catalyst, query, config)
 
 
 def is_query(text: str) -> bool:

@@ -17,12 +17,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conf import RuntimeConfig
 
-from splitlib.spark.jvm.catalyst import Catalyst, plan_text
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan
 from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.scala import each
 from splitlib.spark.jvm.spark_handles import CachedRdd, CatalystAttribute, LogicalPlan
+from splitlib.spark.jvm.volatile import plan_text
 
 # Operators whose output depends on the order of their input rows. LIMIT after ORDER BY is included,
 # because the order may have ties. A sample that keeps all rows is excluded.
@@ -76,7 +77,8 @@ _ROWS_FRAME = re.compile(
 _VOLATILE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
     r"|spark_partition_id|input_file_\w+|current_timestamp|current_date|current_time"
-    r"|localtimestamp|now|reflect|try_reflect|java_method)\(",
+    r"|localtimestamp|now|reflect|try_reflect|java_method"
+    r"|(?:(?:try_)?cast|to_date|to_timestamp\w*)(?=\((?:now|today|yesterday|tomorrow)\b))\(",
     re.IGNORECASE,
 )
 # Operators that run Python functions. The plan text does not show whether these functions are

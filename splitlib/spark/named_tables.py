@@ -7,7 +7,6 @@ placeholder with a scan of the matching files.
 from __future__ import annotations
 
 import re
-import threading
 import uuid
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,7 +34,13 @@ from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.gateway import dataframe_of_relation
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sql_parser import ParsedCommand, parsed_plan, parsed_statement
+from splitlib.spark.jvm.sql_parser import (
+    ParsedCommand,
+    is_query_plan,
+    parsed_plan,
+    parsed_statement,
+    relations_in,
+)
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.session import settings_of
 from splitlib.table import Table
@@ -65,8 +70,6 @@ _KEEPS_TEXT: Final = re.compile(
 )
 _WORDS_BEFORE: Final = 6
 _LONGEST_WORD: Final = 10
-# All sessions share global temporary views, so a lock protects the views of this module.
-_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +191,18 @@ def named_tables(
         UnsupportedTable: if the query is a statement that changes a table of a named catalog, or
             that keeps a query on one, such as CREATE VIEW; for any such table on Spark Connect.
     """
-    catalogs = named_catalogs(settings_of(spark))
-    names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
-    if not any(name in query for name in names):
-        yield query, {}
-        return
     pieces = list(pieces_of(query))
-    named = [p for p in pieces if len(p.parts) > 2 and p.parts[0] in names]
-    if not named:
+    named = [p for p in pieces if len(p.parts) > 2]
+    if named:  # the definitions of catalogs may be unreadable
+        catalogs = named_catalogs(settings_of(spark))
+        of_spark = {n for n in catalogs if spark.conf.get(f"spark.sql.catalog.{n}", None)}
+        named = [p for p in named if p.parts[0] in catalogs and p.parts[0] not in of_spark]
+    tables_read = _tables(spark, pieces, named) if named else set()
+    if not tables_read:
         yield query, {}
         return
     _refuse_statements(pieces, named)
     _refuse_connect(spark, named)
-    tables_read = _tables(named)
     # Spark executes statements immediately, without the planner. So the views that replace their
     # tables must read whole tables, unless the planner plans the statement.
     prunable = internals_unavailable(spark) is None and (
@@ -218,26 +220,29 @@ def named_tables(
         else:
             frames[parts], _ = table.load()
     views: dict[tuple[str, ...], str] = {}
-    with _one_at_a_time:  # not while tables are opened, because a catalog may hang
-        try:
-            for parts, rows in frames.items():
-                views[parts] = _view_of(rows, parts[-1])
-            yield _with_views(spark, pieces, views), tables
-        finally:
-            for view in views.values():
-                spark.catalog.dropGlobalTempView(view)
+    try:
+        for parts, rows in frames.items():
+            views[parts] = _view_of(rows, parts[-1])
+        yield _with_views(spark, pieces, views), tables
+    finally:
+        for view in views.values():
+            spark.catalog.dropGlobalTempView(view)
 
 
 def _is_query(
     spark: SparkSession, pieces: Sequence[Piece], named: Sequence[Piece], *, has_parameters: bool
 ) -> bool:
     """Return whether a text is certainly a query. Raise Spark's error if it is not valid SQL."""
-    # Names that need no quotes here may need some in Spark, such as lake.2024.t.
-    ids = set(map(id, named))
-    text = "".join(quoted(*p.parts) if id(p) in ids else p.text for p in pieces)
+    text = _with_quotes(pieces, named)
     if not has_parameters:
         parsed_statement(spark, text)
     return is_certain_query(spark, text)
+
+
+def _with_quotes(pieces: Sequence[Piece], named: Sequence[Piece]) -> str:
+    """Return the text with quoted names of tables, as Spark requires for lake.2024.t."""
+    ids = set(map(id, named))
+    return "".join(quoted(*p.parts) if id(p) in ids else p.text for p in pieces)
 
 
 def _refuse_statements(pieces: Sequence[Piece], named: Sequence[Piece]) -> None:
@@ -266,11 +271,21 @@ def _refuse_connect(spark: SparkSession, named: Sequence[Piece]) -> None:
         )
 
 
-def _tables(named: Sequence[Piece]) -> set[tuple[str, ...]]:
-    """Return the parts of each table's name: all parts after FROM or JOIN, otherwise the first 3.
+def _tables(
+    spark: SparkSession, pieces: Sequence[Piece], named: Sequence[Piece]
+) -> set[tuple[str, ...]]:
+    """Return the parts of the name of each table that a query or statement names.
 
-    A name that begins with the name of another table is a column, as in ``EXTRACT(DAY FROM …)``.
+    Spark's parser tells tables from columns, such as a field of a struct in a table whose alias is
+    the name of a catalog. In a text that is no query for this parser, a table's name has all parts
+    after FROM or JOIN, otherwise the first 3. A name that begins with the name of another table is
+    a column, as in ``EXTRACT(DAY FROM …)``.
     """
+    if internals_unavailable(spark) is None:
+        parsed = parsed_plan(spark, _with_quotes(pieces, named))
+        if parsed is not None and is_query_plan(spark, parsed):
+            of_catalogs = {piece.parts for piece in named}
+            return of_catalogs.intersection(relations_in(Catalyst(spark), parsed))
     whole = {piece.parts for piece in named if piece.is_table or len(piece.parts) == 3}
     tables = {parts for parts in whole if _table_of(parts[:-1], whole) is None}
     others = (piece.parts for piece in named if _table_of(piece.parts, tables) is None)

@@ -24,6 +24,7 @@ from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.gateway import (
     JVM_ERRORS,
     analyzed_plan,
+    cloned,
     dataframe_of_plan,
     execution_of,
     session_of,
@@ -32,7 +33,7 @@ from splitlib.spark.jvm.java_handles import HadoopConf
 from splitlib.spark.jvm.listing import hadoop_path
 from splitlib.spark.jvm.plans import CATALYST, TYPES, Plans
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
-from splitlib.spark.jvm.scala import Scala, each, scala_of
+from splitlib.spark.jvm.scala import each, scala_of
 from splitlib.spark.jvm.spark_handles import (
     BaseRelation,
     CatalystAttribute,
@@ -41,6 +42,7 @@ from splitlib.spark.jvm.spark_handles import (
     JvmSession,
     LogicalPlan,
 )
+from splitlib.spark.jvm.volatile import why_volatile, with_fixed_values
 
 _EXECUTION = "org.apache.spark.sql.execution"
 # Optimizer rules that :attr:`Execution.own_session` does not run.
@@ -171,68 +173,13 @@ def rows_that_may_match(
 
 
 def _why_later(catalyst: Catalyst, condition: CatalystExpression) -> str | None:
-    why = _why_volatile(catalyst.scala, condition)
+    # The rules that find special dates need a plan.
+    plan = catalyst.plans.filtered(catalyst.plans.one_row(), condition)
+    why = why_volatile(catalyst.scala, plan)
     patterns = catalyst.scala.jvm.class_(f"{CATALYST}.trees.TreePattern")
     if why is None and condition.containsPattern(patterns.PLAN_EXPRESSION()):
         return "it contains a subquery"
     return why
-
-
-_MOST_FIELDS: Final = 25
-"""Maximum number of expressions in the text of an operator."""
-_AGGREGATES: Final = ("Aggregate", "Window")
-_INNER: Final = "innerChildren"
-
-
-class PlanText(NamedTuple):
-    """Text of an analyzed plan."""
-
-    volatile: str | None
-    """Why each run may return other rows, as a clause such as "it uses the current time", or None
-    if all runs return the same rows."""
-    operators: str
-    """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
-    expressions."""
-    aggregates: str
-    """SQL text of the expressions of aggregates and windows, one on each line. Spark never shortens
-    it."""
-
-
-def plan_text(df: DataFrame) -> PlanText:
-    """Return the text of the analyzed plan of ``df``."""
-    plan, scala = analyzed_plan(df), scala_of(df.sparkSession)
-    operators = "\n".join(_operators(scala, plan))
-    aggregates: list[str] = []
-    if any(name in operators for name in _AGGREGATES):
-        plans = [plan, *each(plan.subqueriesAll())]
-        aggregates = [text for one in plans for text in _aggregates(one)]
-    return PlanText(_why_volatile(scala, plan), operators, "\n".join(aggregates))
-
-
-def _why_volatile(scala: Scala, part: LogicalPlan | CatalystExpression) -> str | None:
-    """Return why a plan or an expression may have other results in another run, or None."""
-    if not part.deterministic():
-        return "it calls a function that is not deterministic"
-    patterns = scala.jvm.class_(f"{CATALYST}.trees.TreePattern")
-    return "it uses the current time" if part.containsPattern(patterns.CURRENT_LIKE()) else None
-
-
-def _operators(scala: Scala, plan: LogicalPlan) -> Iterator[str]:
-    # Join the texts of all operators, because Spark cuts its text of the whole plan after
-    # ``spark.sql.maxPlanStringLength`` characters.
-    functions = scala.functions
-    shown = functions.method(f"{CATALYST}.trees.TreeNode", "simpleString", "int")
-    yield scala.text(plan.map(functions.function(functions.bound(shown, 1, _MOST_FIELDS))), "\n")
-    for inner in each(plan.flatMap(functions.calling(f"{CATALYST}.plans.QueryPlan", _INNER))):
-        yield from _operators(scala, inner)
-
-
-def _aggregates(plan: LogicalPlan) -> Iterator[str]:
-    if plan.nodeName() in _AGGREGATES:
-        for expression in each(plan.expressions()):
-            yield expression.sql()
-    for child in each(plan.children()):
-        yield from _aggregates(child)
 
 
 class _Opaque(NamedTuple):
@@ -315,17 +262,15 @@ class Execution:
     def analyzed(self, df: DataFrame) -> LogicalPlan:
         """Return the analyzed plan of ``df``, prepared for Spark's optimizer.
 
-        As Spark does, this replaces parts of the plan by their cached results, makes the current
-        time a constant, and inlines common table expressions.
+        As Spark does, this replaces parts of the plan by their cached results, makes values such as
+        the current time constants, and inlines common table expressions.
         """
         execution = execution_of(df)
         plan = execution.analyzed()
         if not self._session.sharedState().cacheManager().isEmpty():
             plan = execution.withCachedData()
-        patterns = self._jvm.class_(f"{CATALYST}.trees.TreePattern")
-        if plan.containsPattern(patterns.CURRENT_LIKE()):
-            plan = self._jvm.object_(f"{CATALYST}.optimizer.ComputeCurrentTime").apply(plan)
-        if plan.containsPattern(patterns.CTE()):
+        plan = with_fixed_values(self._scala, plan, self._session)
+        if plan.containsPattern(self._jvm.class_(f"{CATALYST}.trees.TreePattern").CTE()):
             plan = self._with_ctes_inlined(plan)
         return plan
 
@@ -396,7 +341,7 @@ class Execution:
     @cached_property
     def own_session(self) -> JvmSession:
         """Clone of the session with splitlib's own optimizer settings, for internal use only."""
-        clone = self._session.cloneSession()
+        clone = cloned(self._session)
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():

@@ -245,6 +245,9 @@ _KNOWN: Final = {
     f"{_CATALYST}.optimizer": {
         "ComputeCurrentTime$": "apply(LogicalPlan)LogicalPlan",
         "InlineCTE": "apply(LogicalPlan)LogicalPlan",
+        "ReplaceCurrentLike": "new(CatalogManager)",
+        "ReplaceExpressions$": "apply(LogicalPlan)LogicalPlan",
+        "SpecialDatetimeValues$": "apply(LogicalPlan)LogicalPlan",
     },
     f"{_CATALYST}.plans": {"LeftAnti$": "", "LeftSemi$": ""},
     f"{_CATALYST}.plans.logical": {
@@ -308,6 +311,15 @@ _KNOWN: Final = {
         """,
     },
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
+    "org.apache.spark.sql.connector.catalog": {
+        "CatalogManager": """
+            currentCatalog()CatalogPlugin
+            currentNamespace()String[]
+            setCurrentCatalog(String)void
+            setCurrentNamespace(String[])void
+        """,
+        "CatalogPlugin": "name()String",
+    },
 }
 
 # Full names of other types in the signatures above: unlisted classes, and aliases of listed ones.
@@ -315,7 +327,6 @@ _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",
     "CaseInsensitiveMap": f"{_CATALYST}.util.CaseInsensitiveMap",
-    "CatalogManager": "org.apache.spark.sql.connector.catalog.CatalogManager",
     "CatalogPartition": f"{_CATALYST}.catalog.CatalogTablePartition",
     "Class": "java.lang.Class",
     "ClassicDataset": "SESSION.Dataset",

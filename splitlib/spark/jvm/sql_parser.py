@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of, session_of
-from splitlib.spark.jvm.plans import LOGICAL
+from splitlib.spark.jvm.plans import CATALYST, LOGICAL
 from splitlib.spark.jvm.scala import each
 from splitlib.spark.jvm.spark_handles import CatalystExpression, LogicalPlan, ParsedPlan
 
@@ -250,6 +250,23 @@ def is_query_plan(spark: SparkSession, parsed: LogicalPlan | None) -> bool:
     return parsed is not None and all(
         kind in _QUERIES and not _is_command(spark, node) for node, kind in _roots(parsed)
     )
+
+
+def relations_in(catalyst: Catalyst, parsed: ParsedPlan) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the relations that a parsed plan reads, also in subqueries and ``WITH``.
+
+    Each name is a tuple of its parts.
+    """
+    inner = catalyst.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "innerChildren")
+    open_: list[Any] = [parsed]
+    while open_:
+        plan = open_.pop()
+        for leaf in catalyst.plans.leaves(plan):
+            if catalyst.plans.kind(leaf) == "RelationTimeTravel":
+                open_.append(leaf.relation())
+            elif catalyst.plans.kind(leaf) == "UnresolvedRelation":
+                yield tuple(each(leaf.multipartIdentifier()))
+        open_ += each(plan.flatMap(inner))  # subqueries, and the queries of ``WITH``
 
 
 def _roots(parsed: LogicalPlan) -> Iterator[tuple[LogicalPlan, str]]:

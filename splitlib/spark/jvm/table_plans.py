@@ -15,15 +15,22 @@ from pyspark.errors import AnalysisException
 from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
 from splitlib.spark.compat import condition_of
+from splitlib.spark.conversion import quoted
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import directories_of, files_in
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, analyzed_plan
 from splitlib.spark.jvm.java_handles import JavaArray, JavaClass, MethodHandle
 from splitlib.spark.jvm.listing import PATH, hadoop_path
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
+from splitlib.spark.jvm.plans import CATALYST
 from splitlib.spark.jvm.relations import SCANNED_TABLE
 from splitlib.spark.jvm.scala import Scala, each
-from splitlib.spark.jvm.spark_handles import CatalogEntry, FileIndex, LogicalPlan
+from splitlib.spark.jvm.spark_handles import (
+    CatalogEntry,
+    CatalystExpression,
+    FileIndex,
+    LogicalPlan,
+)
 from splitlib.storage import is_restricted, refuse_outside
 
 _DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."
@@ -54,6 +61,13 @@ def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalP
             if parts:
                 continue
         yield leaf
+
+
+def runs_program(catalyst: Catalyst, plan: LogicalPlan) -> bool:
+    """Return whether a plan or one of its subqueries starts a program with TRANSFORM."""
+    name = catalyst.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "nodeName")
+    plans = (plan, *each(plan.subqueriesAll()))
+    return any("ScriptTransformation" in catalyst.scala.texts(one.map(name)) for one in plans)
 
 
 def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
@@ -161,7 +175,7 @@ class TableRead(NamedTuple):
     """Plan that reads the table's rows."""
     leaf: LogicalPlan
     """Relation that this plan reads; the plan itself if it reads no relation or more than one, or
-    if it changes partition values."""
+    if it changes rows."""
     alias: LogicalPlan | None = None
     """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
     there is none."""
@@ -197,7 +211,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     if catalyst.relations.is_table(plan):
         leaf = plan.newInstance()  # the copy has new attribute ids
         return TableRead(leaf, leaf, alias)
-    return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
+    return TableRead(plan, relation_below(catalyst, plan) or plan, alias)
 
 
 def is_orc_table(leaf: LogicalPlan) -> bool:
@@ -212,7 +226,10 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
     state = catalyst.execution.own_session.sessionState()
     try:
         # The parser accepts no catalog in the name. Only the session's catalog lists files.
-        identifier = state.sqlParser().parseTableIdentifier(_SESSION_CATALOG.sub("", name))
+        without = _SESSION_CATALOG.sub("", name)
+        if without == name and state.catalogManager().currentCatalog().name() != "spark_catalog":
+            return
+        identifier = state.sqlParser().parseTableIdentifier(without)
         if not state.catalog().tableExists(identifier):
             return
         location = state.catalog().getTableMetadata(identifier).storage().locationUri()
@@ -223,26 +240,19 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
         refuse_outside([hadoop_path(catalyst.scala.jvm, location.get()).toString()])
 
 
-def _relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
-    """Return the relation that a plan reads, if the plan does not change partition values.
+def relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
+    """Return the relation that a plan reads, if the plan only pads the relation's CHAR columns.
 
-    The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
-    access control adds row filters and column masks. Return None for any other plan.
+    Return None for any other plan, such as the row filters and column masks of access control.
     """
-    shown = []
-    while catalyst.plans.kind(plan) in ("Project", "Filter"):
-        if catalyst.plans.kind(plan) == "Project":
-            shown.append(each(plan.projectList()))
+    shown: list[CatalystExpression] = []
+    number = len(catalyst.plans.output(plan))
+    while catalyst.plans.kind(plan) == "Project":
+        shown += each(plan.projectList())
         plan = plan.child()
-    if not catalyst.relations.is_table(plan):
+    if not catalyst.relations.is_table(plan) or len(catalyst.plans.output(plan)) != number:
         return None
-    keys = {str(name) for name in catalyst.relations.partition_schema(plan).fieldNames()}
-    changed = (
-        expression
-        for expressions in shown
-        for expression in expressions
-        if expression.name() in keys and expression.nodeName() != "AttributeReference"
-    )
+    changed = (expression for expression in shown if expression.nodeName() != "AttributeReference")
     # Search the text from toString(), because in Spark 3.5 the SQL text of the padding function
     # does not contain its name.
     return plan if all("readSidePadding" in one.toString() for one in changed) else None
@@ -274,7 +284,9 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None
         if _is_listed(metadata):
             leaf = analyzed_plan(relation_of_directory(catalyst.spark, location))
             return catalyst.plans.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
-        read = read_of_table(catalyst, metadata.identifier().quotedString())
+        found = metadata.identifier()
+        named = ("spark_catalog", found.database().get(), found.table())
+        read = read_of_table(catalyst, quoted(*named))
         return read.leaf if read is not None and catalyst.relations.is_table(read.leaf) else None
     except JVM_ERRORS:
         _log.debug("The catalog lookup of %s failed.", name, exc_info=True)

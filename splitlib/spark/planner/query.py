@@ -31,6 +31,8 @@ from splitlib.spark.session import settings_of
 
 # Maximum number of files whose footers are read to count the rows of a table.
 _FEW_FILES: Final = 4
+# Leaves whose rows the optimizer computes with.
+_COMPUTED: Final = frozenset({"LocalRelation", "OneRowRelation"})
 
 
 def rewritten_query(
@@ -173,7 +175,12 @@ class Query:
     @property
     def deterministic(self) -> bool:
         """Whether the query returns the same rows each time it runs."""
-        return self.catalyst.plans.is_deterministic(self.optimized)
+        plans = self.catalyst.plans
+        # The optimizer evaluates functions such as `reflect` on rows in the driver's memory.
+        is_computed = any(leaf.kind in _COMPUTED for leaf in self.analyzed_tree.walk())
+        return plans.is_deterministic(self.optimized) and (
+            not is_computed or plans.is_deterministic(self.analyzed)
+        )
 
     @property
     def dimension_bytes(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.arrow.values import is_instant
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
@@ -25,7 +26,7 @@ from splitlib.spark.jvm.table_plans import read_of_table
 from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_statements import names_of_tables, similar_names
-from splitlib.spark.session_catalog.public_table import PublicTable
+from splitlib.spark.session_catalog.public_table import PublicTable, changed_rows
 from splitlib.spark.session_catalog.relation import ListedTable, Relation, WholeTable
 from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import refuse_outside
@@ -115,7 +116,11 @@ class CatalogTable(Relation):
         """Yield the partitions that may match the predicate.
 
         If all names were listed before, all partitions are returned without a request.
+
+        Raises:
+            UnsupportedTable: if Spark may parse timestamps in partition values in other time zones.
         """
+        self._refuse_own_time_zones()
         if not self.has_names:
             keys = self._metadata.partition_schema
             for values in wanted(predicate, keys, canonical=self.has_canonical_values):
@@ -128,6 +133,20 @@ class CatalogTable(Relation):
         with errors_of_the_jvm(self._catalyst.spark):
             names, columns = self._partitions.names()
         yield PartitionBatch(columns, names, Requests(catalog=self._partitions.requests - before))
+
+    def _refuse_own_time_zones(self) -> None:
+        """Reject a table that has, or had, an option for the time zone of its partition values.
+
+        A partition keeps the option that the table had when the partition was added.
+        """
+        options = [name.lower() for name, _ in self._metadata.read_format.options]
+        keys = self._metadata.partition_schema
+        if "timezone" in options and any(is_instant(key.type) for key in keys):
+            raise UnsupportedTable(
+                "The table has the option timeZone, but partitions may have another time zone, so "
+                "timestamps in partition values may be wrong.",
+                hint="read the table with Spark.",
+            )
 
     def _with(self, values: pa.Table) -> list[PartitionBatch] | None:
         """Request the partitions whose first keys have these values.
@@ -400,6 +419,8 @@ def _relation(spark: SparkSession, name: str, threads: int, *, canonical: bool |
         kind = catalyst.plans.kind(leaf)
         if kind == "View":
             raise UnsupportedTable("The table is a view.", hint=_QUERY_OF_VIEW)
+        if kind in ("Filter", "Project"):
+            raise changed_rows(kind)
         raise UnsupportedTable(
             f"Spark reads the table with {kind}, not from files.",
             hint="query it with splitlib.sql.",

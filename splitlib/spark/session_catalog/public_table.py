@@ -313,10 +313,15 @@ def refuse_guarded(plan: str) -> None:
         found = re.match(r"[\s:+-]*(\w+)", line)
         is_plain = found is not None and found[1] in _PLAIN
         if found and not is_plain and "readSidePadding" not in line:
-            raise UnsupportedTable(
-                f"Spark does not return the rows of the files unchanged, but applies {found[1]}.",
-                hint="use spark.table, which applies the catalog's row filters and masks.",
-            )
+            raise changed_rows(found[1])
+
+
+def changed_rows(operator: str) -> UnsupportedTable:
+    """Return the error for a table above whose files Spark runs an operator, such as a filter."""
+    return UnsupportedTable(
+        f"Spark does not return the rows of the files unchanged, but applies {operator}.",
+        hint="use spark.table or splitlib.sql, which apply the catalog's row filters and masks.",
+    )
 
 
 def _read_format(

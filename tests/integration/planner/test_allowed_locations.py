@@ -304,6 +304,35 @@ def test_statements_that_are_not_understood(spark: SparkSession, statement: str)
     assert spark.table(DAYS).count() == 15
 
 
+SCRIPTS = [
+    "SELECT * FROM (SELECT TRANSFORM(id) USING 'cat {}' AS (y STRING) FROM al_days)",
+    "WITH s AS (SELECT TRANSFORM(id) USING 'cat {}' AS (y STRING) FROM al_days) SELECT * FROM s",
+    "SELECT (SELECT max(y) FROM (SELECT TRANSFORM(id) USING 'cat {}' AS (y STRING) FROM al_days))",
+]
+
+
+@pytest.mark.parametrize("query", SCRIPTS, ids=["from", "with", "subquery"])
+def test_programs_in_a_query(spark: SparkSession, tmp_path: Path, query: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    text = query.format(tmp_path / "secret")
+    with pytest.raises(splitlib.LocationNotAllowed, match="TRANSFORM"):
+        splitlib.sql(spark, text)
+    with pytest.raises(splitlib.LocationNotAllowed, match="TRANSFORM"):
+        splitlib.optimize(spark.sql(text))
+
+
+def test_insert_of_default_values(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE al_defaults (a INT, b INT DEFAULT 7) USING parquet")
+    try:
+        splitlib.sql(spark, "INSERT INTO al_defaults VALUES (1, DEFAULT)")
+        splitlib.sql(spark, f"INSERT INTO al_defaults SELECT id, DEFAULT FROM {DAYS} WHERE id = 2")
+        with refused():
+            splitlib.sql(spark, f"INSERT INTO al_defaults SELECT v, DEFAULT FROM {FACTS}")
+        assert rows_of(spark.table("al_defaults")) == ["Row(a=1, b=7)", "Row(a=2, b=7)"]
+    finally:
+        spark.sql("DROP TABLE al_defaults")
+
+
 def test_a_table_to_write_that_is_named_by_an_expression(spark: SparkSession) -> None:
     with pytest.raises(splitlib.LocationNotAllowed):
         splitlib.sql(spark, f"INSERT INTO IDENTIFIER('al_days') SELECT day, 1 FROM {FACTS}")

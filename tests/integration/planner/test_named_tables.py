@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.named_tables import named_tables
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, rows_of
 from tests.integration.planner.ways import settings
@@ -321,3 +324,29 @@ def test_table_made_of_a_named_table(spark: SparkSession) -> None:
     spark.sql("DROP TABLE nt_made")
     shown = splitlib.sql(spark, "EXPLAIN SELECT v FROM lake.default.nt_facts")
     assert "Physical Plan" in str(shown.collect())
+
+
+def test_an_alias_of_the_name_of_a_catalog(spark: SparkSession) -> None:
+    """Fields of structs are no tables, whatever is in the catalog."""
+    rows = "(SELECT named_struct('nt_facts', named_struct('v', 5)) AS default) AS lake"
+    query = f"SELECT lake.default.nt_facts.v, lake.default.nt_facts FROM {rows}"
+    assert splitlib.sql(spark, query).collect() == spark.sql(query).collect()
+
+
+def test_a_query_without_named_tables_needs_no_catalogs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLITLIB_CATALOGS_FILE", "/nowhere.toml")
+    assert rows_of(splitlib.sql(spark, "SELECT count(*) AS n FROM nt_days")) == ["Row(n=10)"]
+
+
+def test_commands_on_named_tables_run_at_the_same_time(spark: SparkSession) -> None:
+    """A query in another thread does not wait for the first, and gets a view of another name."""
+    query = "SELECT max(nt_facts.v) FROM lake.default.nt_facts"
+    with (
+        ExitStack() as opened,
+        ThreadPoolExecutor(1) as threads,
+        named_tables(spark, query, opened),
+    ):
+        other = threads.submit(lambda: rows_of(splitlib.sql(spark, query)))
+        assert other.result(60) == ["Row(max(v)=39)"]

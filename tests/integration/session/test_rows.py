@@ -11,6 +11,10 @@ import pytest
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib import DynamicFilteringData
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import analyzed_plan
+from splitlib.spark.jvm.table_plans import TableRead, relation_below
+from splitlib.spark.session_catalog import connector
 
 pytestmark = pytest.mark.spark
 
@@ -257,3 +261,44 @@ def test_a_default_of_an_added_column_is_refused_by_arrow(tables, form):
         keys = DynamicFilteringData.from_values({"c": ["x"]})
         with pytest.raises(splitlib.UnsupportedTable, match="lacks column 'c', which has a"):
             opened.to_arrow_dataset(keys).to_table()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_a_partition_keeps_the_time_zone_of_its_table(tables, zone):
+    """Spark reads the partition by the table's former option, so neither zone can be assumed."""
+    table = tables.create(
+        "(v INT, k TIMESTAMP) USING parquet OPTIONS (timeZone 'UTC') PARTITIONED BY (k)",
+        "INSERT INTO {t} VALUES (1, TIMESTAMP'2024-01-01 00:00:00')",
+        "ALTER TABLE {t} SET SERDEPROPERTIES ('timeZone' = 'Asia/Tokyo')",
+    )
+    keys = f"SELECT k FROM {table}"
+    with changed(tables.spark, {"spark.sql.session.timeZone": zone}):
+        joined = f"SELECT v FROM {table} JOIN ({keys} LIMIT 1) d USING (k)"
+        assert splitlib.sql(tables.spark, joined).collect() == [(1,)]
+        with pytest.raises(splitlib.UnsupportedTable, match="option timeZone"):
+            splitlib.read(tables.spark).table(table).filtered_by(
+                tables.spark.sql(keys), on="k"
+            ).load()
+
+
+def test_guarded_tables(tables, monkeypatch):
+    """Row filters and column masks are left to Spark, which joined keys would not match."""
+    table = tables.create(
+        "(a INT, s STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'x'), (2, 'y')"
+    )
+    catalyst = Catalyst(tables.spark)
+    plan = analyzed_plan(tables.spark.table(table))
+    relation = catalyst.execution.dataframe(plan.child())
+    guards = {
+        "Filter": relation.where("a < 2"),
+        "Project": relation.selectExpr("a", "concat('masked ', s) AS s"),
+    }
+    for operator, guarded in guards.items():
+        read = TableRead(analyzed_plan(guarded), analyzed_plan(guarded))
+        assert relation_below(catalyst, read.plan) is None
+        monkeypatch.setattr(connector, "read_of_table", lambda *_, read=read: read)
+        with pytest.raises(splitlib.UnsupportedTable, match=f"applies {operator}"):
+            splitlib.load_table(table, spark=tables.spark)
+    fewer = analyzed_plan(relation.select("a"))
+    assert relation_below(catalyst, fewer) is None
+    assert relation_below(catalyst, analyzed_plan(relation.select("a", "s"))) is not None
