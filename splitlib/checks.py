@@ -1,4 +1,4 @@
-"""Check each batch that a connector returns, and check filters and column names from users.
+"""Check each batch that a connector returns, and filters, column names and sessions from users.
 
 A wrong batch can make a query lose rows. So statistics that are impossible raise an error: other
 statistics from the same source may be wrong too, although they look possible. A partition or file
@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import CorruptMetadata, InvalidFilter, SourceUnavailable, did_you_mean
+from splitlib.errors import (
+    ConfigError,
+    CorruptMetadata,
+    InvalidFilter,
+    SourceUnavailable,
+    did_you_mean,
+)
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, ValueDomain
 from splitlib.filtering.matchers import coerce
@@ -402,6 +408,23 @@ def name_parts(name: str) -> list[str]:
         parts.append(found[2] or found[1].replace("``", "`"))
         end = found.end()
     return parts
+
+
+def refuse_other_than_session(spark: object, call: str) -> None:
+    """Reject an argument that is neither a classic session nor one of Spark Connect.
+
+    Args:
+        spark: The argument.
+        call: The right call, for the hint of the error.
+
+    Raises:
+        ConfigError: for any other object.
+    """
+    # The two kinds of sessions share no base class, so they are recognized by a method of both.
+    if isinstance(spark, type) or not hasattr(spark, "createDataFrame"):
+        kind = "the class" if isinstance(spark, type) else "a"
+        name = spark.__name__ if isinstance(spark, type) else type(spark).__name__
+        raise ConfigError(f"Expected a Spark session, not {kind} {name}.", hint=call)
 
 
 def check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from splitlib import page
+from splitlib.checks import refuse_other_than_session
 from splitlib.diagnosis.machine import (
     PROBLEM,
     Finding,
@@ -63,8 +64,9 @@ def doctor(
     """Check this machine's software, settings and catalogs, and a Spark session.
 
     For notebooks and platforms without a shell. The command ``splitlib doctor`` runs the same
-    checks. Every catalog gets one request, and every location is listed once. No table is read, and
-    nothing is changed. A check ends after 20 seconds, or after two minutes for a catalog of Spark.
+    checks. Every catalog gets a few requests, and every location is listed once. No table is read,
+    and nothing is changed. A check ends after 20 seconds, or after two minutes for a catalog of
+    Spark.
 
     Args:
         spark: The session; None to check the machine only.
@@ -78,11 +80,8 @@ def doctor(
     Raises:
         ConfigError: if ``spark`` is not a session, or a location is not a path.
     """
-    if spark is not None and not hasattr(spark, "createDataFrame"):
-        raise ConfigError(
-            f"Expected a Spark session, not a {type(spark).__name__}.",
-            hint="splitlib.doctor(spark, *locations)",
-        )
+    if spark is not None:
+        refuse_other_than_session(spark, "splitlib.doctor(spark, *locations)")
     options = _mapping(storage_options)
     listed = {_path(location): options for location in locations}
     start = None if spark is None else lambda: spark

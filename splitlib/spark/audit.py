@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib import page
+from splitlib.checks import refuse_other_than_session
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, SplitlibError
 from splitlib.redaction import get_logger, redact
@@ -42,7 +43,7 @@ from splitlib.spark.planner.remedies import column_names, filters_by_other_colum
 from splitlib.spark.planner.scan_sites.planned_scan import ALSO_WITHOUT_KEYS, Scan, Site
 from splitlib.spark.planner.scan_sites.prunable import MATCH_ALL, few_partitions, files_of, matched
 from splitlib.spark.planner.scan_sites.pruned_site import ListedScan, PrunedSite
-from splitlib.spark.session import refuse_other_than_session, settings_of
+from splitlib.spark.session import settings_of
 from splitlib.telemetry import progress_of
 
 _log = get_logger(__name__)

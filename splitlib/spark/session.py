@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.checks import refuse_other_than_session
 from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
@@ -94,23 +95,6 @@ def active_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkException:
         return None
-
-
-def refuse_other_than_session(spark: object, call: str) -> None:
-    """Reject an argument that is neither a classic session nor one of Spark Connect.
-
-    Args:
-        spark: The argument.
-        call: The right call, for the hint of the error.
-
-    Raises:
-        ConfigError: for any other object.
-    """
-    # The two kinds of sessions share no base class, so they are recognized by a method of both.
-    if isinstance(spark, type) or not hasattr(spark, "createDataFrame"):
-        kind = "the class" if isinstance(spark, type) else "a"
-        name = spark.__name__ if isinstance(spark, type) else type(spark).__name__
-        raise ConfigError(f"Expected a Spark session, not {kind} {name}.", hint=call)
 
 
 def refuse_other_than_query(spark: object, query: object) -> None:

@@ -274,6 +274,7 @@ def test_thrift_does_not_print_its_errors() -> None:
             r"'config' is not a connector option.*spark\.splitlib\.listingThreads",
         ),
         (lambda: splitlib.doctor("s3://b"), "Expected a Spark session, not a str"),  # type: ignore[arg-type]
+        (lambda: splitlib.doctor(Session), "Expected a Spark session, not the class Session"),  # type: ignore[arg-type]
     ],
 )
 def test_sessions(call: Callable[[], Any], message: str) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
-from splitlib.checks import column_named, given_pairs
+from splitlib.checks import column_named, given_pairs, refuse_other_than_session
 from splitlib.config import SplitConfig, respelled
 from splitlib.enumeration.analyze import Analysis, analyze_table, refuse_data_columns
 from splitlib.errors import ConfigError, InvalidFilter, SplitlibError, did_you_mean
@@ -47,12 +47,7 @@ from splitlib.spark.read.pruned_rows import (
     relation_of_table,
     saying_its_table,
 )
-from splitlib.spark.session import (
-    SessionState,
-    refuse_other_than_session,
-    remember,
-    settings_of,
-)
+from splitlib.spark.session import SessionState, remember, settings_of
 from splitlib.table import Table
 from splitlib.telemetry import traced
 
