@@ -81,7 +81,8 @@ class SplitConfig:
     filter_on_exceed: str = _setting(
         "range",
         "How to prune by more keys than filter_threshold_bytes or filter_max_values: 'range' uses "
-        "their minimum and maximum, 'all' does not prune.",
+        "their minimum and maximum, 'all' does not prune. With 'range', keys of several columns "
+        "are first kept as separate values of each column.",
         choices=("range", "all"),
     )
     filter_wait_seconds: float = _setting(
@@ -106,7 +107,8 @@ class SplitConfig:
     )
     max_partitions: int = _setting(
         1_000_000,
-        "Maximum number of partitions whose files are listed; more raise an error.",
+        "Maximum number of partitions whose files are listed; more raise an error. In splitlib.sql "
+        "and splitlib.optimize, it applies to tables of the session only if join keys prune them.",
         minimum=1,
     )
     missing_partition: str = _setting(
@@ -160,12 +162,15 @@ class SplitConfig:
         minimum=0,
     )
     condition_literals: int = _setting(
-        200, "Maximum number of join keys in a condition; more keys become ranges.", minimum=2
+        200,
+        "Maximum number of literals in a condition: join keys times columns. More keys become "
+        "ranges, at most half of this number.",
+        minimum=2,
     )
     condition_literals_jdbc: int = _setting(
         1000,
-        "Maximum number of join keys in all conditions on a JDBC table together; more keys become "
-        "ranges.",
+        "Maximum number of literals in all conditions on a JDBC table together. More keys of a "
+        "column become at most 50 ranges.",
         minimum=2,
     )
     spark_scan: str = _setting(

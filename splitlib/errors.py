@@ -203,7 +203,7 @@ class SnapshotNotFound(SplitlibError, LookupError):
 
 
 class UnsupportedTable(SplitlibError, ValueError):
-    """Reading the table could return wrong rows, so opening it raises this error."""
+    """Reading the table could return wrong rows. Raised when it is opened, listed or read."""
 
 
 class CorruptMetadata(SplitlibError, ValueError):

@@ -53,6 +53,7 @@ def merge_condition(
     Raises:
         NonDeterministicDimension: in the same cases as :func:`condition`.
         InvalidFilter: in the same cases as :func:`condition`, and if ``source`` is not a table.
+        ConfigError: if a setting of the session or of the environment is unknown or malformed.
     """
     if any(kind.__module__.startswith("pyspark.") for kind in type(source).__mro__):
         from splitlib.spark.dimension import merge_condition as for_spark

@@ -28,9 +28,10 @@ def on_report(callback: Callable[[Report], None]) -> Callable[[], None]:
     """Call ``callback`` with each planning report.
 
     There is one report for each result of :func:`splitlib.sql`, :func:`splitlib.optimize`,
-    :func:`splitlib.replan` and ``load()``. Without Spark, and with ``format("splitlib")``, there is
-    one for each finished enumeration. The callback runs in the planning thread. If it raises an
-    error, the error is logged as a warning, and planning continues.
+    :func:`splitlib.replan` and ``load()``. Without Spark, there is one for each finished
+    enumeration of files. There is none for ``format("splitlib")``, because Spark plans Python data
+    sources in other processes. The callback runs in the planning thread. If it raises an error, the
+    error is logged as a warning, and planning continues.
 
     Args:
         callback: Function that receives the report.

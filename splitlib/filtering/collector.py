@@ -40,6 +40,10 @@ class DynamicFilteringDataCollector:
             prunes nothing.
         null_safe: Whether to keep keys that contain a null, for joins by ``<=>``. Joins by ``=`` do
             not need them.
+
+    Raises:
+        ConfigError: if a limit or ``on_exceed`` is not one of the values above.
+        InvalidFilter: if ``schema`` has no fields, a repeated name, or an unsupported type.
     """
 
     def __init__(

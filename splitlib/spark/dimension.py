@@ -236,12 +236,12 @@ def condition(
     partitions and files, and a database receives the filter as a ``WHERE`` clause. This call
     executes the dimension to collect its distinct keys.
 
-    Up to ``condition_literals`` keys are listed one by one. More keys become several ranges, which
-    omit the largest gaps between keys. If there are too many keys to collect, the filter is a
-    single range. Strings never become ranges here, because a metastore or a database may sort them
-    differently. A string column with more than ``condition_literals`` keys is omitted from the
-    filter. :func:`splitlib.sql` can determine the source of each scan, so it uses ranges of strings
-    for Delta and Iceberg.
+    Keys are listed one by one, up to ``condition_literals`` literals (keys times columns). More
+    keys become several ranges, which omit the largest gaps between keys. If there are too many keys
+    to collect, the filter is a single range. Strings never become ranges here, because a metastore
+    or a database may sort them differently. A string column with more than ``condition_literals``
+    keys is omitted from the filter. :func:`splitlib.sql` can determine the source of each scan, so
+    it uses ranges of strings for Delta and Iceberg.
 
     The filter compares the fact column with literals of the dimension column's type. Spark
     therefore applies the same type conversions as in the join.
@@ -259,6 +259,7 @@ def condition(
         InvalidFilter: if a column does not exist, or if the name of a fact column contains
             ``${…}``, which Spark replaces in SQL text.
         LocationNotAllowed: if the dimension reads outside of ``allowed_locations``.
+        ConfigError: if the session is stopped, or a setting is unknown or malformed.
     """
     return _condition(dimension, on, null_safe=null_safe, for_command=False)
 

@@ -74,6 +74,8 @@ def optimize(df: DataFrame) -> DataFrame:
         MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
             set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.
+        InvalidFilter: if ``df`` is not a DataFrame of Spark.
+        ConfigError: if the session is stopped, or ``allowed_locations`` is malformed or misspelt.
     """
     df = given_dataframe(df)
     warn_without_effect(df.sparkSession, "optimize")
@@ -98,9 +100,9 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     Raises:
         SplitlibError: if a table of a named catalog cannot be read, and in the same cases as
             :func:`optimize`.
-        ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
-            with SELECT or VALUES, because splitlib cannot determine there which tables a command
-            reads.
+        ConfigError: if ``spark`` is not a session or ``query`` is not a text; or if
+            ``allowed_locations`` is set on Spark Connect and the text does not begin with SELECT or
+            VALUES, because splitlib cannot determine there which tables a command reads.
     """
     refuse_other_than_query(spark, query)
     warn_without_effect(spark, "sql")
@@ -184,6 +186,7 @@ def replan(df: DataFrame) -> DataFrame:
         ConfigError: if ``df`` was not planned by splitlib or is the result of a command, of a
             script or of ``EXECUTE IMMEDIATE``, or if the session has changed so that the query
             could have a different result.
+        InvalidFilter: if ``df`` is not a DataFrame of Spark.
         SplitlibError: in the same cases as the function that returned ``df``.
     """
     if given_dataframe(df) not in plan_again_by:
@@ -212,6 +215,11 @@ def explain(df: DataFrame) -> Report:
     Some tables are pruned by a condition instead of a list of files. This call plans their scans,
     to report the number of matching files if the data source provides it. After a command, these
     files are not counted, because the command has already changed the table.
+
+    Raises:
+        InvalidFilter: if ``df`` is not a DataFrame of Spark.
+        SplitlibError: for a DataFrame that is not planned yet, in the same cases as
+            :func:`optimize`.
     """
     df = given_dataframe(df)
     report = reports.get(df)

@@ -75,7 +75,9 @@ def api_page() -> str:
         "The names of `splitlib` that programs may use. [Errors](errors.md), "
         "[settings](settings.md), [options of connectors and of the data source](options.md) and "
         "the [interface of connectors](spi.md) have pages of their own. Names that need Spark are "
-        "imported at their first use, so the others work without PySpark.",
+        "imported at their first use, so the others work without PySpark. `splitlib.ReadFormat` is "
+        "on the page of the interface. `splitlib.ScanReport` is the former name of "
+        "`splitlib.Report`.",
         "",
     ]
     for title, names in groups.items():
@@ -98,8 +100,8 @@ def settings_page() -> str:
         "places. The first place that sets it wins:",
         "",
         "1. an argument: `splitlib.read(spark).table(…).config(max_partitions=10)` for one read, "
-        "`splitlib.SplitConfig(max_partitions=10)` without Spark, `--set max_partitions=10` on "
-        "the command line, "
+        '`splitlib.SplitConfig.resolve({"max_partitions": 10})` without Spark, '
+        "`--set max_partitions=10` on the command line, "
         '`.option("maxPartitions", 10)` of the data source;',
         '2. the Spark session, in camel case: `spark.conf.set("spark.splitlib.maxPartitions", '
         '"10")`, or '
@@ -108,10 +110,20 @@ def settings_page() -> str:
         "`splitlib.optimize`, which take no settings as arguments;",
         "3. the environment of the driver, in upper case: `SPLITLIB_MAX_PARTITIONS=10`.",
         "",
+        "A `SplitConfig(max_partitions=10)` that is passed as `config` is complete. Its other "
+        "settings have their defaults, and the session and the environment are not read. A table "
+        "that is opened with it also ignores `SPLITLIB_ALLOWED_LOCATIONS`. `SplitConfig.resolve` "
+        "combines the given settings with those of the environment.",
+        "",
         "Sizes in text may have a unit (`64m`, `1g`). An unknown name raises `ConfigError` and "
         "suggests the nearest "
-        "one; `splitlib.sql` and `splitlib.optimize` log it instead, and do not prune. "
+        "one; `splitlib.sql` and `splitlib.optimize` log it instead, and do not prune. A "
+        "misspelled or malformed `allowed_locations` raises `ConfigError` there, too. For an "
+        "option of the data source, Spark [wraps](errors.md) the error. "
         "`splitlib config` prints every setting, its value and where the value comes from.",
+        "",
+        "Not a setting: `SPLITLIB_CATALOGS_FILE` names a file with "
+        "[named catalogs](../guides/catalogs.md#name-a-catalog-once).",
         "",
     ]
     for spec in fields(SplitConfig):
@@ -225,6 +237,9 @@ def errors_page() -> str:
         "the connector and the table, and ends with a hint where there is one. Credentials are "
         "removed from it. All "
         "classes can be imported from `splitlib` and from `splitlib.errors`.",
+        "",
+        'Through `format("splitlib")`, and in the tasks of a query, Spark raises an error of its '
+        "own class instead. Its text contains the message of splitlib.",
         "",
         "| error | is also | means | what to do |",
         "|---|---|---|---|",

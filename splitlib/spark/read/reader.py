@@ -178,7 +178,8 @@ class TableReader:
 
         The schema is the same as for ``spark.table``: data columns, then partition columns. Each
         run of the DataFrame uses the same keys and files. :func:`splitlib.replan` collects and
-        lists them again. :func:`splitlib.explain` reports the pruned partitions and files.
+        lists them again. :func:`splitlib.explain` reports the pruned partitions and files. Spark's
+        own errors, such as for an unknown column in ``where``, are raised unchanged.
 
         Raises:
             InvalidFilter: if a join column does not exist.
