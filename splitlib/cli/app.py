@@ -116,8 +116,9 @@ _READER_GONE = 128 + 13  # SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    The code is 0 for success, 1 if a checking command finds a problem, 2 for an error or invalid
-    arguments, 130 after an interrupt, and 141 if the program that reads the output has ended.
+    The code is 0 for success, 1 if a checking command finds a problem or ``analyze`` cannot save
+    all statistics, 2 for an error or invalid arguments, 130 after an interrupt, and 141 if the
+    program that reads the output has ended.
     """
     if sys.stderr is None:  # Standard error is closed, as for some daemons.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # open until the process ends
@@ -164,8 +165,9 @@ def command_line() -> argparse.ArgumentParser:
         prog="splitlib",
         description="Show the partitions, files, splits and rows that match filters.",
         epilog="Exit codes: 0 for success; 1 if a command that checks something has found a "
-        "problem (audit, doctor, demo); 2 for an error or invalid arguments; 130 after Ctrl-C; 141 "
-        "if the program that reads the output has ended.",
+        "problem (audit, doctor, demo), or if analyze could not save all statistics; 2 for an "
+        "error or invalid arguments; 130 after Ctrl-C; 141 if the program that reads the output "
+        "has ended.",
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

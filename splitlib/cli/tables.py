@@ -254,9 +254,10 @@ def add_analyze(commands: Any) -> None:
     parser = commands.add_parser(
         "analyze",
         parents=options(),
-        help="read the footers of all Parquet files, and keep their statistics",
-        description="Keeps least and greatest values of columns in statistics_location, if it is "
-        "set. Filters select partitions. Exits with 1 if they cannot be written.",
+        help="read the footers of all Parquet files, and save their statistics",
+        description="Saves least and greatest values of columns in statistics_location. Without "
+        "this setting, nothing is kept. Filters select partitions. Exits with 1 if the statistics "
+        "cannot be saved.",
     )
     parser.add_argument(
         "--columns", metavar="NAME,NAME", help="columns; by default all with usable statistics"
