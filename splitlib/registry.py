@@ -291,7 +291,7 @@ def open_table(
         spark: Spark session. The table is looked up in the session's own catalogs if ``connector``
             is None and ``name`` does not start with a named catalog.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
-        config: Default settings for the table's methods.
+        config: Default settings for the table's methods and enumerations.
         session_settings: Spark settings for the connector ``files``, if ``spark`` is not passed.
         options: Connector options.
     """

@@ -113,7 +113,7 @@ class Table:
         self._time_zone: str | None = None
         with self._context():
             self.metadata: TableMetadata = connector.describe()
-            with self._only_allowed(self._settings(config)):
+            with self._only_allowed(self.settings(config)):
                 self._refuse_location()
             names = [key.lower() for key in self.partition_keys]
             if len({*names}) < len(names):
@@ -166,7 +166,7 @@ class Table:
         See :meth:`splitlib.spi.Connector.list_partitions`. Failed calls are retried only until the
         first batch arrives, because a later retry could repeat batches.
         """
-        config = self._settings(config)
+        config = self.settings(config)
 
         self._refuse_other_time_zone()
 
@@ -291,10 +291,9 @@ class Table:
         return self._call(request, config)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the fsspec options to open the table's files, or an empty mapping.
+        """Return the fsspec options to open the table's files; empty if the connector has none.
 
-        See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`. The mapping is empty if the
-        connector does not provide options.
+        See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`.
         """
         if not isinstance(connector := self.connector, SupportsStorageOptions):
             return {}
@@ -317,7 +316,7 @@ class Table:
 
     def read_end(self, file: StoredFile, length: int, config: SplitConfig | None = None) -> bytes:
         """Return the last ``length`` bytes of a listed file, as for :meth:`read_footer`."""
-        with self._context(), self._only_allowed(self._settings(config)):
+        with self._context(), self._only_allowed(self.settings(config)):
             refuse_outside([file.path])
             if isinstance(self.connector, ReadsFooters):
                 return self.connector.read_end(file.path, file.size, length)
@@ -401,7 +400,7 @@ class Table:
             self.connector.close()
 
     def _call(self, work: Callable[[], T], config: SplitConfig | None) -> T:
-        config = self._settings(config)
+        config = self.settings(config)
 
         def call() -> T:
             with self._only_allowed(config):
@@ -418,7 +417,7 @@ class Table:
         Raises:
             LocationNotAllowed: if a path is outside of ``allowed_locations``.
         """
-        with self._context(), self._only_allowed(self._settings(config)):
+        with self._context(), self._only_allowed(self.settings(config)):
             refuse_outside(paths)
 
     def _only_allowed(self, config: SplitConfig) -> AbstractContextManager[None]:
@@ -431,7 +430,8 @@ class Table:
     def _refuse_location(self) -> None:
         refuse_outside(filter(None, [self.metadata.location]))
 
-    def _settings(self, config: SplitConfig | None) -> SplitConfig:
+    def settings(self, config: SplitConfig | None) -> SplitConfig:
+        """Return ``config``, or the table's own settings if it is None."""
         refuse_other_than_config(config)
         return config or self._config or SplitConfig.resolve()
 

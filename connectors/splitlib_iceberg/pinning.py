@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -213,6 +214,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         SnapshotNotFound: if the table does not have the requested version.
         SourceUnavailable: if the catalog does not respond.
     """
+    _refuse_ignored(options)
     properties = dict(options)
     pins = {pin: properties.pop(pin, None) for pin in PINS}
     pins = {pin: value for pin, value in pins.items() if value is not None}
@@ -233,6 +235,19 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
             own.close()
         raise
     return Pinned(own, table, snapshot, schema)
+
+
+def _refuse_ignored(options: Mapping[str, Any]) -> None:
+    """Reject options that PyIceberg would ignore, although they are meant to have an effect."""
+    if options.get("storage_options"):
+        raise ConfigError(
+            "The connector 'iceberg' has no option storage_options.",
+            hint="pass PyIceberg's properties, such as s3.access-key-id.",
+        )
+    for option in options.keys() - PINS:
+        letters = re.sub(r"[\W_]", "", option).lower()
+        if meant := [pin for pin in PINS if pin.replace("_", "") == letters]:
+            raise ConfigError(f"Unknown option {option!r}.", hint=f"did you mean {meant[0]!r}?")
 
 
 def table_names(database: str | None, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

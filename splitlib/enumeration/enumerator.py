@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from splitlib.checks import Mismatch, mismatches
-from splitlib.config import SplitConfig, refuse_other_than_config
+from splitlib.config import SplitConfig
 from splitlib.enumeration.footer_reads import Sample
 from splitlib.enumeration.late_filters import UnreturnedFiles, still_selected
 from splitlib.enumeration.learning import FooterStage, learnable_columns
@@ -154,7 +154,7 @@ class DynamicFileEnumerator:
 
     Args:
         table: The table.
-        config: Settings. By default, they are taken from environment variables.
+        config: Settings. By default, those of the table.
         static: Conditions that every row must meet, such as those of a ``WHERE`` clause: either
             conditions on partition values, or allowed values and ranges of columns.
         filters: The first filters, each as for :meth:`set_dynamic_filtering_data`.
@@ -177,7 +177,6 @@ class DynamicFileEnumerator:
                 f"table is a {type(table).__name__}, not an open table.",
                 hint="pass the result of splitlib.load_table(…).",
             )
-        refuse_other_than_config(config)
         if not isinstance(static, Sequence) or not all(hasattr(s, "describe") for s in static):
             raise ConfigError(
                 "static is not a list of conditions.",
@@ -189,7 +188,7 @@ class DynamicFileEnumerator:
                 hint="pass filters=[{'column': [value, …]}].",
             )
         self.table = table
-        self.config = config or SplitConfig.resolve()
+        self.config = table.settings(config)
         self._static_data = [
             table.in_its_time_zone(s) for s in static if isinstance(s, DynamicFilteringData)
         ]
@@ -427,6 +426,7 @@ def paths(
 
     Files on the local disk have plain paths, and other files have URIs. If you also need partition
     values, use the splits of a :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
+    ``config`` are settings; by default, those of the table.
 
     Raises:
         UnsupportedTable: if some rows of a file are deleted, which a path cannot express.

@@ -54,7 +54,7 @@ class ReadableTable(Table):
             UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        enumerator = DynamicFileEnumerator(self, self._settings(config), filters=filters)
+        enumerator = DynamicFileEnumerator(self, self.settings(config), filters=filters)
         found = []
         with enumerator.progress():
             if not enumerator.predicate.matches_nothing:
@@ -74,7 +74,7 @@ class ReadableTable(Table):
             UnsupportedTable: if the text of a partition value is ambiguous in the key's type.
             SplitlibError: see :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        enumerator = DynamicFileEnumerator(self, self._settings(config), filters=filters)
+        enumerator = DynamicFileEnumerator(self, self.settings(config), filters=filters)
         found = []
         with enumerator.progress():
             for selected in enumerator.select_files():
@@ -131,7 +131,7 @@ class ReadableTable(Table):
         """
         from splitlib.rows.dataset import DatasetMaker
 
-        settings = self._settings(config)
+        settings = self.settings(config)
         # A filter may also be a dict.
         given = [self.in_its_time_zone(DynamicFilteringData.of(data)) for data in filters]
         return DatasetMaker(self, given, settings, partial(self._checked, settings)).make()

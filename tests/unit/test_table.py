@@ -334,3 +334,16 @@ def test_nothing_but_table_asks_a_connector():
     assert {name: found for name, found in asking.items() if found and name not in DOOR} == {}
     assert asks_a_connector("self.table.connector.hosts([])") == ["self.table.connector"]
     assert asks_a_connector("from splitlib.spi import SupportsHosts") == ["SupportsHosts"]
+
+
+def test_enumerations_have_the_settings_of_their_table(tmp_path):
+    for k in range(3):
+        (tmp_path / f"k={k}").mkdir()
+        pq.write_table(pa.table({"a": [k]}), tmp_path / f"k={k}" / "f.parquet")
+    one = splitlib.SplitConfig(max_partitions=1)
+    with splitlib.load_table(str(tmp_path), "files", config=one) as table:
+        with pytest.raises(splitlib.TooManyPartitions):
+            list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
+        with pytest.raises(splitlib.TooManyPartitions):
+            splitlib.paths(table)
+        assert len(splitlib.paths(table, config=splitlib.SplitConfig())) == 3

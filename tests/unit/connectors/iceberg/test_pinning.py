@@ -153,6 +153,9 @@ def test_an_expired_snapshot(catalog, table):
         {"as_of": dt.datetime(2024, 1, 1)},
         {"as_of": [1]},
         {"ref": 1},
+        {"snapshot-id": 1},
+        {"asOf": 1},
+        {"storage_options": {"key": "k"}},
     ],
     ids=str,
 )
