@@ -216,7 +216,8 @@ def _selective_part(dimension: Dimension) -> Dimension:
 
 def _drops_rows(node: Node) -> bool:
     for part in node.walk():
-        if part.kind in _FEW_ROWS:
+        is_one_row = part.kind == "Aggregate" and not part.expressions("groupingExpressions")
+        if part.kind in _FEW_ROWS or is_one_row:
             return True
         # The optimizer adds IS NOT NULL for every join key, so this condition does not count.
         if part.kind == "Filter" and any(c.kind != "IsNotNull" for c in part.conditions):

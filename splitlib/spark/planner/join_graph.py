@@ -1,9 +1,10 @@
 """Find the scans that join keys can prune, with a graph of the joins in a plan.
 
-The vertices of the graph are the inputs of the joins. An edge is a condition between two inputs. It
-points in the direction in which join keys may prune: both ways in an inner or semi join, from the
-preserved side to the other side in an outer join, and from the left to the right side in an anti or
-existence join. The graph does not depend on the join order that the optimizer has chosen.
+The vertices of the graph are the inputs of the joins, and projections above joins that compute or
+rename columns. An edge is a condition between two vertices. It points in the direction in which
+join keys may prune: both ways in an inner or semi join, from the preserved side to the other side
+in an outer join, and from the left to the right side in an anti or existence join. The graph does
+not depend on the join order that the optimizer has chosen.
 
 A dimension (the small side of a join) can be narrowed by other dimensions before its keys prune the
 fact table: semi-joins with the other dimensions drop some of its rows.
@@ -146,7 +147,8 @@ def discover(
         _flatten(top, graph)
         found += _filters(graph, partition_columns, usable)
         for vertex in graph.vertices:
-            open_ += vertex.children
+            if not _is_above_join(vertex):
+                open_ += vertex.children
         open_ += [plan for node in _taken_apart(top) for plan in node.subqueries]
     return [*found, *_filters_by_values(root, partition_columns)]
 
@@ -209,18 +211,33 @@ def _flatten(node: Node, graph: _Graph) -> _Rows:
     """Add the join inputs below a node, and the conditions between them, to the graph."""
     if node.kind == "Join":
         return _flatten_join(node, graph)
-    if node.below("Project", "Filter").kind == "Join":
+    if _is_above_join(node):
         rows = _flatten(node.children[0], graph)
         if node.kind == "Filter":
             _add_edges(graph, node.conditions, rows, rows)
             return rows
-        plain = {e.attribute_id for e in node.expressions("projectList")}
-        return _Rows(*(frozenset(i for i in ids if i in plain) for ids in rows))
-    ids = output_ids(node, in_order=False) or []
-    for i in set(ids):
+        shown = node.expressions("projectList")
+        plain = {e.attribute_id for e in shown}
+        ids, or_null = (frozenset(i for i in ids if i in plain) for ids in rows)
+        new = frozenset(e.attribute_id for e in shown if e.kind == "Alias" and e.attribute_id)
+        if new:
+            _add_vertex(graph, node, new)
+        return _Rows(ids | new, or_null)
+    found = frozenset(output_ids(node, in_order=False) or ())
+    _add_vertex(graph, node, found)
+    return _Rows(found)
+
+
+def _is_above_join(node: Node) -> bool:
+    """Return whether :func:`_flatten` takes a projection or filter above a join apart."""
+    return node.below("Project", "Filter").kind == "Join"
+
+
+def _add_vertex(graph: _Graph, node: Node, ids: frozenset[int]) -> None:
+    """Add a vertex that outputs the attributes with these ids."""
+    for i in ids:
         graph.owner[i] = None if i in graph.owner else len(graph.vertices)
     graph.vertices.append(node)
-    return _Rows(frozenset(ids))
 
 
 def _flatten_join(node: Node, graph: _Graph) -> _Rows:
@@ -258,7 +275,7 @@ def _add_edges(graph: _Graph, conditions: list[Expression], sources: _Rows, targ
         one, other = part.children
         for source, target, seen in ((one, other, _FLIPPED[operator]), (other, one, operator)):
             start, end = _vertex_of(graph, source), _vertex_of(graph, target)
-            if start is None or end is None or start == end:
+            if start is None or end is None or _overlap(graph.vertices, start, end):
                 continue
             flows = source.references <= sources.ids
             if not flows and operator != "<=>" and _is_null_with_its_column(source):
@@ -267,6 +284,12 @@ def _add_edges(graph: _Graph, conditions: list[Expression], sources: _Rows, targ
                 flows = source.references <= sources.or_null
             if flows and target.references <= targets.ids:
                 graph.edges.append(_Edge(start, end, seen, source, target, part))
+
+
+def _overlap(vertices: list[Node], one: int, other: int) -> bool:
+    """Return whether one of two vertices contains the other, or both are the same."""
+    paths = sorted((vertices[one].path, vertices[other].path), key=len)
+    return paths[1][: len(paths[0])] == paths[0]
 
 
 def _is_null_with_its_column(expression: Expression) -> bool:
@@ -288,6 +311,8 @@ def _filters(
     inner = [lineages_of(vertex, partition_columns) for vertex in graph.vertices]
     found: dict[tuple[object, ...], list[Comparison]] = defaultdict(list)
     for edge in _with_implied(graph.edges):
+        if _overlap(graph.vertices, edge.source, edge.target):
+            continue
         key_lineages = inner[edge.source].of(edge.source_side)
         key_lineage = key_lineages[0] if len(key_lineages) == 1 else None
         if key_lineage is not None and not key_lineage.is_of_all_rows:
@@ -358,12 +383,17 @@ class _Narrowing:
 
         Args:
             vertex: Number of the vertex.
-            target: Number of the vertex that the keys prune. It does not narrow other vertices.
+            target: Number of the vertex that the keys prune. Neither this vertex nor one that
+                contains it narrows other vertices.
             reached: Pairs of expression shapes: an expression of this vertex, and one of another
                 vertex. Equalities between such pairs are not used to narrow this vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
-        taken = {vertex, target}
+        taken = {
+            number
+            for number in range(len(self._vertices))
+            if _overlap(self._vertices, number, vertex) or _overlap(self._vertices, number, target)
+        }
         open_ = deque([vertex])
         while open_:
             at = open_.popleft()

@@ -195,6 +195,40 @@ PRUNES = {
         "FROM p_sales) a JOIN p_days d ON a.day = d.id WHERE d.week = 1",
         (("p_sales", 4),),
     ),
+    "a renamed column above a join": Case(
+        "SELECT t.v FROM (SELECT f.day AS sold, f.v FROM p_sales f JOIN p_weeks w ON f.s = w.week) "
+        "t JOIN p_days d ON t.sold = d.id WHERE d.week = 1",
+        (("p_sales", 4),),
+    ),
+    "a computed column above an outer join": Case(
+        "WITH t AS (SELECT f.day + 1 AS next, f.v FROM p_sales f LEFT JOIN p_weeks w "
+        "ON f.s = w.week) SELECT t.v FROM t JOIN p_days d ON t.next = d.id WHERE d.week = 1",
+        (("p_sales", 4),),
+    ),
+    "a renamed column and the column itself": Case(
+        "SELECT t.v FROM (SELECT f.day AS sold, f.day, f.v FROM p_sales f JOIN p_days e "
+        "ON f.day = e.id AND e.week = 1) t JOIN p_returns r ON t.sold = r.day JOIN p_days d "
+        "ON d.id = t.sold AND d.id = r.day WHERE d.name < 'n2' AND t.sold = t.day",
+        (("p_returns", 2), ("p_sales", 2)),
+    ),
+    "a renamed key of joined dimensions": Case(
+        "SELECT f.v FROM p_sales f JOIN (SELECT a.id AS k FROM p_days a JOIN p_weeks b "
+        "ON a.week = b.week WHERE b.no = 10) d ON f.day = d.k",
+        (("p_sales", 4),),
+    ),
+    "a view below a semi-join": Case(
+        "SELECT v FROM p_view JOIN p_days ON tag = id AND week = 1 "
+        "WHERE tag IN (SELECT id FROM p_days WHERE name < 'n2')",
+        (("p_sales", 3),),
+    ),
+    "a renamed column on the null side of an outer join": Case(
+        "SELECT d.id, t.v FROM p_days d LEFT JOIN (SELECT f.day AS sold, f.v FROM p_sales f "
+        "JOIN p_weeks w ON f.s = w.week) t ON t.sold = d.id WHERE d.week = 1",
+        (("p_sales", 4),),
+    ),
+    "one row of an aggregate": Case(
+        "SELECT v FROM p_sales WHERE day IN (SELECT max(id) - 20 FROM p_days)", (("p_sales", 1),)
+    ),
     "below a view": Case(
         "SELECT v, tag FROM p_view JOIN p_days ON tag = id WHERE week = 1", (("p_sales", 4),)
     ),

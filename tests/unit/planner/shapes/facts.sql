@@ -81,7 +81,7 @@ SELECT r.v, f.n FROM returns r JOIN (SELECT day, count(*) AS n FROM sales GROUP 
 --> sales.day = kept returns.day
 -- key that a fact computes
 SELECT f.v FROM sales f JOIN (SELECT max(day) AS day FROM returns) r ON f.day = r.day;
---> sales: the dimension has no condition that drops rows.
+--> sales.day = day
 --> returns: keys are not applied below an aggregate that is not grouped by the key, which is above this table.
 -- other column of a fact as key
 SELECT f.v FROM sales f JOIN returns r ON f.day = r.store WHERE r.v > 7;
