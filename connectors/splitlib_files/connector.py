@@ -198,7 +198,7 @@ class FilesConnector(Connector):
             TableNotFound: if the directory was deleted.
         """
         try:
-            self._storage.level(self._root, retries=True)
+            self._storage.level(self._root)
         except MissingPartition as error:
             raise TableNotFound(f"Directory {self._root!r} no longer exists.") from error
 

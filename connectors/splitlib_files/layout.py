@@ -172,8 +172,6 @@ class Layout:
         level = self._top
         while partitions := [name for name in level.directories if "=" in name]:
             found.append(partitions[0])
-            if self._names.key(partitions[0]) in map(self._names.key, found[:-1]):
-                break
             level = self._storage.level(self._root + "".join(f"/{name}" for name in found))
         return found
 

@@ -60,9 +60,9 @@ _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredE
 # PyIceberg 0.11 and older has no class for "too many requests".
 _TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
-# Modules that define transport errors. Exceptions are matched by module name, because the packages
-# may not be installed.
-_TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
+# Modules that define transport errors other than OSError. Exceptions are matched by module name,
+# because the packages may not be installed.
+_TRANSPORTS = ("urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 
 
 @contextmanager
@@ -186,7 +186,4 @@ def _bad_metadata(error: BaseException) -> SplitlibError:
 
 
 def _is_transport(error: BaseException) -> bool:
-    return any(
-        kind.__module__.startswith(_TRANSPORTS) or issubclass(kind, ConnectionError)
-        for kind in type(error).__mro__
-    )
+    return any(kind.__module__.startswith(_TRANSPORTS) for kind in type(error).__mro__)

@@ -164,7 +164,7 @@ def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
     if keys.type.tz:
         # Where clocks are set back, two instants have the same local time. So only keys in UTC are
         # converted: there, each instant has its own local time.
-        return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
+        return try_cast(_wall_clock(keys), target) if keys.type.tz == "UTC" else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:
         return local

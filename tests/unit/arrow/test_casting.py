@@ -178,8 +178,17 @@ def test_what_does_not_convert_costs_no_cast_each(monkeypatch, good, bad, kind):
     [
         (pa.array([1, 300] * 50), pa.int8()),
         (pa.array([1_000_000, 1] * 50, pa.timestamp("us")), pa.timestamp("s")),
+        (pa.array([Decimal(99), Decimal(100)] * 50, pa.decimal128(5, 0)), pa.decimal128(4, 2)),
+        (pa.array([Decimal(-99), Decimal(-100)] * 50, pa.decimal128(5, 0)), pa.decimal128(4, 2)),
+        (pa.array([Decimal(127), Decimal(128)] * 50, pa.decimal128(5, 0)), pa.int8()),
+        (pa.array([Decimal(-128), Decimal(-129)] * 50, pa.decimal128(5, 0)), pa.int8()),
+        (pa.array([Decimal(255), Decimal(256)] * 50, pa.decimal128(5, 0)), pa.uint8()),
+        (pa.array([Decimal(0), Decimal(-1)] * 50, pa.decimal128(5, 0)), pa.uint8()),
     ],
-    ids=["integers", "timestamps"],
+    ids=[
+        *("integers", "timestamps", "large decimals", "small decimals"),
+        *("large integers", "small integers", "large unsigned", "small unsigned"),
+    ],
 )
 def test_other_values_that_do_not_convert_cost_no_cast_each(monkeypatch, values, kind):
     pieces: list[int] = []

@@ -113,6 +113,7 @@ def test_the_largest_goes_first_and_of_equal_ones_the_first():
         ([128, 128], 128, 4, [[128], [128]]),
         ([60, 60, 60], 128, 4, [[60, 60], [60]]),
         ([62, 62, 62], 124, 4, [[62], [62], [62]]),
+        ([60, 60], 124, 4, [[60, 60]]),
         ([1] * 30, 100, 4, [[1] * 20, [1] * 10]),
         ([10, 90, 30, 5], 100, 4, [[90], [30, 10, 5]]),
         ([2, 1], 2, 0, [[2], [1]]),
@@ -122,6 +123,12 @@ def test_packing_as_spark_does(lengths, target, cost, tasks):
     splits = [split(str(i), n * MIB) for i, n in enumerate(lengths)]
     packed = pack(splits, target * MIB, cost * MIB)
     assert [[one.length // MIB for one in task] for task in packed] == tasks
+
+
+def test_opening_a_file_costs_as_much_as_in_spark():
+    for lengths, tasks in (((62, 62), 1), ((63, 62), 2)):
+        splits = [split(str(i), n * MIB) for i, n in enumerate(lengths)]
+        assert len(pack(splits, 128 * MIB)) == tasks
 
 
 @given(

@@ -54,6 +54,13 @@ def test_an_entry_outside_of_its_list_is_refused(column, place):
         decode(sealed([header, known, stream, *rest]), SCAN, METADATA)
 
 
+def test_a_section_that_is_cut_off_is_refused():
+    body = wire.unseal(sample(), FORMAT)
+    with pytest.raises(InvalidCheckpoint, match="not a checkpoint") as caught:
+        decode(wire.seal(body[:-1], FORMAT), SCAN, METADATA)
+    assert "a section is longer than the data" in str(caught.value.__cause__)
+
+
 def test_a_deep_header_is_refused():
     _, *rest = sections_of(wire.unseal(sample(), FORMAT))
     with pytest.raises(InvalidCheckpoint, match="not a checkpoint"):

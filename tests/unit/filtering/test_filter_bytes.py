@@ -44,6 +44,32 @@ def test_what_no_filter_says_is_refused(parts):
         DynamicFilteringData.from_bytes(encode(parts))
 
 
+@pytest.mark.parametrize(
+    "kinds", ["values:1", "values:3", "values:2,values:0", "values:3,values:-1"]
+)
+def test_another_number_of_columns_than_declared_is_refused(kinds):
+    data = DynamicFilteringData.from_values({"a": [1], "b": [2]})
+    batch = wire.read_batch(wire.unseal(data.to_bytes(), FORMAT))
+    assert batch.schema.metadata[b"splitlib.domains"] == b"values:2"
+    declared = {**batch.schema.metadata, b"splitlib.domains": kinds.encode()}
+    body = wire.write_batch(batch.replace_schema_metadata(declared))
+    with pytest.raises(InvalidFilter, match="not a filter"):
+        DynamicFilteringData.from_bytes(wire.seal(body, FORMAT))
+
+
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [([b"a"], pa.string()), ([None], pa.string()), ([], pa.string()), ([b"\xff"], pa.binary())],
+    ids=str,
+)
+def test_only_invalid_texts_are_stored_as_bytes(values, stored):
+    texts = pa.array(values, pa.binary()).view(pa.string())
+    data = DynamicFilteringData.from_arrow(pa.table({"s": texts}))
+    batch = wire.read_batch(wire.unseal(data.to_bytes(), FORMAT))
+    assert batch.schema.field("s").type == pa.large_list(stored)
+    assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+
+
 def test_rows_without_bytes_are_bounded():
     """Filters with too many null rows are refused.
 

@@ -289,6 +289,57 @@ def test_bounds_of_another_type_drop_no_file(unit):
 
 
 @pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int64(), pa.timestamp("us")),
+        (pa.float64(), pa.timestamp("us")),
+        (pa.bool_(), pa.timestamp("us", "UTC")),
+        (pa.date32(), pa.string()),
+        (pa.date32(), pa.int32()),
+    ],
+    ids=str,
+)
+def test_types_that_cannot_be_compared_drop_nothing(source, target):
+    predicate = Predicate(pa.schema([("k", target)]), [keys_data(source, [DOMAINS[source][0]])])
+    values = pa.record_batch({"k": pa.array([DOMAINS[target][1]], target)})
+    assert predicate.match(values).to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [(pa.int8(), 35), (pa.int16(), 33), (pa.int32(), 28), (pa.int64(), 18)]
+)
+def test_decimals_that_spark_compares_with_integers_without_losing_digits(kind, scale):
+    """Spark's decimals have 38 digits. With more places, it may round before it compares."""
+    for places, expected in ((scale, [True, False]), (scale + 1, [True, True])):
+        decimal = pa.decimal128(38, places)
+        for source, target in ((kind, decimal), (decimal, kind)):
+            predicate = Predicate(pa.schema([("k", target)]), [keys_data(source, [Decimal(1)])])
+            values = pa.record_batch({"k": pa.array([Decimal(1), Decimal(2)]).cast(target)})
+            assert predicate.match(values).to_pylist() == expected
+
+
+def test_a_day_without_midnight_begins_at_one():
+    """In this zone, the clocks were set forward at midnight."""
+    schema = pa.schema([("d", pa.date32())])
+    values = pa.record_batch({"d": ["2018-11-03", "2018-11-04", "2018-11-05"]})
+    for hour, expected in (("01", [False, True, False]), ("02", [False] * 3)):
+        local = pa.array([f"2018-11-04 {hour}:00:00"]).cast(pa.timestamp("us"))
+        times = pc.assume_timezone(local, "America/Sao_Paulo")
+        data = splitlib.DynamicFilteringData.from_arrow(pa.table({"d": times}))
+        assert Predicate(schema, [data]).match(values).to_pylist() == expected
+
+
+def test_a_day_with_two_midnights_is_found_by_the_first():
+    """In this zone, the clocks were set back at one."""
+    midnight = pa.array(["2019-11-03 00:00:00"]).cast(pa.timestamp("us"))
+    times = pc.assume_timezone(midnight, "America/Havana", ambiguous="earliest")
+    data = splitlib.DynamicFilteringData.from_arrow(pa.table({"d": times}))
+    values = pa.record_batch({"d": ["2019-11-02", "2019-11-03", "2019-11-04"]})
+    found = Predicate(pa.schema([("d", pa.date32())]), [data]).match(values)
+    assert found.to_pylist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
     ("zone", "day", "skipped"),
     [
         ("Pacific/Apia", "2011-12-31", "2011-12-30"),

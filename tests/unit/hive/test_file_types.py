@@ -175,6 +175,30 @@ def test_variants_are_found_wherever_they_are():
     assert variant_groups(text) == {("s (x)", "l", "element"), ("v",)}
 
 
+def test_a_variant_is_known_by_its_annotation():
+    group = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    value = {"metadata": b"", "value": b""}
+    rows = pa.table({"v": pa.array([value], group), "plain": pa.array([value], group)})
+    file = io.BytesIO()
+    pq.write_table(rows, file)
+    written = pq.read_metadata(file).schema
+
+    class Annotated:
+        """The schema, with an annotation that some releases of Arrow cannot write."""
+
+        column, to_arrow_schema = written.column, written.to_arrow_schema
+
+        def __len__(self):
+            return len(written)
+
+        def __str__(self):
+            return str(written).replace(" v {", " v (Variant(1)) {")
+
+    found = parquet_columns(SimpleNamespace(metadata=None, schema=Annotated()))
+    assert (found.field("v").type, spark_type(found.field("v"))) == (group, "variant")
+    assert not found.field("plain").metadata
+
+
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [

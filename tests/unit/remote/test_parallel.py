@@ -91,6 +91,34 @@ def test_cancellation_and_deadline_end_the_calls(cancel):
     assert "did not end in time" in str(errors[0])
 
 
+def test_an_abandoned_task_that_is_queued_never_starts():
+    may_end = threading.Event()
+    with Workers(1, "pool") as pool:
+        running, queued = pool.submit(lambda: may_end.wait(60)), pool.submit(pytest.fail)
+        pool.abandon(queued)
+        assert queued.outcome.cancelled()
+        assert queued.call.abandoned.is_set()
+        may_end.set()
+        assert running.outcome.result(60)
+
+
+def test_a_pool_that_was_stopped_starts_no_task():
+    pool = Workers(1, "pool")
+    pool.stop()
+    task = pool.submit(pytest.fail)
+    assert task.outcome.cancelled()
+    assert task.call.abandoned.is_set()
+
+
+def test_a_property_keeps_its_description():
+    class Lazy:
+        @cached_property
+        def value(self):
+            """The value."""
+
+    assert Lazy.__dict__["value"].__doc__ == "The value."
+
+
 def test_a_slow_property_does_not_block_other_objects():
     class Lazy:
         def __init__(self, compute):

@@ -145,6 +145,16 @@ def test_files_without_statistics_of_the_column(tmp_path: Path) -> None:
     assert why in str(enumerator.explain())
 
 
+@pytest.mark.parametrize(("files", "sampled"), [(1, "1 file was"), (3, "3 files were")])
+def test_the_reason_if_all_footers_were_read(tmp_path: Path, files: int, sampled: str) -> None:
+    for number in range(files):
+        write_file(tmp_path, number, 1, clustered=False)
+    found, enumerator = enumerated(tmp_path, 5)
+    assert (len(found), enumerator.metrics.footers_read) == (files, files)
+    why = f"item: most row groups have nearly all of its values ({sampled} sampled)."
+    assert why in str(enumerator.explain())
+
+
 def test_a_filter_without_values_compares_no_files(tmp_path: Path) -> None:
     write_items(tmp_path / "day=1/f.parquet", *range(10))
     item = pa.schema([("item", pa.int64())])

@@ -140,6 +140,23 @@ def test_a_file_without_field_ids_in_a_table_that_needs_them_is_refused(root: Pa
         table.with_physical_names(batch)
 
 
+def test_files_are_read_by_the_names_that_they_have(root: Path) -> None:
+    names = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
+    entry = metadata([field("c", "long", **names)], **{"delta.columnMapping.mode": "id"})
+    commit(root, [protocol("columnMapping"), entry])
+    for file, name in (("f", "x"), ("g", "y"), ("h", "x")):
+        stored = pa.schema([pa.field(name, pa.int64(), metadata={FIELD_ID: b"1"})])
+        pq.write_table(pa.table([[1]], schema=stored), root / file)
+    files = [{"path": f"{root}/{f}", "size": 1, "modified": 0, "partition": 0} for f in "fgh"]
+    batch = FileBatch(pa.RecordBatch.from_pylist(files, FILE_SCHEMA), ReadFormat("parquet"))
+    with opened(root) as table:
+        found = table.with_physical_names(batch)
+    assert [(each.read_format, each.files["path"].to_pylist()) for each in found] == [
+        (ReadFormat.of("parquet", columns={1: "x"}), [f"{root}/f", f"{root}/h"]),
+        (ReadFormat.of("parquet", columns={1: "y"}), [f"{root}/g"]),
+    ]
+
+
 def test_types_that_arrow_does_not_have_are_texts(root: Path) -> None:
     kind = {"type": "udt", "pyClass": "x", "sqlType": "double"}
     commit(root, [protocol(), metadata([field("c", kind), field("d", "interval day")])])

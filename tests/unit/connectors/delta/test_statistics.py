@@ -337,6 +337,27 @@ def test_one_large_decimal_does_not_hide_the_bounds_of_others(root: Path) -> Non
     assert names(splits(root, {"c": [Decimal(8)]})) == ["g"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("date", date(2024, 1, 9)),
+        ("timestamp", datetime(2024, 1, 9, tzinfo=UTC)),
+        ("timestamp_ntz", datetime(2024, 1, 9)),
+    ],
+)
+def test_one_malformed_time_does_not_hide_the_bounds_of_others(
+    root: Path, kind: str, value: date
+) -> None:
+    ends = [value - timedelta(days=days) for days in (2, 1)]
+    simple(
+        root,
+        bounded("f", *(end.isoformat() for end in ends)),
+        bounded("g", "yesterday", "today"),
+        kind=kind,
+    )
+    assert names(splits(root, {"c": [value]})) == ["g"]
+
+
 def test_statistics_of_checkpoints_are_read_for_keys_of_data_columns_only(root: Path) -> None:
     simple(root, *(bounded(f"f{i}", 10 * i, 10 * i + 9) for i in range(20)))
     deltalake.DeltaTable(str(root)).create_checkpoint()

@@ -225,6 +225,13 @@ def test_a_table_without_partitions_is_its_root(tmp_path):
     assert files.files["path"].to_pylist() == [f"{tmp_path}/a.parquet"]
 
 
+@pytest.mark.parametrize("others", [{}, {"path_glob": "*.parquet"}])
+def test_options_of_the_storage_are_handed_on(root, others):
+    given = {"auto_mkdir": False}
+    connector = opened(root, storage_options=given, **others)
+    assert connector.storage_options("file") == given
+
+
 def test_a_table_whose_root_has_gone(root):
     connector = opened(root)
     connector.check_identity()

@@ -64,6 +64,20 @@ def test_more_values_than_one_request_may_have(server):
         assert sorted(lengths) == [10, 20, 20]
 
 
+@pytest.mark.parametrize(
+    ("values", "operation"), [(20, "BatchGetPartition"), (21, "GetPartitions")]
+)
+def test_partitions_are_listed_rather_than_named_in_more_than_ten_requests(
+    server, values, operation
+):
+    add_table(server, {"k": "string"})
+    add_partition(server, "v0")
+    keys = DynamicFilteringData.from_values({"k": [f"v{i}" for i in range(values)]})
+    with opened(server, partitions_per_request=2) as table:
+        assert listed(table, keys)[0] == [("v0",)]
+    assert set(server.names()) == {"GetTable", operation}
+
+
 def test_unprocessed_keys_are_requested_again(server):
     add_table(server, {"k": "string"})
     for i in range(9):

@@ -6,7 +6,11 @@ import json
 
 import pytest
 import requests
+import urllib3
+from botocore.exceptions import EndpointConnectionError
 from pyiceberg import exceptions as theirs
+from sqlalchemy.exc import OperationalError
+from thrift.transport.TTransport import TTransportException
 
 import splitlib
 from splitlib.errors import decoding
@@ -31,6 +35,7 @@ def raised_in(context, error):
         (OSError("HTTP status 403"), splitlib.AccessDenied, "is denied"),
         (OSError("slow"), splitlib.SourceUnavailable, "The manifest /m cannot be read: slow"),
         (requests.Timeout("slow"), splitlib.SourceUnavailable, "cannot be read: slow"),
+        (urllib3.exceptions.ProtocolError("x"), splitlib.SourceUnavailable, "cannot be read: x"),
         (RuntimeError("odd"), splitlib.SourceError, "The manifest /m cannot be read: odd"),
     ],
     ids=repr,
@@ -107,6 +112,18 @@ def test_errors_of_splitlib_stay_what_they_are(context):
         (theirs.ServiceUnavailableError("busy"), splitlib.SourceUnavailable, "does not answer"),
         (requests.ConnectionError("x"), splitlib.SourceUnavailable, "does not answer"),
         (ConnectionResetError("x"), splitlib.SourceUnavailable, "does not answer"),
+        (urllib3.exceptions.ProtocolError("x"), splitlib.SourceUnavailable, "does not answer"),
+        (TTransportException(message="x"), splitlib.SourceUnavailable, "does not answer"),
+        (
+            EndpointConnectionError(endpoint_url="x"),
+            splitlib.SourceUnavailable,
+            "does not answer",
+        ),
+        (
+            OperationalError("x", None, Exception("x")),
+            splitlib.SourceUnavailable,
+            "does not answer",
+        ),
         (theirs.RESTError("odd"), splitlib.SourceError, "The catalog fails"),
         (RuntimeError("odd"), splitlib.SourceError, "odd"),
     ],

@@ -7,6 +7,7 @@ import json
 import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,13 @@ def test_endless_response(small, of_config, named):
     bodies = {"config": endless} if of_config else {}
     with serving(endless, **bodies) as uri, pytest.raises(SourceError, match="more than 4194304"):
         splitlib.load_table("ns.t", "iceberg", uri=uri, **named)
+
+
+def test_responses_to_signed_requests_are_limited(small):
+    keys = {"client.access-key-id": "k", "client.secret-access-key": "s", "client.region": "r"}
+    options: dict[str, Any] = {"type": "rest", "rest.sigv4-enabled": "true", **keys}
+    with serving(b" " * (5 << 20)) as uri, pytest.raises(SourceError, match="more than 4194304"):
+        splitlib.load_table("ns.t", "iceberg", uri=uri, **options)
 
 
 @pytest.mark.parametrize(
