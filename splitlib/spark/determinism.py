@@ -78,7 +78,9 @@ _VOLATILE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
     r"|spark_partition_id|input_file_\w+|current_timestamp|current_date|current_time"
     r"|localtimestamp|now|reflect|try_reflect|java_method"
-    r"|(?:(?:try_)?cast|to_date|to_timestamp\w*)(?=\((?:now|today|yesterday|tomorrow)\b))\(",
+    r"|(?:try_)?(?:cast|to_date|to_timestamp\w*)"
+    # of a special date, and not of a column of this name
+    r"(?=\(\s*(?:now|today|yesterday|tomorrow)\b(?!#)))\(",
     re.IGNORECASE,
 )
 # Operators that run Python functions. The plan text does not show whether these functions are

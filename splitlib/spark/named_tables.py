@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Self
 
 import pyarrow as pa
@@ -336,6 +337,16 @@ def _view_of(rows: DataFrame, name: str) -> str:
     return name
 
 
+def _qualifiers(pieces: Sequence[Piece]) -> set[str]:
+    """Return names in lower case that may qualify columns, as in ``t.a`` and ``t.*``, or hints."""
+    found = {p.parts[0].lower() for p in pieces if len(p.parts) > 1}
+    found |= {
+        p.parts[0].lower() for p, after in pairwise(pieces) if p.parts and after.text[0] == "."
+    }
+    hints = (p.text.lower() for p in pieces if p.text.startswith("/*+"))
+    return found.union(*(re.findall(r"\w+", text) for text in hints))
+
+
 def _with_views(
     spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
 ) -> str:
@@ -345,7 +356,7 @@ def _with_views(
     tails = Counter(table[-2:] for table in views)
     own = {p.parts for p in pieces if len(p.parts) == 2}  # may be tables of the session
     by_tail = {t[-2:]: t for t in views if tails[t[-2:]] == 1 and t[-2:] not in own}
-    qualifiers = {p.parts[0].lower() for p in pieces if len(p.parts) > 1}
+    qualifiers = _qualifiers(pieces)
     for i, piece in enumerate(pieces):
         table = _table_of(piece.parts, views)
         rest = () if table is None else piece.parts[len(table) :]

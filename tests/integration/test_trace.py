@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 # Maximum number of source files. These limits are a little higher than the numbers in
 # CONTRIBUTING.md. Lower them when the code gets simpler.
-MOST_FILES = {"read": 57, "sql": 79}
+MOST_FILES = {"read": 58, "sql": 79}
 
 
 def test_few_files_are_entered(spark: SparkSession) -> None:

@@ -24,7 +24,6 @@ from splitlib.remote.calls import cached_property
 from splitlib.spark.jvm.gateway import (
     JVM_ERRORS,
     analyzed_plan,
-    cloned,
     dataframe_of_plan,
     execution_of,
     session_of,
@@ -341,7 +340,7 @@ class Execution:
     @cached_property
     def own_session(self) -> JvmSession:
         """Clone of the session with splitlib's own optimizer settings, for internal use only."""
-        clone = cloned(self._session)
+        clone = self._session.cloneSession()
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():

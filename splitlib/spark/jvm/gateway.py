@@ -39,7 +39,6 @@ from splitlib.spark.jvm.spark_handles import (
 )
 
 T = TypeVar("T")
-_SESSION_CATALOG: Final = "spark_catalog"
 
 JVM_ERRORS: Final = (Py4JError, PySparkException)
 """Errors that calls to the JVM raise. PySpark converts some of py4j's errors to its own classes."""
@@ -290,18 +289,6 @@ def dataframe_of_plan(
 def dataframe_of_relation(spark: SparkSession, relation: BaseRelation) -> DataFrame:
     """Return a DataFrame that reads a ``BaseRelation``."""
     return of_jvm(session_of(spark).baseRelationToDataFrame(relation), spark)
-
-
-def cloned(session: JvmSession) -> JvmSession:
-    """Clone a session, including its current catalog and namespace, which Spark does not clone."""
-    clone = session.cloneSession()
-    names, of_clone = session.sessionState().catalogManager(), clone.sessionState().catalogManager()
-    catalog = names.currentCatalog().name()
-    # Spark does clone the current database of its own catalog.
-    if catalog != _SESSION_CATALOG or of_clone.currentCatalog().name() != catalog:
-        of_clone.setCurrentCatalog(catalog)
-        of_clone.setCurrentNamespace(names.currentNamespace())
-    return clone
 
 
 def zone_rules(jvm: Jvm, zone: str) -> Callable[[int], tuple[int, int | None]]:

@@ -29,6 +29,7 @@ from splitlib.spark.jvm.spark_handles import (
     CatalogEntry,
     CatalystExpression,
     FileIndex,
+    JvmSession,
     LogicalPlan,
 )
 from splitlib.storage import is_restricted, refuse_outside
@@ -48,26 +49,35 @@ def leaves_that_read(catalyst: Catalyst, plan: LogicalPlan) -> Iterator[LogicalP
     source plans.
     """
     for leaf in catalyst.plans.all_leaves(plan):
-        if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
-            match catalyst.plans.kind(leaf):
-                case "DeleteCommand" | "UpdateCommand":
-                    parts = [leaf.target()]
-                case "MergeIntoCommand":
-                    parts = [leaf.target(), leaf.source()]
-                case _:
-                    parts = []
-            for part in parts:
-                yield from leaves_that_read(catalyst, part)
-            if parts:
-                continue
-        yield leaf
+        parts = _inside_command(catalyst, leaf)
+        for part in parts:
+            yield from leaves_that_read(catalyst, part)
+        if not parts:
+            yield leaf
+
+
+def _inside_command(catalyst: Catalyst, leaf: LogicalPlan) -> list[LogicalPlan]:
+    """Return the plans of a Delta command's target and source, or [] for any other leaf."""
+    if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
+        match catalyst.plans.kind(leaf):
+            case "DeleteCommand" | "UpdateCommand":
+                return [leaf.target()]
+            case "MergeIntoCommand":
+                return [leaf.target(), leaf.source()]
+    return []
 
 
 def runs_program(catalyst: Catalyst, plan: LogicalPlan) -> bool:
     """Return whether a plan or one of its subqueries starts a program with TRANSFORM."""
     name = catalyst.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "nodeName")
     plans = (plan, *each(plan.subqueriesAll()))
-    return any("ScriptTransformation" in catalyst.scala.texts(one.map(name)) for one in plans)
+    return any(
+        "ScriptTransformation" in catalyst.scala.texts(one.map(name)) for one in plans
+    ) or any(
+        runs_program(catalyst, part)
+        for leaf in catalyst.plans.all_leaves(plan)
+        for part in _inside_command(catalyst, leaf)
+    )
 
 
 def named_files(catalyst: Catalyst, leaf: LogicalPlan) -> list[str] | None:
@@ -196,7 +206,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     try:
         # A clone of the session resolves the name, so that Spark does not cache the table and its
         # files in the user's session.
-        plan = catalyst.execution.own_session.table(name).queryExecution().analyzed()
+        plan = _session_of_names(catalyst, name).table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
         if isinstance(error, AnalysisException) and condition_of(error) in _NO_SUCH_NAME:
             return None
@@ -214,6 +224,22 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     return TableRead(plan, relation_below(catalyst, plan) or plan, alias)
 
 
+def _session_of_names(catalyst: Catalyst, name: str) -> JvmSession:
+    """Return a clone of the session that resolves a name as the session does.
+
+    Spark clones the current database of its own catalog, but no other current catalog.
+    """
+    clone = catalyst.execution.own_session
+    if not _SESSION_CATALOG.match(name):
+        names = catalyst.session.sessionState().catalogManager()
+        own = clone.sessionState().catalogManager()
+        own.setCurrentCatalog(names.currentCatalog().name())
+        namespace = names.currentNamespace()
+        if list(own.currentNamespace()) != list(namespace):
+            own.setCurrentNamespace(namespace)
+    return clone
+
+
 def is_orc_table(leaf: LogicalPlan) -> bool:
     """Return whether the leaf of a DataSource V2 table reads ORC files with Spark's reader."""
     return leaf.table().getClass().getName().endswith(".v2.orc.OrcTable")
@@ -227,7 +253,8 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
     try:
         # The parser accepts no catalog in the name. Only the session's catalog lists files.
         without = _SESSION_CATALOG.sub("", name)
-        if without == name and state.catalogManager().currentCatalog().name() != "spark_catalog":
+        current = catalyst.session.sessionState().catalogManager().currentCatalog()
+        if without == name and current.name() != "spark_catalog":
             return
         identifier = state.sqlParser().parseTableIdentifier(without)
         if not state.catalog().tableExists(identifier):
@@ -253,9 +280,8 @@ def relation_below(catalyst: Catalyst, plan: LogicalPlan) -> LogicalPlan | None:
     if not catalyst.relations.is_table(plan) or len(catalyst.plans.output(plan)) != number:
         return None
     changed = (expression for expression in shown if expression.nodeName() != "AttributeReference")
-    # Search the text from toString(), because in Spark 3.5 the SQL text of the padding function
-    # does not contain its name.
-    return plan if all("readSidePadding" in one.toString() for one in changed) else None
+    # Search the JSON, because Spark shortens long texts of expressions.
+    return plan if all('"readSidePadding"' in one.toJSON() for one in changed) else None
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> LogicalPlan | None:

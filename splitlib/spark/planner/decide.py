@@ -179,14 +179,15 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool, few_suffice
     reasons: list[Reason] = []
     too_much = False
     for join_filter in site.filters:
-        reason = costs.why_not_run(join_filter.dimension.node)
-        if reason is not None and costs.why_never_run(join_filter.dimension.node) is None:
+        never = join_filter.why_not_collected or costs.why_never_run(join_filter.dimension.node)
+        reason = never or costs.why_not_run(join_filter.dimension.node)
+        if reason and not never:
             too_much = True
         dimension = _selective_part(join_filter.dimension)
-        if reason is None and wants_selective and not is_selective(dimension):
+        if not reason and wants_selective and not is_selective(dimension):
             few = few_suffice and costs.has_few_rows(dimension.node)
             reason = None if few else "the dimension has no condition that drops rows"
-        if reason is None:
+        if not reason:
             filters.append(replace(join_filter, dimension=dimension))
         elif all(c.key_lineage is not None for c in join_filter.comparisons):
             from_sites.append(replace(join_filter, why_not_collected=reason))
@@ -215,9 +216,11 @@ def _selective_part(dimension: Dimension) -> Dimension:
 
 
 def _drops_rows(node: Node) -> bool:
+    top = node.below("Project", "Filter")
+    if top.kind == "Aggregate" and not top.expressions("groupingExpressions"):
+        return True  # there is one row
     for part in node.walk():
-        is_one_row = part.kind == "Aggregate" and not part.expressions("groupingExpressions")
-        if part.kind in _FEW_ROWS or is_one_row:
+        if part.kind in _FEW_ROWS:
             return True
         # The optimizer adds IS NOT NULL for every join key, so this condition does not count.
         if part.kind == "Filter" and any(c.kind != "IsNotNull" for c in part.conditions):

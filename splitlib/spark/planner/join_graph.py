@@ -13,7 +13,7 @@ fact table: semi-joins with the other dimensions drop some of its rows.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from splitlib.spark.planner.lineage import (
     Lineage,
     is_function,
     join_type,
+    leaf_ids,
     lineages_of,
     only_subquery,
     output_ids,
@@ -286,6 +287,15 @@ def _add_edges(graph: _Graph, conditions: list[Expression], sources: _Rows, targ
                 graph.edges.append(_Edge(start, end, seen, source, target, part))
 
 
+def _joins_facts(node: Node, partition_columns: frozenset[int]) -> bool:
+    """Return whether a node is a projection above a join that reads a scan to prune.
+
+    Its inputs are vertices, too. So its keys would only repeat a part of the query.
+    """
+    leaves = (part for part in node.walk() if part.is_leaf)
+    return _is_above_join(node) and any(leaf_ids(leaf) & partition_columns for leaf in leaves)
+
+
 def _overlap(vertices: list[Node], one: int, other: int) -> bool:
     """Return whether one of two vertices contains the other, or both are the same."""
     paths = sorted((vertices[one].path, vertices[other].path), key=len)
@@ -310,6 +320,7 @@ def _filters(
         return
     inner = [lineages_of(vertex, partition_columns) for vertex in graph.vertices]
     found: dict[tuple[object, ...], list[Comparison]] = defaultdict(list)
+    costly = {n for n, v in enumerate(graph.vertices) if _joins_facts(v, partition_columns)}
     for edge in _with_implied(graph.edges):
         if _overlap(graph.vertices, edge.source, edge.target):
             continue
@@ -322,7 +333,7 @@ def _filters(
             found[lineage.leaf.path, edge.target, edge.source, exact].append(
                 Comparison(lineage, edge.target_side, edge.operator, edge.source_side, key_lineage)
             )
-    narrowing = _Narrowing(graph, usable)
+    narrowing = _Narrowing(graph, usable, costly)
     equal_to: dict[tuple[object, object], set[object]] = defaultdict(set)
     for (leaf, *_), comparisons in found.items():
         for comparison in comparisons:
@@ -339,7 +350,8 @@ def _filters(
             if comparison.operator == "="
             for other in equal_to[leaf, comparison.target.shape]
         }
-        yield JoinFilter(narrowing.of(source, target, reached), tuple(comparisons))
+        why_not = "the dimension joins a table that is pruned itself" if source in costly else ""
+        yield JoinFilter(narrowing.of(source, target, reached), tuple(comparisons), why_not)
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
@@ -371,9 +383,12 @@ class _Narrowing:
     exponentially.
     """
 
-    def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
+    def __init__(
+        self, graph: _Graph, usable: Callable[[Node], bool], costly: Collection[int]
+    ) -> None:
         self._vertices = graph.vertices
         self._usable = usable
+        self._costly = costly
         self._into: dict[int, dict[int, list[_Edge]]] = defaultdict(lambda: defaultdict(list))
         for edge in graph.edges:
             self._into[edge.target][edge.source].append(edge)
@@ -405,7 +420,9 @@ class _Narrowing:
                     or edge.operator != "="
                     or (edge.target_side.shape, edge.source_side.shape) not in reached
                 )
-                if source not in taken and conditions and self._usable(self._vertices[source]):
+                if source in taken or source in self._costly or not conditions:
+                    continue
+                if self._usable(self._vertices[source]):
                     taken.add(source)
                     parts[at].append((source, conditions))
                     open_.append(source)

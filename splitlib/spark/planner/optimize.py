@@ -30,7 +30,7 @@ from splitlib.report import Count, Report
 from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.jvm.active_session import SessionThreads, readable
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.gateway import JVM_ERRORS, have_same_schema
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.spark_handles import LogicalPlan
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
@@ -408,7 +408,7 @@ def _rewritten(pruned: _Pruned) -> DataFrame:
     # The placeholder for a named catalog's table has nullable columns, even if the table's columns
     # are NOT NULL. So the schemas of queries on such tables are compared without nullability.
     of_named = any(scan.is_placeholder for scan in query.scans)
-    if not have_same_schema(planned, query.df, nullability=not of_named):
+    if not query.has_schema_of(planned, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
     return planned
 

@@ -15,7 +15,7 @@ from splitlib.config import ENV_PREFIX, SplitConfig
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.file_index import pinned_roots, some_files_of
-from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, ran_a_command
+from splitlib.spark.jvm.gateway import JVM_ERRORS, analyzed_plan, have_same_schema, ran_a_command
 from splitlib.spark.jvm.hadoop import read_footer
 from splitlib.spark.jvm.java_handles import Seq
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -180,6 +180,19 @@ class Query:
         is_computed = any(leaf.kind in _COMPUTED for leaf in self.analyzed_tree.walk())
         return plans.is_deterministic(self.optimized) and (
             not is_computed or plans.is_deterministic(self.analyzed)
+        )
+
+    def has_schema_of(self, planned: DataFrame, *, nullability: bool) -> bool:
+        """Return whether a DataFrame has the query's columns and types.
+
+        The nullability may differ for constants: ``CAST('today' AS DATE)`` may be null, but its
+        value in the analyzed plan may not.
+        """
+        if have_same_schema(planned, self.df, nullability=nullability):
+            return True
+        fixed = self.catalyst.execution.dataframe(self.analyzed)
+        return have_same_schema(planned, fixed, nullability=nullability) and have_same_schema(
+            planned, self.df, nullability=False
         )
 
     @property

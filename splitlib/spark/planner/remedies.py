@@ -104,6 +104,8 @@ _REMEDIES: Final = {
     "spark.splitlib.plannerDimensionBytes.",
     "reads a table of unknown size": "Run ANALYZE TABLE … COMPUTE STATISTICS for the tables of the "
     "dimension.",
+    "joins a table that is pruned": "Use splitlib.freeze(subquery) if its keys occur in few "
+    "partitions. It runs the subquery once.",
     "the dimension reads an RDD": "Use splitlib.freeze(dimension), or store it in a table.",
     "the dimension reads": "Raise this limit, in bytes, to read the dimension for its keys.",
     "has observe()": f"Call observe() after the join, {_SAME}",

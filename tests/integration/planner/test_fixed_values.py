@@ -63,6 +63,15 @@ def test_the_database_of_the_time_of_planning(
     assert pruned(planned)
 
 
+def test_special_dates_in_the_result(spark: SparkSession) -> None:
+    """They are constants without nulls, where the schema of the query allows nulls."""
+    sql = """SELECT f.v, CAST('today' AS date) AS t, to_date('2020-01-01') AS d FROM fv_sales f
+      JOIN fv_days d ON f.day = d.id WHERE d.db = current_database()"""
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert [kept for _, kept in pruned(optimized)] == [10]
+
+
 SPECIAL = ["CAST('today' AS date)", "to_date('now')", "CAST('tomorrow' AS timestamp)"]
 
 
@@ -131,6 +140,21 @@ def test_the_current_catalog(spark: SparkSession, other_catalog: None) -> None:
     optimized = splitlib.sql(spark, sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     assert len(rows_of(optimized)) == 10
+
+
+@pytest.mark.parametrize("use", ["USE fv_derby", "SET spark.sql.defaultCatalog = fv_derby"])
+def test_a_catalog_without_a_namespace(spark: SparkSession, other_catalog: None, use: str) -> None:
+    """Spark accepts no empty namespace, although it is the current one."""
+    spark.sql("USE spark_catalog.default")
+    with changed(spark, {"spark.sql.defaultCatalog": "spark_catalog"}):
+        spark.sql(use)
+        sql = """SELECT f.v FROM spark_catalog.default.fv_sales f
+          JOIN spark_catalog.default.fv_days d ON f.day = d.id WHERE d.db = 'default'"""
+        assert [kept for _, kept in pruned(splitlib.sql(spark, sql))] == [10]
+        loaded = splitlib.read(spark).table("spark_catalog.default.fv_sales").load()
+        assert loaded.count() == 200
+        with pytest.raises(splitlib.UnsupportedTable, match="not from files"):
+            splitlib.read(spark).table("fv_derby.APP.T1").load()
 
 
 def test_names_in_the_current_catalog(spark: SparkSession, other_catalog: None) -> None:

@@ -296,9 +296,13 @@ def test_guarded_tables(tables, monkeypatch):
     for operator, guarded in guards.items():
         read = TableRead(analyzed_plan(guarded), analyzed_plan(guarded))
         assert relation_below(catalyst, read.plan) is None
-        monkeypatch.setattr(connector, "read_of_table", lambda *_, read=read: read)
-        with pytest.raises(splitlib.UnsupportedTable, match=f"applies {operator}"):
-            splitlib.load_table(table, spark=tables.spark)
+        with monkeypatch.context() as patched:
+            patched.setattr(connector, "read_of_table", lambda *_, read=read: read)
+            with pytest.raises(splitlib.UnsupportedTable, match=f"applies {operator}"):
+                splitlib.load_table(table, spark=tables.spark)
+    columns = ", ".join(f"a{i}: INT" for i in range(30))
+    wide = tables.create(f"(s STRUCT<{columns}, c: CHAR(3)>) USING parquet")
+    assert tables.same_in_session(wide) == 0
     fewer = analyzed_plan(relation.select("a"))
     assert relation_below(catalyst, fewer) is None
     assert relation_below(catalyst, analyzed_plan(relation.select("a", "s"))) is not None
