@@ -34,7 +34,7 @@ _OTHER_SUBJECTS: Final = re.compile(
 _VALUES: Final[Mapping[str, Sequence[str]]] = {
     "spark.sql.analyzer.maxIterations": ("30",),
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "1"),
-    "spark.sql.files.maxPartitionBytes": ("1", "100"),
+    "spark.sql.files.maxPartitionBytes": ("100", "1000"),  # 1 makes a task of each byte
     "spark.sql.files.minPartitionNum": ("1", "7"),
     "spark.sql.files.openCostInBytes": ("0",),
     "spark.sql.hive.metastorePartitionPruningInSetThreshold": ("1", "3"),
