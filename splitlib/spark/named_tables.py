@@ -277,10 +277,10 @@ def _tables(
 ) -> set[tuple[str, ...]]:
     """Return the parts of the name of each table that a query or statement names.
 
-    Spark's parser tells tables from columns, such as a field of a struct in a table whose alias is
-    the name of a catalog. In a text that is no query for this parser, a table's name has all parts
-    after FROM or JOIN, otherwise the first 3. A name that begins with the name of another table is
-    a column, as in ``EXTRACT(DAY FROM …)``.
+    Spark's parser finds the tables of a query. Other names may be columns: ``lake.a.b`` is a field
+    of a struct if ``lake`` is also an alias. In any other text, a table's name has all parts after
+    FROM or JOIN, otherwise the first 3. A name that begins with the name of another table is a
+    column, as in ``EXTRACT(DAY FROM …)``.
     """
     if internals_unavailable(spark) is None:
         parsed = parsed_plan(spark, _with_quotes(pieces, named))

@@ -31,7 +31,7 @@ from splitlib.spark.session import settings_of
 
 # Maximum number of files whose footers are read to count the rows of a table.
 _FEW_FILES: Final = 4
-# Leaves whose rows the optimizer computes with.
+# Leaves with rows in memory, on which the optimizer evaluates expressions.
 _COMPUTED: Final = frozenset({"LocalRelation", "OneRowRelation"})
 
 

@@ -317,7 +317,7 @@ def refuse_guarded(plan: str) -> None:
 
 
 def changed_rows(operator: str) -> UnsupportedTable:
-    """Return the error for a table above whose files Spark runs an operator, such as a filter."""
+    """Return the error for a table whose rows Spark changes with an operator, such as a filter."""
     return UnsupportedTable(
         f"Spark does not return the rows of the files unchanged, but applies {operator}.",
         hint="use spark.table or splitlib.sql, which apply the catalog's row filters and masks.",
