@@ -176,7 +176,8 @@ class Query:
     def deterministic(self) -> bool:
         """Whether the query returns the same rows each time it runs."""
         plans = self.catalyst.plans
-        # The optimizer evaluates functions such as `reflect` on rows in the driver's memory.
+        # The optimizer evaluates functions such as `reflect` on rows in memory. The optimized plan
+        # then has constants in their place, but the next optimization has other constants.
         is_computed = any(leaf.kind in _COMPUTED for leaf in self.analyzed_tree.walk())
         return plans.is_deterministic(self.optimized) and (
             not is_computed or plans.is_deterministic(self.analyzed)

@@ -327,7 +327,7 @@ def test_table_made_of_a_named_table(spark: SparkSession) -> None:
 
 
 def test_an_alias_of_the_name_of_a_catalog(spark: SparkSession) -> None:
-    """Fields of structs are no tables, whatever is in the catalog."""
+    """A field of a struct is not taken for a table of the catalog."""
     rows = "(SELECT named_struct('nt_facts', named_struct('v', 5)) AS default) AS lake"
     query = f"SELECT lake.default.nt_facts.v, lake.default.nt_facts FROM {rows}"
     assert splitlib.sql(spark, query).collect() == spark.sql(query).collect()

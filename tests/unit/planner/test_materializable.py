@@ -92,7 +92,7 @@ DIMENSION: Scan = ("dimension", frozenset({20}))
 
 @dataclass(frozen=True)
 class CopiedDimension(RecordedQuery):
-    """A join of two scans, one of which the optimizer has copied under a new column id."""
+    """A join of two scans, and the optimizer has copied one of them under a new column id."""
 
     asked: dict[Path, set[Scan]] = field(default_factory=dict)
     """The scans that each leaf may be a copy of, by the path of the leaf."""
